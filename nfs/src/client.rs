@@ -263,7 +263,7 @@ fn joined(components: &[Bytes]) -> String {
     components.iter().fold(String::new(), |path, name| path + "/" + &String::from_utf8_lossy(name))
 }
 
-/// Returns the export with the longest path that is a prefix of `wanted`, or the root if there is none.
+/// Returns the export with the longest path that is a prefix of `wanted`, or the root if no path is.
 fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Vec<Bytes> {
     exports
         .iter()

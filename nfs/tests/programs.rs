@@ -552,7 +552,7 @@ async fn callers_from_elsewhere_are_refused() {
     // The server closes the connection before it reads a call.
     assert!(Client::connect(daemon.url.trim_start_matches("rdma://")).await.is_err());
     daemon.stop(Signal::TERM);
-    // nfs3 has a port that everybody may have.
+    // nfs3 calls from an unprivileged port.
     let daemon = Daemon::start_both(served.path(), &["--secure"]);
     for url in daemon.urls() {
         let refused = nfs3(served.path(), &["ls", &format!("{url}/")]);

@@ -126,7 +126,7 @@ impl Remote {
         }
     }
 
-    /// Returns the regular file of this name, with any content, and creates it if there is none.
+    /// Opens the regular file with this name, whatever its content, or creates an empty one.
     ///
     /// # Errors
     /// [`ClientError`], also if the name exists but is not a regular file.

@@ -74,7 +74,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     }
 
     /// Returns the server's name in the mechanism's form, from the current context. Establishes a context
-    /// if there is none.
+    /// first if necessary.
     ///
     /// # Errors
     /// The errors of a call.
@@ -96,7 +96,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         }
     }
 
-    /// Returns the context, and establishes it if there is none.
+    /// Returns the established context, or establishes one.
     async fn live(&self) -> Result<Arc<Live>, CallError> {
         let mut live = self.0.live.lock().await;
         if let Some(live) = &*live {

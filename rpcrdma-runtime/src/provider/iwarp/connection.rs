@@ -181,7 +181,7 @@ impl IwarpConnection {
     /// error.
     fn lost(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP");
-        // Bypasses tokio, which may not know yet that there is input.
+        // Bypasses tokio, which may not have seen the input yet.
         for _ in 0..LAST_READS {
             let socket = SockRef::from(&self.socket);
             let Ok(count @ 1..) = (&*socket).read(&mut self.input) else { break };

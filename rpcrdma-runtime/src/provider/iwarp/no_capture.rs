@@ -14,7 +14,7 @@ use crate::proto::iwarp::Role;
 /// The environment variable that names a capture file in a build with the feature.
 const VARIABLE: &str = "RPCRDMA_PCAP";
 
-/// The destination of captured traffic. Without the feature `capture` there is none.
+/// The destination of captured traffic. Empty without the feature `capture`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture(());
 

@@ -287,7 +287,7 @@ impl Stream {
                 return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside of a Read Response");
             }
         }
-        // Without octets there is nothing to place, and the handle is ignored.
+        // An empty segment places no data, so its handle is not checked.
         if !payload.is_empty()
             && let Err(refusal) = self.regions.place(stag, offset, payload)
         {
@@ -378,7 +378,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the stream after the peer's Terminate. Its content is only a diagnosis, and there is no answer.
+    /// Ends the stream after the peer's Terminate. The content is diagnostic only, and no reply is sent.
     fn take_terminate(&mut self, payload: &[u8]) {
         self.fail(match Terminate::read_code(payload) {
             Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },

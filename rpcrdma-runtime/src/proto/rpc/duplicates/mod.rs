@@ -256,7 +256,7 @@ impl<W> Duplicates<W> {
         }
     }
 
-    /// Removes the reply with this last use. Returns false if there is none.
+    /// Removes the reply that was last used at this time. Returns false if no reply was.
     fn forget(&mut self, used: Option<u64>) -> bool {
         let Some(call) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
         let caller = call.caller();

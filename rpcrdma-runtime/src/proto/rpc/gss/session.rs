@@ -219,7 +219,7 @@ impl GssSession {
     /// server, except for a denial, which has no verifier.
     ///
     /// # Errors
-    /// Returns [`GssFailure`] if there is no result.
+    /// Returns [`GssFailure`] if the call has no result.
     pub fn result<Res: for<'de> Decode<'de>>(
         &self,
         xid: u32,
