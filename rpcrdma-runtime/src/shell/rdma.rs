@@ -29,6 +29,9 @@ use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::xdr::{Message, Received};
 
+/// A call and its memory, unless the call is small.
+type Key = (CallKey, Option<CallMemory>);
+
 /// A server's connection over RPC-over-RDMA with the engines of both directions.
 pub(super) struct RdmaInbound<C> {
     connection: C,
@@ -93,6 +96,48 @@ impl<C: Connection> RdmaInbound<C> {
         Some(self.fetching.swap_remove(at).1)
     }
 
+    /// Returns the next event of the responder.
+    fn take_event(&mut self) -> Option<Event<Key>> {
+        while let Some(event) = self.responder.poll_event() {
+            match event {
+                ResponderEvent::Call(IncomingCall { key, message, .. }) => {
+                    let memory = self.take_memory(key);
+                    if !self.draining {
+                        return Some(Event::Call((key, memory.clone()), message, memory));
+                    }
+                    // The requester sees the connection close and can call elsewhere.
+                    self.responder.drop_call(key);
+                }
+                ResponderEvent::Closed(reason) => return Some(Event::Closed(reason)),
+            }
+        }
+        self.waiting.extend(iter::from_fn(|| self.responder.poll_arrived()));
+        if self.draining {
+            self.waiting.drain(..).for_each(|(call, _)| self.responder.drop_call(call));
+        }
+        // A call that is refused after its chunks were fetched has no event.
+        self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
+        None
+    }
+
+    /// Starts the actions of both engines.
+    fn submit(&mut self) {
+        if self.draining && self.responder.in_progress() == 0 {
+            self.responder.close(CloseReason::Local);
+        }
+        while let Some(action) = self.responder.poll_action() {
+            trace!(?action, "ask");
+            self.connection.submit(action);
+        }
+        self.backward.with_used(|backward| {
+            while let Some(action) = backward.poll_action() {
+                trace!(?action, "ask");
+                self.connection.submit(action);
+            }
+        });
+        self.stats.transport(self.responder.take_counts());
+    }
+
     /// Records the end of the connection.
     pub(super) fn ended(&mut self, serving: &Serving, reason: &CloseReason) {
         debug!(%reason, "connection closed");
@@ -101,43 +146,14 @@ impl<C: Connection> RdmaInbound<C> {
 }
 
 impl<C: Connection> Inbound for RdmaInbound<C> {
-    type Key = (CallKey, Option<CallMemory>);
+    type Key = Key;
 
-    async fn next(&mut self) -> Event<Self::Key> {
+    async fn next(&mut self) -> Event<Key> {
         loop {
-            match self.responder.poll_event() {
-                // The requester sees the connection close and can call elsewhere.
-                Some(ResponderEvent::Call(call)) if self.draining => {
-                    self.take_memory(call.key);
-                    self.responder.drop_call(call.key);
-                }
-                Some(ResponderEvent::Call(IncomingCall { key, message, .. })) => {
-                    let memory = self.take_memory(key);
-                    return Event::Call((key, memory.clone()), message, memory);
-                }
-                Some(ResponderEvent::Closed(reason)) => return Event::Closed(reason),
-                None => {}
+            if let Some(event) = self.take_event() {
+                return event;
             }
-            self.waiting.extend(iter::from_fn(|| self.responder.poll_arrived()));
-            if self.draining {
-                self.waiting.drain(..).for_each(|(call, _)| self.responder.drop_call(call));
-            }
-            // A call that is refused after its chunks were fetched has no event.
-            self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
-            if self.draining && self.responder.in_progress() == 0 {
-                self.responder.close(CloseReason::Local);
-            }
-            while let Some(action) = self.responder.poll_action() {
-                trace!(?action, "ask");
-                self.connection.submit(action);
-            }
-            self.backward.with_used(|backward| {
-                while let Some(action) = backward.poll_action() {
-                    trace!(?action, "ask");
-                    self.connection.submit(action);
-                }
-            });
-            self.stats.transport(self.responder.take_counts());
+            self.submit();
             if self.responder.has_work() {
                 continue;
             }
@@ -170,7 +186,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn reply(&mut self, (call, memory): Self::Key, reply: Option<Message>) {
+    fn reply(&mut self, (call, memory): Key, reply: Option<Message>) {
         match (reply, memory) {
             (Some(reply), Some(memory)) if reply.unreduced_len() > SMALL => {
                 memory.set_reply(&reply);

@@ -140,7 +140,12 @@ impl Connected {
     pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
         let Connected { serving: Serving(shared), origin, connection } = self;
         let cache = shared.duplicates.as_ref().filter(|_| shared.services.remembers(&call.header));
-        let known = cache.and_then(|cache| Some((cache, cache.begin(call, origin.peer, *connection)?)));
+        let known = cache.filter(|cache| cache.tracks(&call.header)).and_then(|cache| {
+            // A call whose caller is not authentic is refused when it runs, and gets no cached reply.
+            let principal = shared.services.authenticate(call).ok()?;
+            let owner = principal.map_or_else(|| Owner::of_peer(origin.peer), Owner::Principal);
+            Some((cache, cache.begin(call, owner, origin.peer, *connection)?))
+        });
         let Some((cache, known)) = known else { return Arrived::Run(None) };
         let (xid, none) = (call.header.xid, DuplicateCounts::default());
         let (arrived, counts) = match known {
