@@ -10,6 +10,7 @@ mod turns;
 
 use std::sync::Arc;
 
+use rpcrdma_runtime::proto::owner::Owner;
 use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
 use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
@@ -67,8 +68,8 @@ impl<E: Export> NfsHandler<E> {
         self.ask_at_hand(context, None, |_, _| None, call).await
     }
 
-    /// Does the same, but runs inline if no blocking work is needed, which saves waking two threads. A
-    /// change of a file waits for its turn.
+    /// Does the same, but runs inline if no blocking work is needed, which saves waking two threads. Blocking
+    /// work waits for its turn.
     async fn ask_at_hand<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -86,14 +87,12 @@ impl<E: Export> NfsHandler<E> {
         if let Some(answer) = at_hand(&self.export, &caller) {
             return Ok(answer);
         }
-        let turn = match changed {
-            Some(file) => Some(self.turns.clone().take(file).await.map_err(|_| Reject::SystemError)?),
-            None => None,
-        };
+        let turn = self.turns.take(Owner::of_call(context), changed).await;
+        let held = (turn.map_err(|_| Reject::SystemError)?, context.reserve(0).await);
         let export = self.export.clone();
         let call = move || {
             // Held until the work ends, even if the caller stops waiting.
-            let _turn = turn;
+            let _held = held;
             call(&export, &caller)
         };
         tokio::task::spawn_blocking(call).await.map_err(|_| Reject::SystemError)

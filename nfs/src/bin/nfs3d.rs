@@ -61,9 +61,9 @@ impl Listening {
         let remember = Remember::only(must_not_run_twice);
         let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
         let duplicates = Some(duplicates);
-        let tcp_options =
-            TcpServerOptions { duplicates: duplicates.clone(), connections, ..TcpServerOptions::default() };
         let options = ServerOptions { duplicates, connections, ..ServerOptions::of::<nfs_v3::NfsV3>() };
+        let (duplicates, memory) = (options.duplicates.clone(), options.memory.clone());
+        let tcp_options = TcpServerOptions { duplicates, memory, connections, ..TcpServerOptions::default() };
         let rdma = arguments.provider.bind(&arguments.listen, options).await?;
         let tcp = match &arguments.tcp {
             Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),

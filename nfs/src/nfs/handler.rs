@@ -114,6 +114,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let read = move |export: &E, caller: &_| {
             (export.read(caller, &file, offset, count), export.attributes(&file).ok())
         };
+        cx.reserve(count.into()).await;
         let (read, of) = self.ask_at_hand(cx, None, at_hand, read).await?;
         let file_attributes = of.as_ref().map(attributes);
         Ok(match read {
@@ -273,6 +274,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             let listed = listed.and_then(|end| room.must_have_got_on(end));
             (listed.map(|end| (end, entries)), export.attributes(&dir).ok())
         };
+        cx.reserve(args.count.min(self.export.limits().listing).into()).await;
         let (listed, of) = self.ask(cx, list).await?;
         let dir_attributes = of.as_ref().map(attributes);
         Ok(match listed {
@@ -300,6 +302,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             let listed = listed.and_then(|end| room.must_have_got_on(end));
             (listed.map(|end| (end, entries)), export.attributes(&dir).ok())
         };
+        cx.reserve(args.maxcount.min(self.export.limits().listing).into()).await;
         let (listed, of) = self.ask(cx, list).await?;
         let dir_attributes = of.as_ref().map(attributes);
         Ok(match listed {

@@ -6,9 +6,11 @@ use rpcrdma_mount3::{
     Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, MountbodyElement, Mountlist, Mountres3,
     Mountres3Ok, Mountstat3, mount_v3,
 };
+use rpcrdma_runtime::proto::owner::Owner;
 use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
 use super::Policy;
+use super::turns::Turns;
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
 
 /// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
@@ -25,13 +27,14 @@ pub struct MountHandler<E> {
     export: Arc<E>,
     mounts: Mutex<VecDeque<(String, Dirpath)>>,
     policy: Arc<Policy>,
+    turns: Turns,
 }
 
 impl<E: Export> MountHandler<E> {
     /// Serves an export.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
-        MountHandler { export, mounts: Mutex::default(), policy: Arc::default() }
+        MountHandler { export, mounts: Mutex::default(), policy: Arc::default(), turns: Turns::default() }
     }
 
     /// Sets which addresses may mount the export. For others, MNT returns MNT3ERR_ACCES, and all other
@@ -101,7 +104,12 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         }
         let (export, wanted) = (self.export.clone(), path.clone());
         let caller = self.policy.caller(&context.credential);
-        let find = move || walk(&*export, &caller, &wanted);
+        let turn = self.turns.take(Owner::of_call(context), None).await.map_err(|_| Reject::SystemError)?;
+        let find = move || {
+            // Held until the work ends, even if the caller stops waiting.
+            let _turn = turn;
+            walk(&*export, &caller, &wanted)
+        };
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
             Ok(fhandle) => {

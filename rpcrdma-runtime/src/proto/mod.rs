@@ -7,6 +7,7 @@
 
 pub(crate) mod counts;
 pub mod iwarp;
+pub mod owner;
 pub mod program;
 pub mod random;
 pub mod rdma;

@@ -4,6 +4,7 @@
 //! and [`Connection`] for both. [`iwarp`] is one provider; the crate `rpcrdma-verbs` is another.
 
 mod error;
+pub(crate) mod min_rate;
 mod resolve;
 
 pub mod iwarp;

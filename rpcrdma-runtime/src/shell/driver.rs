@@ -506,7 +506,7 @@ impl<O: Outbound> Driver<O> {
             Some(running) if running.0 == number => self.running.insert(running),
             _ => self.running.insert((number, Running::new(serving.caller(server)))),
         };
-        self.replies.extend(calls.into_iter().filter_map(|(key, call)| running.start(key, call)));
+        self.replies.extend(calls.into_iter().filter_map(|(key, call)| running.start(key, call, None)));
         while let Poll::Ready(reply) = running.poll_next(cx) {
             self.replies.push(reply);
         }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::proto::owner::Owner;
 use crate::proto::rpc::duplicates::{
     Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, ProcedureId, Ticket,
 };
-use crate::wire::rpc::{ReplyHeader, RpcCall, RpcReply};
+use crate::wire::rpc::{CallHeader, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Placed, Received};
 
 /// Receives the reply to a call that joined another. `None` for the first caller.
@@ -32,7 +33,7 @@ pub(super) enum Known {
 /// The set of calls that are compared with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerScope {
-    /// Calls from one address with any port, so that a retransmission on another connection is detected.
+    /// Calls from one address with any port below 1024, or any other port, so that a retransmission on another connection is detected.
     /// Same as [`CallerScope::Connection`] if the transport has no addresses.
     #[default]
     Client,
@@ -135,17 +136,25 @@ impl DuplicateCache {
         self.0.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Looks up an incoming call. Returns `None` if the cache does not track it.
-    pub(super) fn begin(&self, call: &RpcCall, peer: Option<SocketAddr>, connection: u64) -> Option<Known> {
-        // Checked first: an untracked call costs no checksum.
-        if !self.0.options.remember.has((&call.header).into()) {
-            return None;
-        }
+    /// Returns true if the cache tracks this procedure.
+    pub(super) fn tracks(&self, call: &CallHeader) -> bool {
+        self.0.options.remember.has(call.into())
+    }
+
+    /// Looks up an incoming call of an owner. Returns `None` if the cache does not track it.
+    pub(super) fn begin(
+        &self,
+        call: &RpcCall,
+        owner: Owner,
+        peer: Option<SocketAddr>,
+        connection: u64,
+    ) -> Option<Known> {
         let caller = match (self.0.options.scope, peer) {
+            (CallerScope::Client, Some(peer)) if peer.port() < 1024 => CallerId::Privileged(peer.ip()),
             (CallerScope::Client, Some(peer)) => CallerId::Address(peer.ip()),
             _ => CallerId::Connection(connection),
         };
-        let identity = CallIdentity::of(call, caller)?;
+        let identity = CallIdentity::of(call, caller)?.owned_by(owner);
         let mut table = self.table();
         // The first caller gets its reply from the handler; only duplicates wait for the cache.
         let (waiter, answer) = table.is_running(&identity).then(oneshot::channel).unzip();
@@ -195,5 +204,34 @@ impl Default for DuplicateCache {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DuplicateCache").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::{Message, Writer};
+
+    fn call() -> RpcCall {
+        let header =
+            CallHeader { xid: 7, program: 1, version: 1, procedure: 1, credential: Default::default() };
+        let mut call = Writer::new();
+        header.encode(&mut call).unwrap();
+        RpcCall::parse(Received::whole(call.into_bytes())).unwrap()
+    }
+
+    /// A server that requires a port below 1024 does so in its handler, which a cached reply bypasses.
+    #[test]
+    fn a_reply_to_a_privileged_port_is_not_replayed_to_others() {
+        let cache = DuplicateCache::default();
+        let begin = |port| {
+            let peer = Some(SocketAddr::from(([192, 0, 2, 1], port)));
+            cache.begin(&call(), Owner::of_peer(peer), peer, 0)
+        };
+        let Some(Known::New(ticket)) = begin(1000) else { panic!("a new call") };
+        let message = Message::whole(vec![0; 24].into());
+        cache.finish(ticket, true, Some(&RpcReply { status: ReplyHeader::Success, message }));
+        assert!(matches!(begin(1001), Some(Known::Answered(_))));
+        assert!(matches!(begin(1024), Some(Known::New(_))));
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::task::consume_budget;
 
 use super::accept::stopped;
+use super::memory::CallMemory;
 use super::running::Running;
 use super::serving::Connected;
 use super::slots::Slot;
@@ -24,8 +25,9 @@ pub(super) trait Inbound {
     /// Answers a call, or ends it without a reply.
     fn reply(&mut self, call: Self::Key, reply: Option<Message>);
 
-    /// Returns true if the server may call its client on the connection. Then the connection is never idle.
-    fn has_callbacks(&self) -> bool;
+    /// Returns true if a call is arriving, or if the server may call its client on the connection. Then the
+    /// connection is not idle.
+    fn is_busy(&self) -> bool;
 
     /// Rejects new calls, and closes the connection once the running ones are answered.
     fn drain(&mut self);
@@ -33,8 +35,10 @@ pub(super) trait Inbound {
 
 /// An event of a connection.
 pub(super) enum Event<K> {
-    /// A call has arrived.
-    Call(K, Received),
+    /// A call has arrived. Its memory, unless it is small.
+    Call(K, Received, Option<CallMemory>),
+    /// [`Inbound::is_busy`] has changed.
+    Activity,
     /// The connection has ended.
     Closed(CloseReason),
 }
@@ -53,9 +57,9 @@ pub(super) async fn serve<I: Inbound>(
     loop {
         tokio::select! {
             event = inbound.next() => match event {
-                Event::Call(key, message) => {
-                    let at_once = running.start(key, message);
-                    set_idle(running.is_empty() && !inbound.has_callbacks());
+                Event::Activity => {}
+                Event::Call(key, message, memory) => {
+                    let at_once = running.start(key, message, memory);
                     if let Some((key, reply)) = at_once {
                         inbound.reply(key, reply);
                         // Lets other tasks run however many calls arrive.
@@ -66,12 +70,12 @@ pub(super) async fn serve<I: Inbound>(
             },
             (key, reply) = poll_fn(|cx| running.poll_next(cx)) => {
                 inbound.reply(key, reply);
-                set_idle(running.is_empty() && !inbound.has_callbacks());
             }
             () = &mut stopped, if !draining => {
                 draining = true;
                 inbound.drain();
             }
         }
+        set_idle(running.is_empty() && !inbound.is_busy());
     }
 }

@@ -10,11 +10,9 @@ use crate::provider::iwarp;
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns those in force.
 ///
-/// Over RDMA, one connection holds about [`Limits::fetched`] bytes, one [`MessageLimits::transfer`], and
-/// the replies of [`Limits::credits`] calls. Over TCP, it holds [`Limits::tcp_calls`] calls and replies of
-/// one [`Limits::record`] each, and about two records that arrive or wait. A server holds
-/// [`Limits::connections`] times as much, [`DuplicateLimits::bytes`], and [`DuplicateLimits::running`] for
-/// calls whose connection is lost.
+/// A server holds about [`Limits::memory`] for calls and replies, however many connections it has, and
+/// [`DuplicateLimits::bytes`] for cached replies. One connection over RDMA holds at most [`Limits::fetched`]
+/// bytes of calls; one over TCP holds [`Limits::tcp_calls`] calls of one [`Limits::record`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
@@ -46,6 +44,12 @@ pub struct Limits {
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
     pub connections_per_address: usize,
+    /// Bytes of calls, of replies until they are sent, and of work that outlives its connection, of all
+    /// connections of the servers that share a [`MemoryBudget`](super::MemoryBudget) (default 192 MiB).
+    pub memory: u64,
+    /// Minimum rate of a client that accepts output, or sends data that a server waits for, in bytes per
+    /// second on average over at least 10 s (default 64 KiB; 0 allows any rate).
+    pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
     /// Maximum length of a record over TCP, in bytes (default 8 MiB and 64 KiB).
@@ -99,6 +103,8 @@ impl Default for Limits {
             backward_pending: server.backward_pending,
             connections: server.connections,
             connections_per_address: server.connections_per_address,
+            memory: server.memory.max(),
+            min_rate: tcp.min_rate,
             duplicates: DuplicateLimits::default(),
             record: tcp.max_record,
             tcp_calls: tcp.calls,
@@ -135,7 +141,7 @@ impl Limits {
     }
 
     fn put_into_iwarp(&self, options: &mut iwarp::Options) {
-        options.max_region = self.region;
+        (options.max_region, options.min_rate) = (self.region, self.min_rate);
         (options.reads_in, options.reads_out) = (self.reads_in, self.reads_out);
         let TimeLimits { connect, request, reply, stall, linger, .. } = self.times;
         (options.connect_timeout, options.request_timeout, options.reply_timeout) = (connect, request, reply);
@@ -143,7 +149,7 @@ impl Limits {
     }
 
     fn take_from_iwarp(&mut self, options: &iwarp::Options) {
-        self.region = options.max_region;
+        (self.region, self.min_rate) = (options.max_region, options.min_rate);
         (self.reads_in, self.reads_out) = (options.reads_in, options.reads_out);
         let times = &mut self.times;
         (times.connect, times.request, times.reply) =
@@ -153,13 +159,13 @@ impl Limits {
 
     fn put_into_tcp(&self, options: &mut TcpOptions) {
         (options.max_record, options.calls) = (self.record, self.tcp_calls);
-        options.backward_calls = self.tcp_backward_calls;
+        (options.backward_calls, options.min_rate) = (self.tcp_backward_calls, self.min_rate);
         (options.connect_timeout, options.stall_timeout) = (self.times.connect, self.times.stall);
     }
 
     fn take_from_tcp(&mut self, options: &TcpOptions) {
         (self.record, self.tcp_calls) = (options.max_record, options.calls);
-        self.tcp_backward_calls = options.backward_calls;
+        (self.tcp_backward_calls, self.min_rate) = (options.backward_calls, options.min_rate);
         (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
     }
 
@@ -202,7 +208,7 @@ impl ClientOptions {
 
 impl ServerOptions {
     /// Applies the limits that concern a server. They apply to all servers that share its duplicate-request
-    /// cache.
+    /// cache or its memory budget.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
@@ -212,6 +218,7 @@ impl ServerOptions {
         self.backward_pending = limits.backward_pending;
         (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
+        self.memory.limit(limits.memory);
         self
     }
 
@@ -226,6 +233,7 @@ impl ServerOptions {
         limits.backward_pending = self.backward_pending;
         (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
+        limits.memory = self.memory.max();
         limits
     }
 }
@@ -251,7 +259,7 @@ impl TcpClientOptions {
 
 impl TcpServerOptions {
     /// Applies the limits that concern a server over TCP. They apply to all servers that share its
-    /// duplicate-request cache.
+    /// duplicate-request cache or its memory budget.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
@@ -260,6 +268,7 @@ impl TcpServerOptions {
         self.backward_pending = limits.backward_pending;
         (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
+        self.memory.limit(limits.memory);
         self
     }
 
@@ -273,6 +282,7 @@ impl TcpServerOptions {
         limits.backward_pending = self.backward_pending;
         (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
+        limits.memory = self.memory.max();
         limits
     }
 }
@@ -296,6 +306,8 @@ mod tests {
             pending: 10,
             connections: 11,
             connections_per_address: 12,
+            memory: 30,
+            min_rate: 31,
             duplicates: DuplicateLimits {
                 entries: 13,
                 running: 26,
@@ -339,6 +351,7 @@ mod tests {
                 backward_pending: default.backward_pending,
                 connections: default.connections,
                 connections_per_address: default.connections_per_address,
+                memory: default.memory,
                 duplicates: default.duplicates,
                 times: TimeLimits { drain, idle_peer, ..odd.times },
                 ..others
@@ -348,6 +361,7 @@ mod tests {
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
         assert_eq!((by_tcp.tcp_backward_calls, by_tcp.backward_pending), (27, 28));
         assert_eq!((by_tcp.connections, by_tcp.connections_per_address), (11, 12));
+        assert_eq!((by_tcp.memory, by_tcp.min_rate), (30, 31));
         assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
         let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));

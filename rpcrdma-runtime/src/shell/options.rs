@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{DuplicateCache, Observer};
+use super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
 use crate::proto::rdma::session::{Policy, Reconnect};
@@ -99,6 +99,9 @@ pub struct ServerOptions {
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.
     pub duplicates: Option<DuplicateCache>,
+    /// The memory for calls and replies of all connections (default 192 MiB). Servers that are given clones
+    /// share it.
+    pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::CallError::TooMany).
     pub backward_pending: usize,
@@ -129,6 +132,7 @@ impl Default for ServerOptions {
             idle: Some(IDLE),
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
+            memory: MemoryBudget::default(),
             backward_pending: BACKWARD_PENDING,
             iwarp: iwarp::Options::default(),
         }

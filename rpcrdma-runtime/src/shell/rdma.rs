@@ -1,3 +1,7 @@
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::iter;
 use std::net::SocketAddr;
@@ -10,8 +14,10 @@ use super::backward::{BackwardClient, Calling};
 use super::carried::fitted;
 use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
+use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::serving::{Connected, Serving};
 use super::stats::ServerStats;
+use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::{
     BackwardRequester, BackwardResponder, CallKey, Config, IncomingCall, Link, Requester, Responder,
@@ -23,6 +29,9 @@ use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::xdr::{Message, Received};
 
+/// A call and its memory, unless the call is small.
+type Key = (CallKey, Option<CallMemory>);
+
 /// A server's connection over RPC-over-RDMA with the engines of both directions.
 pub(super) struct RdmaInbound<C> {
     connection: C,
@@ -33,6 +42,15 @@ pub(super) struct RdmaInbound<C> {
     stats: ServerStats,
     /// New calls are dropped.
     draining: bool,
+    account: Arc<Account>,
+    /// The memory of small calls and of their replies.
+    small: Permit,
+    /// Calls that wait for memory, and the bytes of their chunks.
+    waiting: VecDeque<(CallKey, u64)>,
+    /// The memory of calls whose Read chunks are fetched.
+    fetching: Vec<(CallKey, CallMemory)>,
+    /// The last value of [`Inbound::is_busy`] that was reported.
+    was_busy: bool,
 }
 
 impl<C: Connection> RdmaInbound<C> {
@@ -53,8 +71,71 @@ impl<C: Connection> RdmaInbound<C> {
         let caller = serving.caller(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, reads_out);
         serving.warn(&mut responder, peer);
-        let (stats, draining) = (serving.stats().clone(), false);
-        (RdmaInbound { connection, responder, backward, link, peer, stats, draining }, caller)
+        responder.hold_calls(SMALL);
+        let account = serving.memory().account(Owner::of_peer(peer));
+        let inbound = RdmaInbound {
+            connection,
+            responder,
+            backward,
+            link,
+            peer,
+            stats: serving.stats().clone(),
+            draining: false,
+            small: account.permit(),
+            account,
+            waiting: VecDeque::new(),
+            fetching: Vec::new(),
+            was_busy: false,
+        };
+        (inbound, caller)
+    }
+
+    /// Returns the memory of a call that was fetched, unless the call is small.
+    fn take_memory(&mut self, call: CallKey) -> Option<CallMemory> {
+        let at = self.fetching.iter().position(|(key, _)| *key == call)?;
+        Some(self.fetching.swap_remove(at).1)
+    }
+
+    /// Returns the next event of the responder.
+    fn take_event(&mut self) -> Option<Event<Key>> {
+        while let Some(event) = self.responder.poll_event() {
+            match event {
+                ResponderEvent::Call(IncomingCall { key, message, .. }) => {
+                    let memory = self.take_memory(key);
+                    if !self.draining {
+                        return Some(Event::Call((key, memory.clone()), message, memory));
+                    }
+                    // The requester sees the connection close and can call elsewhere.
+                    self.responder.drop_call(key);
+                }
+                ResponderEvent::Closed(reason) => return Some(Event::Closed(reason)),
+            }
+        }
+        self.waiting.extend(iter::from_fn(|| self.responder.poll_arrived()));
+        if self.draining {
+            self.waiting.drain(..).for_each(|(call, _)| self.responder.drop_call(call));
+        }
+        // A call that is refused after its chunks were fetched has no event.
+        self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
+        None
+    }
+
+    /// Starts the actions of both engines.
+    fn submit(&mut self) {
+        if self.draining && self.responder.in_progress() == 0 {
+            self.responder.close(CloseReason::Local);
+        }
+        while let Some(action) = self.responder.poll_action() {
+            trace!(?action, "ask");
+            self.connection.submit(action);
+        }
+        self.backward.with_used(|backward| {
+            while let Some(action) = backward.poll_action() {
+                trace!(?action, "ask");
+                self.connection.submit(action);
+            }
+        });
+        self.stats.transport(self.responder.take_counts());
     }
 
     /// Records the end of the connection.
@@ -65,37 +146,31 @@ impl<C: Connection> RdmaInbound<C> {
 }
 
 impl<C: Connection> Inbound for RdmaInbound<C> {
-    type Key = CallKey;
+    type Key = Key;
 
-    async fn next(&mut self) -> Event<CallKey> {
+    async fn next(&mut self) -> Event<Key> {
         loop {
-            match self.responder.poll_event() {
-                // The requester sees the connection close and can call elsewhere.
-                Some(ResponderEvent::Call(call)) if self.draining => self.responder.drop_call(call.key),
-                Some(ResponderEvent::Call(IncomingCall { key, message, .. })) => {
-                    return Event::Call(key, message);
-                }
-                Some(ResponderEvent::Closed(reason)) => return Event::Closed(reason),
-                None => {}
+            if let Some(event) = self.take_event() {
+                return event;
             }
-            if self.draining && self.responder.in_progress() == 0 {
-                self.responder.close(CloseReason::Local);
-            }
-            while let Some(action) = self.responder.poll_action() {
-                trace!(?action, "ask");
-                self.connection.submit(action);
-            }
-            self.backward.with_used(|backward| {
-                while let Some(action) = backward.poll_action() {
-                    trace!(?action, "ask");
-                    self.connection.submit(action);
-                }
-            });
-            self.stats.transport(self.responder.take_counts());
+            self.submit();
             if self.responder.has_work() {
                 continue;
             }
+            let (calls, replies) = self.responder.unsent();
+            self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
+            if self.was_busy != self.is_busy() {
+                self.was_busy = !self.was_busy;
+                return Event::Activity;
+            }
+            let next = self.waiting.front().copied();
             tokio::select! {
+                memory = self.account.acquire(next.map_or(0, |(_, bytes)| bytes)), if next.is_some() => {
+                    if let Some((call, _)) = self.waiting.pop_front() {
+                        self.fetching.push((call, memory));
+                        self.responder.admit(call);
+                    }
+                }
                 completion = poll_fn(|cx| self.connection.poll_completion(cx)) => {
                     trace!(?completion, "hear");
                     let others = match self.backward.is_used() {
@@ -111,10 +186,14 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn reply(&mut self, call: CallKey, reply: Option<Message>) {
-        match reply {
-            Some(reply) => self.responder.reply(call, reply),
-            None => self.responder.drop_call(call),
+    fn reply(&mut self, (call, memory): Key, reply: Option<Message>) {
+        match (reply, memory) {
+            (Some(reply), Some(memory)) if reply.unreduced_len() > SMALL => {
+                memory.set_reply(&reply);
+                self.responder.reply_held(call, reply, |bytes| memory.hold(bytes));
+            }
+            (Some(reply), _) => self.responder.reply(call, reply),
+            (None, _) => self.responder.drop_call(call),
         }
         if let Some(client) = self.link.stated() {
             self.responder.limit(client);
@@ -122,8 +201,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn has_callbacks(&self) -> bool {
-        self.backward.with_used(|backward| backward.is_ready())
+    fn is_busy(&self) -> bool {
+        self.responder.unsent().0 > 0 || self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::{Instrument, debug_span, warn};
 
+use super::memory::CallMemory;
 use super::serving::{Arrived, Connected, Executed};
 use crate::wire::rpc::{Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
@@ -28,12 +29,17 @@ pub(super) struct Running<K> {
 impl<K: Send + 'static> Running<K> {
     pub(super) fn new(caller: Arc<Connected>) -> Self {
         let runner = caller.clone();
-        let run = move |call: RpcCall, executed: Option<Executed>| runner.clone().run(call, executed);
+        let run = move |call, memory, executed| runner.clone().run(call, memory, executed);
         Running { caller, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
 
     /// Starts a call. Returns its key if the reply is ready at once, or if there is none.
-    pub(super) fn start(&mut self, key: K, message: Received) -> Option<(K, Option<Message>)> {
+    pub(super) fn start(
+        &mut self,
+        key: K,
+        message: Received,
+        memory: Option<CallMemory>,
+    ) -> Option<(K, Option<Message>)> {
         let call = match RpcCall::parse(message) {
             Ok(call) => call,
             Err(refusal) => return Some((key, self.caller.counted(RpcReply::refuse(refusal)))),
@@ -49,7 +55,7 @@ impl<K: Send + 'static> Running<K> {
             Arrived::Answered(reply) => return Some((key, self.caller.counted(reply))),
         };
         let outlives = executed.is_some();
-        let waiting = match self.attempt.run(call, executed) {
+        let waiting = match self.attempt.run(call, memory, executed) {
             Ok(reply) => return Some((key, self.caller.counted(reply))),
             Err(waiting) => waiting.in_current_span(),
         };
@@ -100,7 +106,12 @@ type Waiting = Pin<Box<dyn Future<Output = Reply> + Send>>;
 trait Attempt: Send {
     /// # Errors
     /// The call, if it has no reply yet.
-    fn run(&mut self, call: RpcCall, executed: Option<Executed>) -> Result<Reply, Waiting>;
+    fn run(
+        &mut self,
+        call: RpcCall,
+        memory: Option<CallMemory>,
+        executed: Option<Executed>,
+    ) -> Result<Reply, Waiting>;
 }
 
 /// The memory of one call, reused for the next call unless the call waits and keeps it.
@@ -111,12 +122,17 @@ struct Reused<M, F> {
 
 impl<M, F> Attempt for Reused<M, F>
 where
-    M: Fn(RpcCall, Option<Executed>) -> F + Send,
+    M: Fn(RpcCall, Option<CallMemory>, Option<Executed>) -> F + Send,
     F: Future<Output = Reply> + Send + 'static,
 {
-    fn run(&mut self, call: RpcCall, executed: Option<Executed>) -> Result<Reply, Waiting> {
+    fn run(
+        &mut self,
+        call: RpcCall,
+        memory: Option<CallMemory>,
+        executed: Option<Executed>,
+    ) -> Result<Reply, Waiting> {
         let xid = call.header.xid;
-        self.call.set(Some((self.run)(call, executed)));
+        self.call.set(Some((self.run)(call, memory, executed)));
         // The no-op waker is safe: if the call becomes a task, the task polls it again first.
         let polled = poll(&mut self.call, xid, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {

@@ -140,7 +140,8 @@ impl Server {
         };
         let address = |incoming: &BoxedIncoming| incoming.peer().ip();
         let counted = stats.clone();
-        let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
+        let serving =
+            Serving::new(services, options.duplicates, options.memory, options.backward_pending, stats);
         let accept = || async {
             let accepted = acceptor.accept().await;
             let failed = acceptor.take_refused();

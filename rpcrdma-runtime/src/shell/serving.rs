@@ -1,7 +1,7 @@
 //! State shared by the connections of a server, and the path of a call to its reply.
 
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,8 +11,10 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::duplicates::{DuplicateCache, Known};
+use super::memory::{CallMemory, MemoryBudget};
 use super::options::BACKWARD_PENDING;
 use super::stats::{DuplicateCounts, ServerStats};
+use crate::proto::owner::Owner;
 use crate::proto::program::Origin;
 use crate::proto::rdma::{FatalCalls, Responder};
 use crate::proto::rpc::duplicates::Ticket;
@@ -28,11 +30,12 @@ pub(super) struct Serving(Arc<Shared>);
 struct Shared {
     services: Services,
     duplicates: Option<DuplicateCache>,
+    memory: MemoryBudget,
     /// Maximum number of queued and outstanding backward calls on one connection.
     backward_pending: usize,
     executing: Mutex<JoinSet<()>>,
     stats: ServerStats,
-    fatal: Mutex<FatalCalls<IpAddr>>,
+    fatal: Mutex<FatalCalls<Owner>>,
     began: Instant,
 }
 
@@ -59,16 +62,27 @@ impl Serving {
     pub(super) fn new(
         services: Services,
         duplicates: Option<DuplicateCache>,
+        memory: MemoryBudget,
         backward_pending: usize,
         stats: ServerStats,
     ) -> Self {
         let (executing, fatal, began) = (Mutex::default(), Mutex::default(), Instant::now());
-        Serving(Arc::new(Shared { services, duplicates, backward_pending, executing, stats, fatal, began }))
+        Serving(Arc::new(Shared {
+            services,
+            duplicates,
+            memory,
+            backward_pending,
+            executing,
+            stats,
+            fatal,
+            began,
+        }))
     }
 
-    /// Returns a server without a cache and with unused counters.
+    /// Returns a server without a cache, with a memory budget of its own and unused counters.
     pub(super) fn plain(services: Services) -> Self {
-        Serving::new(services, None, BACKWARD_PENDING, ServerStats::default())
+        let memory = MemoryBudget::default();
+        Serving::new(services, None, memory, BACKWARD_PENDING, ServerStats::default())
     }
 
     /// Returns the maximum number of queued and outstanding backward calls on one connection.
@@ -82,25 +96,29 @@ impl Serving {
         Arc::new(Connected { serving: self.clone(), origin: origin.into(), connection })
     }
 
-    /// Makes a new connection refuse the calls that ended an earlier connection of the same client.
+    /// Makes a new connection refuse the calls that ended an earlier connection of the same owner.
     pub(super) fn warn(&self, responder: &mut Responder, client: Option<SocketAddr>) {
-        if let Some(client) = client {
-            let refused = self.fatal().take(client.ip(), self.0.began.elapsed());
+        if client.is_some() {
+            let refused = self.fatal().take(&Owner::of_peer(client), self.0.began.elapsed());
             responder.refuse_calls(refused);
         }
     }
 
     /// Records the end of a connection and the calls suspected of causing it.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
-        if let Some(client) = client {
-            let (mut fatal, now) = (self.fatal(), self.0.began.elapsed());
-            fatal.give_back(client.ip(), &responder.take_unrefused(), now);
-            fatal.blame(client.ip(), responder.suspects(), now);
+        if client.is_some() {
+            let (mut fatal, now, owner) = (self.fatal(), self.0.began.elapsed(), Owner::of_peer(client));
+            fatal.give_back(&owner, &responder.take_unrefused(), now);
+            fatal.blame(&owner, responder.suspects(), now);
         }
     }
 
-    fn fatal(&self) -> MutexGuard<'_, FatalCalls<IpAddr>> {
+    fn fatal(&self) -> MutexGuard<'_, FatalCalls<Owner>> {
         self.0.fatal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn memory(&self) -> &MemoryBudget {
+        &self.0.memory
     }
 
     pub(super) fn stats(&self) -> &ServerStats {
@@ -122,7 +140,12 @@ impl Connected {
     pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
         let Connected { serving: Serving(shared), origin, connection } = self;
         let cache = shared.duplicates.as_ref().filter(|_| shared.services.remembers(&call.header));
-        let known = cache.and_then(|cache| Some((cache, cache.begin(call, origin.peer, *connection)?)));
+        let known = cache.filter(|cache| cache.tracks(&call.header)).and_then(|cache| {
+            // A call whose caller is not authentic is refused when it runs, and gets no cached reply.
+            let principal = shared.services.authenticate(call).ok()?;
+            let owner = principal.map_or_else(|| Owner::of_peer(origin.peer), Owner::Principal);
+            Some((cache, cache.begin(call, owner, origin.peer, *connection)?))
+        });
         let Some((cache, known)) = known else { return Arrived::Run(None) };
         let (xid, none) = (call.header.xid, DuplicateCounts::default());
         let (arrived, counts) = match known {
@@ -148,11 +171,20 @@ impl Connected {
     }
 
     /// Runs a call and reports its end to the cache, if the cache tracks it.
-    pub(super) async fn run(self: Arc<Self>, call: RpcCall, executed: Option<Executed>) -> Option<RpcReply> {
+    pub(super) async fn run(
+        self: Arc<Self>,
+        call: RpcCall,
+        memory: Option<CallMemory>,
+        executed: Option<Executed>,
+    ) -> Option<RpcReply> {
         let services = &self.serving.0.services;
-        let Some(executed) = executed else { return services.run(call, self.origin.clone()).await };
-        let extensions = self.origin.extensions.clone().with(ConnectionUsed::default());
-        let origin = Origin { peer: self.origin.peer, extensions: extensions.clone() };
+        let mut origin = self.origin.clone();
+        if let Some(memory) = memory {
+            origin.extensions = origin.extensions.with(memory);
+        }
+        let Some(executed) = executed else { return services.run(call, origin).await };
+        let extensions = origin.extensions.with(ConnectionUsed::default());
+        let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
         // Drops the call, so its memory is free before the cache ticket is returned.
         let reply = services.run(call, origin).await;
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);

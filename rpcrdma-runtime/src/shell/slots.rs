@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
+
+use crate::proto::owner::Owner;
 
 /// The peers that may connect to a server. A server closes the connection of any other peer before it takes
 /// a slot.
@@ -30,20 +32,6 @@ impl PeerFilter {
 impl fmt::Debug for PeerFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "PeerFilter(..)" } else { "PeerFilter(all)" })
-    }
-}
-
-/// The unit of the connection limit: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one
-/// host can use every address of its prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Owner(IpAddr);
-
-impl Owner {
-    fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Owner(address.into()),
-            IpAddr::V6(address) => Owner(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
-        }
     }
 }
 
@@ -87,7 +75,7 @@ impl Slots {
     /// Takes a slot for a connection from this address. Returns `None` if its owner has reached its limit.
     /// If no slot is free, closes the connection that has been idle longest.
     pub(super) async fn take(&self, address: IpAddr) -> Option<Slot> {
-        let owner = Owner::of(address);
+        let owner = Owner::from(address);
         let is_refused =
             |state: &State| state.owners.get(&owner).is_some_and(|count| *count >= self.0.max_per_owner);
         self.wait(|state| {
@@ -104,7 +92,7 @@ impl Slots {
         }
         state.last += 1;
         let number = state.last;
-        *state.owners.entry(owner).or_default() += 1;
+        *state.owners.entry(owner.clone()).or_default() += 1;
         let activity = Arc::new(Activity { idle_since: AtomicU64::new(0), close: Notify::new() });
         state.connections.insert(number, activity.clone());
         drop(state);
@@ -226,15 +214,6 @@ mod tests {
     /// Returns true if a future is still pending after 20 ms.
     async fn waits(future: impl Future) -> bool {
         timeout(Duration::from_millis(20), future).await.is_err()
-    }
-
-    #[test]
-    fn a_prefix_of_ipv6_is_one_owner() {
-        let owner = |text: &str| Owner::of(text.parse().unwrap());
-        assert_eq!(owner("2001:db8::1"), owner("2001:db8::ffff:0:0:2"));
-        assert_ne!(owner("2001:db8::1"), owner("2001:db8:0:1::1"));
-        assert_eq!(owner("::ffff:192.0.2.1"), owner("192.0.2.1"));
-        assert_ne!(owner("192.0.2.1"), owner("192.0.2.2"));
     }
 
     #[tokio::test]

@@ -26,7 +26,8 @@ pub(super) struct ReplyPlan {
 pub(super) struct NoRoom;
 
 /// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
-/// the Reply chunk. `writes` is an empty list whose memory is reused.
+/// the Reply chunk. `writes` is an empty list whose memory is reused. The plan has what `hold` returns for the
+/// stream and for each item.
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.
@@ -35,6 +36,7 @@ pub(super) fn place(
     offered: ChunkLists,
     threshold: u32,
     mut writes: Vec<(Segment, Bytes)>,
+    hold: impl Fn(Bytes) -> Bytes,
 ) -> Result<ReplyPlan, NoRoom> {
     let mut returned = ChunkLists { reads: Vec::new(), ..offered };
     let mut chunks = returned.writes.iter();
@@ -44,12 +46,13 @@ pub(super) fn place(
     let mut placed = items.drain(..);
     for chunk in returned.writes.iter_mut().filter(|chunk| !chunk.0.is_empty()) {
         match placed.next() {
-            Some(item) => scatter(item.data, chunk, &mut writes)?,
+            Some(item) => scatter(hold(item.data), chunk, &mut writes)?,
             None => chunk.fill(0),
         }
     }
     drop(placed);
     keep_items(items);
+    let stream = hold(stream);
     let (len, header_len) = (stream.len() as u64, returned.header_len());
     if header_len.saturating_add(len) <= u64::from(threshold) {
         if let Some(chunk) = &mut returned.reply {
@@ -104,7 +107,8 @@ mod tests {
     #[test]
     fn r094_segments_are_filled_in_order_and_the_rest_is_zero() {
         let offered = ChunkLists { writes: vec![chunk(&[3, 5, 4])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(20, 6)]), offered.clone(), 1024, Vec::new()).expect("fits");
+        let plan =
+            place(message(40, &[(20, 6)]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!(lengths(&lists.writes[0]), [3, 3, 0]);
         assert_eq!(
@@ -118,7 +122,8 @@ mod tests {
     fn r103_items_fill_chunks_in_order_and_the_others_stay_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[8]), chunk(&[8])], ..ChunkLists::default() };
         let plan =
-            place(message(40, &[(8, 4), (20, 8), (32, 4)]), offered.clone(), 1024, Vec::new()).expect("fits");
+            place(message(40, &[(8, 4), (20, 8), (32, 4)]), offered.clone(), 1024, Vec::new(), |bytes| bytes)
+                .expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![4], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -127,7 +132,8 @@ mod tests {
     #[test]
     fn r112_an_empty_chunk_asks_for_the_item_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[]), chunk(&[8])], ..ChunkLists::default() };
-        let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024, Vec::new()).expect("fits");
+        let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024, Vec::new(), |bytes| bytes)
+            .expect("fits");
         let Body::Msg(lists) = plan.body else { panic!("inline") };
         assert_eq!((lengths(&lists.writes[0]), lengths(&lists.writes[1])), (vec![], vec![8]));
         assert_eq!(plan.inline.map(|stream| stream.len()), Some(44));
@@ -138,11 +144,11 @@ mod tests {
     fn r123_a_reply_that_does_not_fit_inline_goes_to_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
         // Header: 28, and a Reply chunk of two segments: 36. The threshold leaves 960.
-        let short = place(message(960, &[]), offered.clone(), 1024, Vec::new()).expect("fits");
+        let short = place(message(960, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))
         );
-        let long = place(message(964, &[]), offered.clone(), 1024, Vec::new()).expect("fits");
+        let long = place(message(964, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
         assert!(long.inline.is_none());
         let Body::NoMsg(lists) = long.body else { panic!("long") };
         assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![600, 364]));
@@ -152,11 +158,14 @@ mod tests {
     #[test]
     fn h33_h71_what_has_no_room_is_refused() {
         let none = ChunkLists::default();
-        assert_eq!(place(message(997, &[]), none.clone(), 1024, Vec::new()).err(), Some(NoRoom));
-        assert!(place(message(996, &[]), none.clone(), 1024, Vec::new()).is_ok());
+        assert_eq!(
+            place(message(997, &[]), none.clone(), 1024, Vec::new(), |bytes| bytes).err(),
+            Some(NoRoom)
+        );
+        assert!(place(message(996, &[]), none.clone(), 1024, Vec::new(), |bytes| bytes).is_ok());
         let small = ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() };
-        assert_eq!(place(message(1024, &[]), small, 1024, Vec::new()).err(), Some(NoRoom));
+        assert_eq!(place(message(1024, &[]), small, 1024, Vec::new(), |bytes| bytes).err(), Some(NoRoom));
         let write = ChunkLists { writes: vec![chunk(&[3])], ..ChunkLists::default() };
-        assert_eq!(place(message(40, &[(8, 4)]), write, 1024, Vec::new()).err(), Some(NoRoom));
+        assert_eq!(place(message(40, &[(8, 4)]), write, 1024, Vec::new(), |bytes| bytes).err(), Some(NoRoom));
     }
 }

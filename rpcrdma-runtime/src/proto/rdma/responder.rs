@@ -15,7 +15,9 @@ use super::{Config, Refusals, Stated, Traffic, TrafficCounts};
 use crate::proto::slab::{Key, Slab};
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
-use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, Refusal, decode_call, encode_version_error};
+use crate::wire::rdma::{
+    Body, ChunkLists, ErrorBody, Header, Refusal, WriteChunk, decode_call, encode_version_error,
+};
 use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
 
@@ -64,6 +66,10 @@ pub struct Responder {
     reads_limit: usize,
     next: u64,
     calls: Slab<CallState>,
+    /// Calls whose chunks have more bytes wait until they are admitted.
+    hold_above: u64,
+    /// These calls, and the bytes of their chunks.
+    arrived: VecDeque<(CallKey, u64)>,
     /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
     read_queue: VecDeque<(Part, Segment)>,
     /// Outstanding RDMA Reads, at most `reads_limit`.
@@ -103,6 +109,8 @@ struct CallState {
     traffic: Traffic,
     /// Whether its Read chunks count as held.
     holds: bool,
+    /// Whether its RDMA Reads may start.
+    admitted: bool,
     /// The outstanding RDMA Reads, or `None` once the call runs.
     fetch: Option<Fetch>,
 }
@@ -145,6 +153,8 @@ impl Responder {
             reads_limit: usize::try_from(reads_out).unwrap_or(usize::MAX),
             next: 0,
             calls: Slab::new(),
+            hold_above: u64::MAX,
+            arrived: VecDeque::new(),
             read_queue: VecDeque::new(),
             reading: Vec::new(),
             fetched: 0,
@@ -196,6 +206,43 @@ impl Responder {
         self.granted = credits.clamp(1, self.most());
     }
 
+    /// Makes calls whose chunks have more than this many bytes wait for [`Responder::admit`].
+    pub fn hold_calls(&mut self, above: u64) {
+        self.hold_above = above;
+    }
+
+    /// Returns the next call that waits for [`Responder::admit`], as soon as its header has arrived. Its chunks
+    /// have this many bytes: those to read, and those that the reply may fill.
+    pub fn poll_arrived(&mut self) -> Option<(CallKey, u64)> {
+        self.arrived.pop_front()
+    }
+
+    /// Reads the Read chunks of a call that waits, and then runs it.
+    pub fn admit(&mut self, CallKey(key): CallKey) {
+        let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
+        call.admitted = true;
+        let Some(fetch) = &call.fetch else { return };
+        if !fetch.is_complete() && self.reads_limit == 0 {
+            return self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
+        }
+        self.read_queue.extend(fetch.wanted().map(|(part, segment)| ((key, part), segment)));
+        self.start_reads();
+        self.run_if_complete(key);
+    }
+
+    /// Returns true if the call was not rejected and is not complete.
+    #[must_use]
+    pub fn is_arriving(&self, CallKey(key): CallKey) -> bool {
+        self.calls.get(key).is_some_and(|call| call.fetch.is_some())
+    }
+
+    /// Returns the number of calls without an answer, and of answers that were not sent.
+    #[must_use]
+    pub fn unsent(&self) -> (usize, usize) {
+        let sending = usize::try_from(self.unsent).unwrap_or(usize::MAX);
+        (self.calls.len(), self.held.len().saturating_add(sending))
+    }
+
     /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
@@ -236,7 +283,7 @@ impl Responder {
     /// Returns true if an action or an event is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.actions.is_empty() || !self.events.is_empty()
+        !self.actions.is_empty() || !self.events.is_empty() || !self.arrived.is_empty()
     }
 
     /// Returns the next action for the provider.
@@ -271,6 +318,7 @@ impl Responder {
                     self.suspects = self.find_suspects();
                 }
                 self.calls.clear();
+                self.arrived.clear();
                 self.held.clear();
                 self.actions.clear();
                 self.read_queue.clear();
@@ -421,16 +469,17 @@ impl Responder {
             Ok(fetch) => fetch,
             Err(why) => return self.refuse_chunks(xid, why, |refusals| &mut refusals.chunks),
         };
-        if !fetch.is_complete() && self.reads_limit == 0 {
-            return self.refuse_chunks(xid, NO_READS, |refusals| &mut refusals.chunks);
+        let offered = lists.writes.iter().chain(&lists.reply).map(WriteChunk::len);
+        let bytes =
+            offered.fold(traffic.read_bytes.saturating_add(traffic.position_zero), u64::saturating_add);
+        let fetch = Some(fetch);
+        let call = CallState { xid, lists, traffic, holds: false, admitted: false, fetch };
+        let key = CallKey(self.calls.insert(call));
+        if bytes > self.hold_above {
+            self.arrived.push_back((key, bytes));
+        } else {
+            self.admit(key);
         }
-        let key = self.calls.insert(CallState { xid, lists, traffic, holds: false, fetch: None });
-        self.read_queue.extend(fetch.wanted().map(|(part, segment)| ((key, part), segment)));
-        if let Some(call) = self.calls.get_mut(key) {
-            call.fetch = Some(fetch);
-        }
-        self.start_reads();
-        self.run_if_complete(key);
     }
 
     fn start_reads(&mut self) {
@@ -499,10 +548,16 @@ impl Responder {
     /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
     /// ERR_CHUNK. A reply to an unknown call is dropped.
     pub fn reply(&mut self, key: CallKey, message: Message) {
+        self.reply_held(key, message, |bytes| bytes);
+    }
+
+    /// As [`Responder::reply`]. Sends what `hold` returns for the stream and for each item that is not in the
+    /// stream.
+    pub fn reply_held(&mut self, key: CallKey, message: Message, hold: impl Fn(Bytes) -> Bytes) {
         let Some(CallState { xid, lists, mut traffic, .. }) = self.forget(key.0) else { return };
         let invalidate = self.invalidates(&lists);
-        let Ok(plan) = reply::place(message, lists, self.reply_inline, mem::take(&mut self.spare_writes))
-        else {
+        let writes = mem::take(&mut self.spare_writes);
+        let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, hold) else {
             let why = "the reply does not fit into what the call offered for it";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
         };

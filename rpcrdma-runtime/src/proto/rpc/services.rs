@@ -19,6 +19,10 @@ pub struct Services {
 
 /// The server side of RPCSEC_GSS, which requires the standard library.
 pub(super) trait AnswersGss: Send + Sync {
+    /// Returns the authenticated caller of a call, or `None` while a context is created. `credential` is the
+    /// credential's body.
+    fn authenticate(&self, credential: &Bytes, call: &RpcCall) -> Result<Option<Bytes>, AuthStat>;
+
     /// Returns the reply to a call, if any. `credential` is the credential's body.
     fn answer<'a>(
         &'a self,
@@ -54,6 +58,18 @@ impl Services {
         let has_effect =
             call.procedure != 0 || matches!(call.credential, Credential::Other { flavor: RPCSEC_GSS, .. });
         has_effect && self.find(call).is_ok_and(|service| service.remembers(call.procedure))
+    }
+
+    /// Returns the authenticated caller of an RPCSEC_GSS call, in the mechanism's format. Returns `None` for
+    /// other calls, and while a context is created.
+    ///
+    /// # Errors
+    /// The caller is not authentic: [`Services::run`] refuses the call.
+    pub fn authenticate(&self, call: &RpcCall) -> Result<Option<Bytes>, AuthStat> {
+        match (&self.gss, &call.header.credential) {
+            (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) => gss.authenticate(body, call),
+            _ => Ok(None),
+        }
     }
 
     /// Answers a message if it is a call ([`Services::run`]).

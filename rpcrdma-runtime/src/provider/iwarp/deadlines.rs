@@ -6,6 +6,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Options;
 use crate::proto::iwarp::OWED;
+use crate::provider::min_rate::MinRate;
 
 /// Maximum number of nudges for a silent peer.
 const NUDGES: u32 = 8;
@@ -21,6 +22,8 @@ pub(super) struct Deadlines {
     alarm: Pin<Box<Sleep>>,
     sending: Since,
     owed: [Since; OWED],
+    output: MinRate,
+    reads: MinRate,
     flushing: Since,
     closing: Since,
     nudge: Option<Nudge>,
@@ -81,14 +84,19 @@ struct Nudge {
 }
 
 impl Deadlines {
-    pub(super) fn new(options: &Options, nudge: bool) -> Self {
-        let nudge = options.nudge.filter(|_| nudge);
+    /// Returns the deadlines of a new connection. Only a server requires a minimum rate: it delays the calls
+    /// of its clients itself when they need too much memory.
+    pub(super) fn new(options: &Options, is_client: bool) -> Self {
+        let nudge = options.nudge.filter(|_| is_client);
+        let rate = if is_client { 0 } else { options.min_rate };
         Deadlines {
             stall: options.stall_timeout,
             linger: options.linger,
             alarm: Box::pin(sleep_until(Instant::now() + FAR)),
             sending: Since::default(),
             owed: Default::default(),
+            output: MinRate::new(rate),
+            reads: MinRate::new(rate),
             flushing: Since::default(),
             closing: Since::default(),
             nudge: nudge.map(|delay| Nudge { left: NUDGES, delay, since: Since::default() }),
@@ -97,6 +105,13 @@ impl Deadlines {
 
     /// Returns the first expired deadline. Otherwise wakes the task when one may have expired.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, progress: Progress) -> Poll<Expired> {
+        if self.output.is_missed(progress.sending) {
+            return Poll::Ready(Expired::Sending);
+        }
+        let [.., reads] = progress.owed;
+        if self.reads.is_missed(reads) {
+            return Poll::Ready(Expired::Receiving);
+        }
         loop {
             let Some((deadline, expired)) = self.next(progress) else { return Poll::Pending };
             // An early timer is harmless, and cheaper than one that is always reset.
@@ -173,12 +188,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_end_comes_whatever_trickles() {
-        let mut ending = deadlines(Duration::from_secs(30), Duration::from_secs(1));
         let sending = |second| Progress { sending: Some(second), ..NOTHING };
-        assert_eq!(trickle(&mut ending, sending).await, None, "an open stream may trickle");
+        let mut any_rate = Deadlines::new(&Options { min_rate: 0, ..Options::default() }, false);
+        assert_eq!(trickle(&mut any_rate, sending).await, None, "an open stream may trickle");
         let flushing = |second| Progress { flushing: true, ..sending(second) };
-        let ended = trickle(&mut ending, flushing).await;
+        let ended = trickle(&mut any_rate, flushing).await;
         assert!(matches!(ended, Some((29..=30, Expired::Sending))), "{ended:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_wants_a_minimum_rate() {
+        let sending = |second| Progress { sending: Some(second), ..NOTHING };
+        let reads = |second| Progress { owed: [None, None, None, Some(second)], ..NOTHING };
+        let mut server = Deadlines::new(&Options::default(), false);
+        let ended = trickle(&mut server, sending).await;
+        assert!(matches!(ended, Some((9..=10, Expired::Sending))), "{ended:?}");
+        let mut server = Deadlines::new(&Options::default(), false);
+        let ended = trickle(&mut server, reads).await;
+        assert!(matches!(ended, Some((9..=10, Expired::Receiving))), "{ended:?}");
+        let mut server = Deadlines::new(&Options::default(), false);
+        let fast = |second| Progress { sending: Some(second << 17), ..NOTHING };
+        assert_eq!(trickle(&mut server, fast).await, None);
+        let mut client = Deadlines::new(&Options::default(), true);
+        assert_eq!(trickle(&mut client, sending).await, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,6 +32,10 @@ pub struct Options {
     pub max_region: u32,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
+    /// Minimum rate of a client that accepts output or answers RDMA Reads, in octets per second on average
+    /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
+    /// rate. A client that makes no progress at all has [`stall_timeout`](Self::stall_timeout).
+    pub min_rate: u64,
     /// How long an initiator waits for the complete MPA reply (default 10 s).
     pub reply_timeout: Duration,
     /// How long a responder waits for the complete MPA request (default 5 s).
@@ -81,6 +85,7 @@ impl Default for Options {
             reads_out: 16,
             max_fpdu: None,
             max_region: 1 << 30,
+            min_rate: 64 << 10,
             connect_timeout: Duration::from_secs(10),
             reply_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(5),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
+use super::super::memory::CallMemory;
 use super::TcpOptions;
 use super::line::Slot;
 use crate::xdr::Received;
@@ -15,7 +16,7 @@ use crate::xdr::Received;
 pub(super) struct CallSlots {
     free: Arc<Semaphore>,
     max_calls: usize,
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<(Bytes, Option<CallMemory>)>,
     queued_bytes: usize,
     max_queued_bytes: usize,
 }
@@ -48,21 +49,27 @@ impl CallSlots {
         self.queue.is_empty() && self.free.available_permits() == self.max_calls
     }
 
-    /// Queues a call.
-    pub(super) fn push(&mut self, call: Bytes) {
-        self.queued_bytes = self.queued_bytes.saturating_add(call.len().saturating_add(COST));
-        self.queue.push_back(call);
+    /// Returns the number of queued calls, and of those whose replies are not written.
+    pub(super) fn unwritten(&self) -> usize {
+        let running = self.max_calls.saturating_sub(self.free.available_permits());
+        self.queue.len().saturating_add(running)
     }
 
-    /// Returns the next call for which there is a slot, and the slot.
-    pub(super) fn next(&mut self) -> Option<(Slot, Received)> {
+    /// Queues a call, with its memory if that is counted.
+    pub(super) fn push(&mut self, call: Bytes, memory: Option<CallMemory>) {
+        self.queued_bytes = self.queued_bytes.saturating_add(call.len().saturating_add(COST));
+        self.queue.push_back((call, memory));
+    }
+
+    /// Returns the next call for which there is a slot, with the slot and its memory.
+    pub(super) fn next(&mut self) -> Option<(Slot, Received, Option<CallMemory>)> {
         if self.queue.is_empty() {
             return None;
         }
         let slot = self.free.clone().try_acquire_owned().ok()?;
-        let call = self.queue.pop_front()?;
+        let (call, memory) = self.queue.pop_front()?;
         self.queued_bytes = self.queued_bytes.saturating_sub(call.len().saturating_add(COST));
-        Some((slot.into(), Received::whole(call)))
+        Some((slot.into(), Received::whole(call), memory))
     }
 }
 
@@ -75,14 +82,14 @@ mod tests {
         let options = TcpOptions { max_record: 1000, ..TcpOptions::default() };
         let mut slots = CallSlots::new(2, &options);
         let call = || Bytes::from_static(&[0; 44]);
-        slots.push(call());
+        slots.push(call(), None);
         assert!(slots.has_room(false));
-        slots.push(call());
+        slots.push(call(), None);
         assert!(!slots.has_room(false) && slots.has_room(true));
         let running = [slots.next().unwrap(), slots.next().unwrap()];
         assert!(slots.next().is_none() && !slots.has_room(false));
         // Replies behind this many bytes of calls are not read.
-        (0..4).for_each(|_| slots.push(call()));
+        (0..4).for_each(|_| slots.push(call(), None));
         assert!(!slots.has_room(true));
         drop(running);
         assert!(slots.next().is_some() && slots.has_room(true) && !slots.is_idle());

@@ -7,12 +7,14 @@ use tokio::net::TcpStream;
 
 use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound};
+use super::super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::super::serving::{Connected, Serving};
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
 use super::line::Slot;
 use super::stream::{Incoming, Outgoing, halves};
+use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::MessageKind;
@@ -30,6 +32,11 @@ pub(super) struct TcpInbound {
     draining: bool,
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
+    account: Arc<Account>,
+    /// The memory of small calls and of their replies.
+    small: Permit,
+    /// The memory of the call that arrives, unless the call is small.
+    arriving: Option<CallMemory>,
 }
 
 impl TcpInbound {
@@ -40,14 +47,26 @@ impl TcpInbound {
         serving: &Serving,
         options: &TcpOptions,
     ) -> (Self, Arc<Connected>) {
-        let (incoming, outgoing) = halves(socket, options);
+        let (incoming, outgoing) = halves(socket, options, options.min_rate);
         let backward = Calling::new(TcpBackward::new(options), serving.backward_pending());
         let client = BackwardClient::new(backward.calls(), Some(peer));
         let extensions = Extensions::default().with(client);
         let caller = serving.caller(Origin { peer: Some(peer), extensions });
         let slots = CallSlots::new(options.calls, options);
-        let (open, draining, failed) = (true, false, None);
-        (TcpInbound { incoming, outgoing, slots, backward, open, draining, failed }, caller)
+        let account = serving.memory().account(Owner::of_peer(Some(peer)));
+        let inbound = TcpInbound {
+            incoming,
+            outgoing,
+            slots,
+            backward,
+            open: true,
+            draining: false,
+            failed: None,
+            small: account.permit(),
+            account,
+            arriving: None,
+        };
+        (inbound, caller)
     }
 
     /// Records the end of the connection.
@@ -59,7 +78,7 @@ impl TcpInbound {
     ///
     /// # Errors
     /// The error that ended the connection before its client closed it.
-    async fn call(&mut self) -> io::Result<Option<(Slot, Received)>> {
+    async fn call(&mut self) -> io::Result<Option<(Slot, Received, Option<CallMemory>)>> {
         loop {
             if let Some(error) = self.failed.take() {
                 return Err(error);
@@ -71,24 +90,29 @@ impl TcpInbound {
                 self.outgoing.finish().await?;
                 return Ok(None);
             }
+            let may_read = self.may_read();
+            let wanted = if may_read { self.wanted()? } else { None };
+            let may_read = may_read && wanted.is_none();
             // Replies to calls that arrived together are sent together.
-            if self.may_read()
-                && let Some(record) = self.incoming.buffered()?
-            {
+            if may_read && let Some(record) = self.incoming.buffered()? {
                 self.received(record)?;
                 continue;
             }
             while let Some((call, slot)) = self.backward.with_used(|backward| backward.line.poll_send()) {
                 self.outgoing.push(call, slot)?;
             }
+            self.small.set((self.slots.unwritten() as u64).saturating_mul(SMALL_CALL));
+            if !may_read {
+                self.incoming.pause();
+            }
             tokio::select! {
                 written = self.outgoing.write(), if !self.outgoing.is_empty() => written?,
-                record = self.incoming.next(), if self.may_read() => match record? {
-                    Some(record) => self.received(record)?,
-                    None => {
-                        self.open = false;
-                        self.ended(&CloseReason::Peer);
-                    }
+                memory = self.account.acquire(wanted.unwrap_or_default()), if wanted.is_some() => {
+                    self.arriving = Some(memory);
+                }
+                open = self.incoming.read(), if may_read => if !open? {
+                    self.open = false;
+                    self.ended(&CloseReason::Peer);
                 },
                 () = self.backward.changed() => {}
             }
@@ -101,11 +125,25 @@ impl TcpInbound {
         self.open && if self.draining { awaits } else { self.slots.has_room(awaits) }
     }
 
+    /// Returns the memory for which the next record must wait. Of an owner that has used up its share, small
+    /// records wait too. Replies to the server's own calls do not wait.
+    ///
+    /// # Errors
+    /// The record is too long.
+    fn wanted(&mut self) -> io::Result<Option<u64>> {
+        if self.arriving.is_some() || self.backward.with_used(|backward| backward.line.awaits()) {
+            return Ok(None);
+        }
+        let announced = self.incoming.announced()?.map(|len| len as u64);
+        Ok(announced.filter(|len| *len > SMALL || !self.account.has_room()))
+    }
+
     fn received(&mut self, record: Bytes) -> io::Result<()> {
+        let memory = self.arriving.take();
         match MessageKind::of(&record) {
             // The client sees the connection close and can call elsewhere.
             Some(MessageKind::Call) if self.draining => {}
-            Some(MessageKind::Call) => self.slots.push(record),
+            Some(MessageKind::Call) => self.slots.push(record, memory),
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
                 self.backward.with(|backward| backward.line.received(record));
             }
@@ -116,24 +154,27 @@ impl TcpInbound {
 }
 
 impl Inbound for TcpInbound {
-    type Key = Slot;
+    type Key = (Slot, CallMemory);
 
-    async fn next(&mut self) -> Event<Slot> {
+    async fn next(&mut self) -> Event<Self::Key> {
         match self.call().await {
-            Ok(Some((slot, call))) => Event::Call(slot, call),
+            Ok(Some((slot, call, memory))) => {
+                let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
+                Event::Call((slot, memory.clone()), call, Some(memory))
+            }
             Ok(None) => Event::Closed(CloseReason::Peer),
             Err(error) => Event::Closed(CloseReason::Io(error.to_string())),
         }
     }
 
     /// A call without a reply frees its slot at once.
-    fn reply(&mut self, slot: Slot, reply: Option<Message>) {
-        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
+    fn reply(&mut self, (slot, memory): Self::Key, reply: Option<Message>) {
+        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(memory.hold_all(reply), slot)) {
             self.failed = Some(error);
         }
     }
 
-    fn has_callbacks(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.backward.with_used(|backward| backward.ready)
     }
 

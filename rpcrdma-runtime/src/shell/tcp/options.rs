@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::options::{BACKWARD_PENDING, IDLE};
-use super::super::{DuplicateCache, Observer};
+use super::super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::Credential;
 use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
@@ -28,6 +28,10 @@ pub struct TcpOptions {
     /// At a client also the maximum silence of a server: if a call times out after that much silence, the
     /// client reconnects for the other calls.
     pub stall_timeout: Duration,
+    /// Minimum rate of a client that accepts output or sends the rest of a call, in octets per second on
+    /// average over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0
+    /// allows any rate. A client that makes no progress at all has [`stall_timeout`](Self::stall_timeout).
+    pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
 }
@@ -40,6 +44,7 @@ impl Default for TcpOptions {
             backward_calls: 16,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
+            min_rate: 64 << 10,
             keepalive: Some(Keepalive::default()),
         }
     }
@@ -109,6 +114,9 @@ pub struct TcpServerOptions {
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.
     pub duplicates: Option<DuplicateCache>,
+    /// The memory for calls and replies of all connections (default 192 MiB). Servers that are given clones
+    /// share it.
+    pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::super::CallError::TooMany).
     pub backward_pending: usize,
@@ -124,6 +132,7 @@ impl Default for TcpServerOptions {
             idle: Some(IDLE),
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
+            memory: MemoryBudget::default(),
             backward_pending: BACKWARD_PENDING,
             tcp: TcpOptions::default(),
         }

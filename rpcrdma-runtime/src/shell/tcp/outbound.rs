@@ -36,7 +36,7 @@ impl TcpOutbound {
         backward: &Services,
     ) -> (Self, TcpLine) {
         debug!(%peer, "connected");
-        let (incoming, outgoing) = halves(socket, options);
+        let (incoming, outgoing) = halves(socket, options, 0);
         let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
         let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer };
         (connection, TcpLine::new(options, options.calls))
@@ -64,7 +64,7 @@ impl TcpOutbound {
         line.hear();
         match &mut self.backward {
             _ if !is_call => line.received(record),
-            Some(slots) => slots.push(record),
+            Some(slots) => slots.push(record, None),
             None => debug!("a call of the server, which may not call"),
         }
     }
@@ -115,7 +115,7 @@ impl Outbound for TcpOutbound {
     }
 
     fn poll_call(&mut self) -> Option<(Slot, Received)> {
-        self.backward.as_mut()?.next()
+        self.backward.as_mut()?.next().map(|(slot, call, _)| (slot, call))
     }
 
     /// A call without a reply frees its slot at once, such as a repeated RPCSEC_GSS call (RFC 2203 section

@@ -105,7 +105,8 @@ impl TcpServer {
             drain: options.drain,
         };
         let address = |(_, peer): &(TcpStream, SocketAddr)| peer.ip();
-        let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
+        let TcpServerOptions { duplicates, memory, backward_pending, .. } = options;
+        let serving = Serving::new(services, duplicates, memory, backward_pending, stats);
         let accept = || listener.accept();
         let serve = |(socket, peer): (TcpStream, SocketAddr), stopping, slot| {
             let span = debug_span!("connection", %peer);

@@ -15,6 +15,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::TcpOptions;
 use super::line::Slot;
+use crate::provider::min_rate::MinRate;
 use crate::wire::rpc::{Records, record_mark};
 use crate::xdr::Message;
 
@@ -39,6 +40,9 @@ pub(super) struct Incoming {
     input: BytesMut,
     records: Records,
     stall: Stall,
+    rate: MinRate,
+    /// Octets read so far.
+    read: u64,
 }
 
 /// The sending direction.
@@ -46,6 +50,9 @@ pub(super) struct Outgoing {
     socket: OwnedWriteHalf,
     pieces: VecDeque<Piece>,
     stall: Stall,
+    rate: MinRate,
+    /// Octets written so far.
+    written: u64,
 }
 
 struct Piece {
@@ -54,17 +61,19 @@ struct Piece {
     slot: Option<Slot>,
 }
 
-/// Splits a connection into its two directions.
-pub(super) fn halves(socket: TcpStream, options: &TcpOptions) -> (Incoming, Outgoing) {
+/// Splits a connection into its two directions. The peer must keep a rate of at least `min_rate`.
+pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let incoming = Incoming {
         socket: reader,
         input: BytesMut::new(),
         records: Records::new(options.max_record),
         stall: Stall::new(options.stall_timeout),
+        rate: MinRate::new(min_rate),
+        read: 0,
     };
-    let stall = Stall::new(options.stall_timeout);
-    (incoming, Outgoing { socket: writer, pieces: VecDeque::new(), stall })
+    let (stall, rate) = (Stall::new(options.stall_timeout), MinRate::new(min_rate));
+    (incoming, Outgoing { socket: writer, pieces: VecDeque::new(), stall, rate, written: 0 })
 }
 
 impl Incoming {
@@ -75,39 +84,67 @@ impl Incoming {
     pub(super) fn buffered(&mut self) -> io::Result<Option<Bytes>> {
         let record = self.records.next(&mut self.input).map_err(io::Error::other)?;
         if record.is_some() {
-            self.stall.since = None;
+            self.pause();
         }
         Ok(record)
+    }
+
+    /// Returns the maximum length of the next record, once its start is buffered.
+    ///
+    /// # Errors
+    /// The record is too long.
+    pub(super) fn announced(&mut self) -> io::Result<Option<usize>> {
+        self.records.announced(&mut self.input).map_err(io::Error::other)
+    }
+
+    /// Nothing is read for now: the time until the rest of a record arrives does not count.
+    pub(super) fn pause(&mut self) {
+        self.stall.since = None;
+        self.rate.is_missed(None);
     }
 
     /// Returns the next record, or `None` at the end of the stream. Cancel safe.
     ///
     /// # Errors
     /// An error of the operating system, or a record that is too long, truncated or stalled.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// As [`Incoming::next`].
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
             if let Some(record) = self.buffered()? {
                 return Poll::Ready(Ok(Some(record)));
             }
-            let between = self.records.is_between() && self.input.is_empty();
-            self.input.reserve(READ);
-            let Poll::Ready(read) = pin!(self.socket.read_buf(&mut self.input)).poll(cx) else {
-                if between {
-                    return Poll::Pending;
-                }
-                return self.stall.poll(cx).map(|()| Err(stalled("the rest of a record did not come")));
-            };
-            self.stall.since = None;
-            match read? {
-                0 if between => return Poll::Ready(Ok(None)),
-                0 => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                _ => {}
+            if !ready!(self.poll_read(cx))? {
+                return Poll::Ready(Ok(None));
             }
+        }
+    }
+
+    /// Reads once. Returns false at the end of the stream. Cancel safe.
+    ///
+    /// # Errors
+    /// An error of the operating system, or a record that is truncated, stalled or too slow.
+    pub(super) async fn read(&mut self) -> io::Result<bool> {
+        poll_fn(|cx| self.poll_read(cx)).await
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let between = self.records.is_between() && self.input.is_empty();
+        self.input.reserve(READ);
+        let Poll::Ready(read) = pin!(self.socket.read_buf(&mut self.input)).poll(cx) else {
+            if between {
+                return Poll::Pending;
+            }
+            return self.stall.poll(cx).map(|()| Err(stalled("the rest of a record did not come")));
+        };
+        self.stall.since = None;
+        let count = read?;
+        self.read = self.read.wrapping_add(count as u64);
+        if self.rate.is_missed((!between).then_some(self.read)) {
+            return Poll::Ready(Err(stalled("the rest of a record comes too slowly")));
+        }
+        match count {
+            0 if between => Poll::Ready(Ok(false)),
+            0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            _ => Poll::Ready(Ok(true)),
         }
     }
 }
@@ -155,7 +192,7 @@ impl Outgoing {
     /// Writes some of the queued output without waiting. Returns true if any bytes were written.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// An error of the operating system, or the peer is too slow.
     pub(super) fn try_write(&mut self) -> io::Result<bool> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let mut count = 0;
@@ -167,6 +204,10 @@ impl Outgoing {
             Ok(written) => {
                 self.stall.since = None;
                 self.left(written);
+                self.written = self.written.wrapping_add(written as u64);
+                if self.rate.is_missed((!self.is_empty()).then_some(self.written)) {
+                    return Err(stalled("the peer takes output too slowly"));
+                }
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),

@@ -62,6 +62,22 @@ impl Records {
         self.fragment.is_none() && self.before.is_empty()
     }
 
+    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has one
+    /// fragment, and the limit otherwise.
+    ///
+    /// # Errors
+    /// As [`Records::next`].
+    pub fn announced(&mut self, input: &mut BytesMut) -> Result<Option<usize>, RecordError> {
+        if self.is_between() {
+            let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };
+            let fragment = self.begin(u32::from_be_bytes(*mark))?;
+            input.advance(MARK);
+            self.fragment = Some(fragment);
+        }
+        let only = self.fragment.filter(|fragment| fragment.last && self.before.is_empty());
+        Ok(Some(only.map_or(self.max, |fragment| fragment.left)))
+    }
+
     /// Returns the next record if it is complete. A record in one fragment shares the memory of `input`.
     /// Octets of the record are removed from `input`. If it is incomplete, the caller appends more octets to
     /// `input` and tries again.

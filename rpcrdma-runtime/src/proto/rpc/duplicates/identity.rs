@@ -1,5 +1,6 @@
 use core::net::IpAddr;
 
+use crate::proto::owner::Owner;
 use crate::wire::rpc::{CallHeader, Credential, RPCSEC_GSS, RpcCall};
 use crate::xdr::{Placed, Received, pad_len};
 
@@ -8,6 +9,9 @@ use crate::xdr::{Placed, Received, pad_len};
 pub enum CallerId {
     /// All callers at this address, with any port: a client reconnects from another port.
     Address(IpAddr),
+    /// The same, with ports below 1024. Usually only root can use them, and a server may require them. So
+    /// replies to such a caller are not replayed to others.
+    Privileged(IpAddr),
     /// The peer of one connection.
     Connection(u64),
 }
@@ -36,6 +40,7 @@ pub struct CallIdentity {
     sum: u64,
     length: u64,
     caller: CallerId,
+    owner: Owner,
     procedure: ProcedureId,
 }
 
@@ -60,7 +65,23 @@ impl CallIdentity {
             return None;
         }
         let (sum, length) = digest(call.message());
-        Some(CallIdentity { xid: header.xid, sum, length, caller, procedure: header.into() })
+        let owner = match caller {
+            CallerId::Address(address) | CallerId::Privileged(address) => address.into(),
+            CallerId::Connection(_) => Owner::of_peer(None),
+        };
+        Some(CallIdentity { xid: header.xid, sum, length, caller, owner, procedure: header.into() })
+    }
+
+    /// Sets the owner (default: by the address of the caller).
+    #[must_use]
+    pub fn owned_by(self, owner: Owner) -> Self {
+        CallIdentity { owner, ..self }
+    }
+
+    /// Returns the owner, in whose share of the cache the call is.
+    #[must_use]
+    pub fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// Returns the call's XID.

@@ -21,22 +21,21 @@ use crate::xdr::{Item, Message};
 
 /// The limits of a duplicate-request cache.
 ///
-/// All callers share these limits fairly: when the cache is full, the caller with the largest share loses a
-/// reply. A caller that makes many calls thus evicts its own replies and not those of others. [`CallerId`]
-/// identifies a caller, and one IPv6 network (64 bits) counts as one caller. Running calls are never evicted.
-/// Callers with slow calls can therefore use up [`DuplicateLimits::entries`] and
+/// All owners share these limits fairly: when the cache is full, the [`Owner`](crate::proto::owner::Owner) with
+/// the largest share loses a reply. An owner that makes many calls thus evicts its own replies and not those
+/// of others. Running calls are never evicted. Owners with slow calls can therefore use up [`DuplicateLimits::entries`] and
 /// [`DuplicateLimits::running`], and new calls of others are then not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
-    /// recently used reply of the caller that has the most of both. If its own caller would then have more
-    /// than any caller with replies to evict, the call is not cached.
+    /// recently used reply of the owner that has the most of both. If its own owner would then have more
+    /// than any owner with replies to evict, the call is not cached.
     pub entries: usize,
     /// Maximum size of all running calls in bytes (default 64 MiB). They are kept until they complete, even
     /// if their connection is lost. Further calls are not cached and end with their connection.
     pub running: u64,
     /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
-    /// least recently used reply of the caller with the most cached bytes, which may be the new one. Replies
+    /// least recently used reply of the owner with the most cached bytes, which may be the new one. Replies
     /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub bytes: usize,
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies are those of procedures that
@@ -190,7 +189,7 @@ impl<W> Duplicates<W> {
                 kept.since = now;
                 self.next_use = self.next_use.wrapping_add(1);
                 let (used, reply) = (kept.used, kept.reply.clone());
-                self.shares.change(call.caller(), Change::Uses(before, used));
+                self.shares.change(call.owner(), Change::Uses(before, used));
                 self.by_use.remove(&before);
                 self.by_use.insert(used, call);
                 return Begun::Kept(waiter, reply);
@@ -202,11 +201,11 @@ impl<W> Duplicates<W> {
             return Begun::Unremembered(waiter);
         }
         while self.entries.len() >= self.limits.entries {
-            if !self.forget(self.shares.for_call_of(call.caller())) {
+            if !self.forget(self.shares.for_call_of(call.owner())) {
                 return Begun::Unremembered(waiter);
             }
         }
-        self.shares.change(call.caller(), Change::Begins);
+        self.shares.change(call.owner(), Change::Begins);
         self.running = self.running.saturating_add(1);
         self.running_bytes = running_bytes;
         self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
@@ -220,7 +219,7 @@ impl<W> Duplicates<W> {
         let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
         self.running = self.running.saturating_sub(1);
         self.running_bytes = self.running_bytes.saturating_sub(size);
-        self.shares.change(call.caller(), Change::Ends);
+        self.shares.change(call.owner(), Change::Ends);
         if let Some(reply) = reply {
             self.keep(call, reply, now);
         }
@@ -235,7 +234,7 @@ impl<W> Duplicates<W> {
         self.bytes = self.bytes.saturating_add(size);
         let used = self.next_use;
         self.next_use = self.next_use.wrapping_add(1);
-        self.shares.change(call.caller(), Change::Keeps(used, size));
+        self.shares.change(call.owner(), Change::Keeps(used, size));
         self.by_use.insert(used, call.clone());
         self.entries.insert(call, Entry::Kept(Kept { reply: copied(reply), used, since: now }));
         self.trim();
@@ -259,11 +258,10 @@ impl<W> Duplicates<W> {
     /// Removes the reply that was last used at this time. Returns false if no reply was.
     fn forget(&mut self, used: Option<u64>) -> bool {
         let Some(call) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
-        let caller = call.caller();
         if let Some(Entry::Kept(kept)) = self.entries.remove(&call) {
             let size = held(&kept.reply);
             self.bytes = self.bytes.saturating_sub(size);
-            self.shares.change(caller, Change::Forgets(kept.used, size));
+            self.shares.change(call.owner(), Change::Forgets(kept.used, size));
         }
         true
     }

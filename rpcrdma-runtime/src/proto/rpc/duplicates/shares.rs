@@ -1,21 +1,20 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::cmp::Reverse;
-use core::net::{IpAddr, Ipv6Addr};
 
-use super::CallerId;
+use crate::proto::owner::Owner;
 
-/// Each caller's share of a cache. The caller with the largest share makes room for others.
+/// Each owner's share of a cache. The owner with the largest share makes room for others.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    callers: BTreeMap<CallerId, Share>,
-    /// Callers that have replies to evict.
+    owners: BTreeMap<Owner, Share>,
+    /// Owners that have replies to evict.
     by_entries: Order,
     by_bytes: Order,
 }
 
-/// Callers by the size of their share. Of equal shares, the one with the least recently used reply comes
+/// Owners by the size of their share. Of equal shares, the one with the least recently used reply comes
 /// last.
-type Order = BTreeMap<(usize, Reverse<u64>), CallerId>;
+type Order = BTreeMap<(usize, Reverse<u64>), Owner>;
 
 #[derive(Debug, Default)]
 struct Share {
@@ -32,7 +31,7 @@ impl Share {
     }
 }
 
-/// A change of a caller's share.
+/// A change of an owner's share.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// A call starts.
@@ -48,9 +47,8 @@ pub(super) enum Change {
 }
 
 impl Shares {
-    pub(super) fn change(&mut self, caller: CallerId, change: Change) {
-        let caller = owner(caller);
-        let mut share = self.take(caller);
+    pub(super) fn change(&mut self, owner: &Owner, change: Change) {
+        let mut share = self.take(owner);
         match change {
             Change::Begins => share.running = share.running.saturating_add(1),
             Change::Ends => share.running = share.running.saturating_sub(1),
@@ -67,16 +65,16 @@ impl Shares {
                 share.bytes = share.bytes.saturating_sub(held);
             }
         }
-        self.put(caller, share);
+        self.put(owner, share);
     }
 
-    /// Returns the last use of the reply to evict for a further call of this caller. Returns `None` if the
-    /// caller would then have a larger share than every caller with replies, and has no reply of its own.
-    pub(super) fn for_call_of(&self, caller: CallerId) -> Option<u64> {
-        let own = self.callers.get(&owner(caller));
+    /// Returns the last use of the reply to evict for a further call of this owner. Returns `None` if the
+    /// owner would then have a larger share than every owner with replies, and has no reply of its own.
+    pub(super) fn for_call_of(&self, owner: &Owner) -> Option<u64> {
+        let own = self.owners.get(owner);
         let wanted = own.map_or(0, Share::entries).saturating_add(1);
         let (entries, oldest) = last(&self.by_entries)?;
-        // A caller that already has the largest share evicts its own reply.
+        // An owner that already has the largest share evicts its own reply.
         if entries >= wanted { Some(oldest) } else { own?.kept.first().copied() }
     }
 
@@ -90,8 +88,8 @@ impl Shares {
         last(&self.by_bytes).map(|(_, oldest)| oldest)
     }
 
-    fn take(&mut self, caller: CallerId) -> Share {
-        let share = self.callers.remove(&caller).unwrap_or_default();
+    fn take(&mut self, owner: &Owner) -> Share {
+        let share = self.owners.remove(owner).unwrap_or_default();
         if let Some(oldest) = share.kept.first() {
             self.by_entries.remove(&(share.entries(), Reverse(*oldest)));
             self.by_bytes.remove(&(share.bytes, Reverse(*oldest)));
@@ -99,13 +97,13 @@ impl Shares {
         share
     }
 
-    fn put(&mut self, caller: CallerId, share: Share) {
+    fn put(&mut self, owner: &Owner, share: Share) {
         if let Some(oldest) = share.kept.first() {
-            self.by_entries.insert((share.entries(), Reverse(*oldest)), caller);
-            self.by_bytes.insert((share.bytes, Reverse(*oldest)), caller);
+            self.by_entries.insert((share.entries(), Reverse(*oldest)), owner.clone());
+            self.by_bytes.insert((share.bytes, Reverse(*oldest)), owner.clone());
         }
         if share.entries() > 0 {
-            self.callers.insert(caller, share);
+            self.owners.insert(owner.clone(), share);
         }
     }
 }
@@ -113,18 +111,4 @@ impl Shares {
 fn last(order: &Order) -> Option<(usize, u64)> {
     let ((most, Reverse(oldest)), _) = order.last_key_value()?;
     Some((*most, *oldest))
-}
-
-/// Returns the owner of a caller's share: an IPv6 network of 64 bits counts as one caller.
-fn owner(caller: CallerId) -> CallerId {
-    match caller {
-        CallerId::Address(address) => CallerId::Address(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-            v4 => v4,
-        }),
-        connection @ CallerId::Connection(_) => connection,
-    }
 }

@@ -182,7 +182,26 @@ impl GssServer {
         Ok(Made { result, verifier })
     }
 
-    /// Authenticates a call: `header` is the part of the message before the verifier.
+    /// Returns the context of a call if its verifier is valid. `header` is the part of the message before the
+    /// verifier.
+    pub(super) fn verify(
+        &self,
+        credential: &GssCredential,
+        verifier: &Verifier,
+        header: &[u8],
+    ) -> Result<Arc<dyn GssContext>, AuthStat> {
+        let context = lock(&self.made).get(&credential.handle[..]).map(|made| made.context.clone());
+        let context = context.ok_or(AuthStat::GssCredentialProblem)?;
+        if verifier.flavor != RPCSEC_GSS {
+            return Err(AuthStat::BadVerifier);
+        }
+        context.verify_mic(header, &verifier.body).map_err(|error| {
+            if error.is_expired() { AuthStat::GssContextProblem } else { AuthStat::GssCredentialProblem }
+        })?;
+        Ok(context)
+    }
+
+    /// Authenticates a call that is about to run, and uses up its sequence number.
     pub(super) fn admit(
         &self,
         credential: &GssCredential,
@@ -191,18 +210,7 @@ impl GssServer {
     ) -> Result<Admitted, Refused> {
         let (handle, sequence) = (&credential.handle[..], credential.sequence);
         let unknown = Refused::Denied(AuthStat::GssCredentialProblem);
-        let context = lock(&self.made).get(handle).map(|made| made.context.clone()).ok_or(unknown)?;
-        if verifier.flavor != RPCSEC_GSS {
-            return Err(Refused::Denied(AuthStat::BadVerifier));
-        }
-        context.verify_mic(header, &verifier.body).map_err(|error| {
-            let expired = error.is_expired();
-            Refused::Denied(if expired {
-                AuthStat::GssContextProblem
-            } else {
-                AuthStat::GssCredentialProblem
-            })
-        })?;
+        let context = self.verify(credential, verifier, header).map_err(Refused::Denied)?;
         if sequence >= MAX_SEQUENCE {
             return Err(Refused::Denied(AuthStat::GssContextProblem));
         }

@@ -26,6 +26,15 @@ impl Services {
 }
 
 impl AnswersGss for GssServer {
+    fn authenticate(&self, credential: &Bytes, call: &RpcCall) -> Result<Option<Bytes>, AuthStat> {
+        let credential = GssCredential::decode(credential)?;
+        if matches!(credential.control, GssControl::Init | GssControl::ContinueInit) {
+            return Ok(None);
+        }
+        let context = self.verify(&credential, &call.verifier, call.unverified())?;
+        Ok(Some(context.peer().to_vec().into()))
+    }
+
     fn answer<'a>(
         &'a self,
         services: &'a Services,

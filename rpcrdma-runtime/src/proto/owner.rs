@@ -1,0 +1,64 @@
+//! The owners of a server's resources.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytes::Bytes;
+
+use super::program::CallContext;
+#[cfg(feature = "std")]
+use super::rpc::gss::GssCaller;
+
+/// The owner of a server's resources: connections, memory, blocking work, cached replies, and calls that
+/// ended a connection. Owners share these fairly.
+///
+/// The owner is the IPv4 address or the 64-bit prefix of the IPv6 address, since one host can use every
+/// address of its prefix. The owner of an RPCSEC_GSS call is its authenticated caller, at any address.
+/// Peers without an address are one owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// An IPv4 address, or an IPv6 address whose low 64 bits are zero.
+    Address(IpAddr),
+    /// The name of an RPCSEC_GSS caller, in the mechanism's format.
+    Principal(Bytes),
+}
+
+impl Owner {
+    /// Returns the owner of a connection.
+    #[must_use]
+    pub fn of_peer(peer: Option<SocketAddr>) -> Self {
+        peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip()).into()
+    }
+
+    /// Returns the owner of a call.
+    #[must_use]
+    pub fn of_call(context: &CallContext) -> Self {
+        #[cfg(feature = "std")]
+        if let Some(caller) = context.extensions.get::<GssCaller>() {
+            return Owner::Principal(caller.name.clone());
+        }
+        Owner::of_peer(context.peer)
+    }
+}
+
+impl From<IpAddr> for Owner {
+    fn from(address: IpAddr) -> Self {
+        Owner::Address(match address.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+            v4 => v4,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_ipv6_is_one_owner() {
+        let owner = |text: &str| Owner::from(text.parse::<IpAddr>().unwrap());
+        assert_eq!(owner("2001:db8::1"), owner("2001:db8::ffff:0:0:2"));
+        assert_ne!(owner("2001:db8::1"), owner("2001:db8:0:1::1"));
+        assert_eq!(owner("::ffff:192.0.2.1"), owner("192.0.2.1"));
+        assert_ne!(owner("192.0.2.1"), owner("192.0.2.2"));
+    }
+}

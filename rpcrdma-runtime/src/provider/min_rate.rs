@@ -1,0 +1,81 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The time over which the rate is averaged, at least.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// The minimum rate of a peer that accepts output, or that sends what the local side waits for. It applies
+/// to peers that make progress: a stalled peer has a time limit of its own.
+pub(crate) struct MinRate {
+    /// Octets per second.
+    rate: u64,
+    /// The progress at the start of the current window.
+    start: Option<(u64, Instant)>,
+}
+
+impl MinRate {
+    pub(crate) fn new(rate: u64) -> Self {
+        MinRate { rate, start: None }
+    }
+
+    /// Returns true if the peer is too slow. `progress` is in octets, and `None` if nothing is waiting.
+    pub(crate) fn is_missed(&mut self, progress: Option<u64>) -> bool {
+        let Some(now) = progress.filter(|_| self.rate > 0) else {
+            self.start = None;
+            return false;
+        };
+        let Some((then, at)) = self.start else {
+            self.start = Some((now, Instant::now()));
+            return false;
+        };
+        let elapsed = if now == then { Duration::ZERO } else { at.elapsed() };
+        if elapsed < WINDOW {
+            return false;
+        }
+        self.start = Some((now, Instant::now()));
+        now.wrapping_sub(then) < self.rate.saturating_mul(elapsed.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Returns the seconds after which a peer that makes progress from time to time is too slow.
+    async fn missed(every: u64, octets: u64) -> Option<u64> {
+        let mut rate = MinRate::new(1000);
+        for time in 0..=100 / every {
+            if rate.is_missed(Some(time * octets)) {
+                return Some(time * every);
+            }
+            sleep(Duration::from_secs(every)).await;
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_trickles_is_too_slow() {
+        assert_eq!(missed(1, 1000).await, None);
+        assert_eq!(missed(1, 999).await, Some(10));
+        assert_eq!(missed(29, 1).await, Some(29));
+        assert_eq!(missed(29, 29_000).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_waits_counts() {
+        let mut rate = MinRate::new(1000);
+        for time in 0..100 {
+            assert!(!rate.is_missed(Some(time)));
+            sleep(Duration::from_secs(5)).await;
+            assert!(!rate.is_missed(None));
+        }
+        let mut off = MinRate::new(0);
+        for time in 0..100 {
+            assert!(!off.is_missed(Some(time)));
+            sleep(Duration::from_secs(5)).await;
+        }
+    }
+}

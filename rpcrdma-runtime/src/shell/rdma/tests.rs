@@ -1,0 +1,266 @@
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::super::MemoryBudget;
+use super::super::inbound::serve;
+use super::super::options::BACKWARD_PENDING;
+use super::super::slots::{Slot, Slots};
+use super::*;
+use crate::proto::program::{CallContext, Reject, Service};
+use crate::proto::work::{Action, Segment};
+use crate::wire::rdma::{Body, ChunkLists, Header, ReadSegment, WriteChunk};
+use crate::wire::rpc::CallHeader;
+use crate::xdr::{Reader, Reducer, Sink, Writer};
+
+/// The size of a long reply.
+const LONG: u32 = 4 << 20;
+
+/// Answers procedure 1 with a long item, and others with nothing. The work of procedure 2 outlives its handler.
+#[derive(Default)]
+struct Files {
+    outliving: Mutex<Vec<CallMemory>>,
+}
+
+impl Service for &'static Files {
+    fn program(&self) -> u32 {
+        1
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            match context.procedure {
+                1 => {
+                    let _memory = context.reserve(LONG.into()).await;
+                    reply.put_u32(LONG).map_err(|_| Reject::SystemError)?;
+                    let item = vec![0; LONG as usize].into();
+                    reply.put_item(&item).map_err(|_| Reject::SystemError)
+                }
+                2 => {
+                    let memory = context.reserve(0).await;
+                    self.outliving.lock().unwrap().extend(memory);
+                    std::future::pending().await
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// A connection whose peer accepts nothing, and answers no RDMA Read.
+#[derive(Clone)]
+struct Unread(Arc<Mutex<State>>, Arc<ConnectionInfo>);
+
+#[derive(Default)]
+struct State {
+    arrived: VecDeque<Completion>,
+    actions: Vec<Action>,
+    task: Option<Waker>,
+}
+
+impl Connection for Unread {
+    fn submit(&mut self, action: Action) {
+        self.0.lock().unwrap().actions.push(action);
+    }
+
+    fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion> {
+        let mut state = self.0.lock().unwrap();
+        state.task = Some(cx.waker().clone());
+        state.arrived.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn info(&self) -> &ConnectionInfo {
+        &self.1
+    }
+}
+
+impl Unread {
+    fn from(last: u8) -> Self {
+        let info = ConnectionInfo {
+            peer: Some(SocketAddr::new(IpAddr::from([192, 0, 2, last]), 700)),
+            private_data: Bytes::new(),
+            reads_out: 16,
+            reads_in: 16,
+            max_region: u32::MAX,
+            receives: 66,
+            remote_invalidation: false,
+            local_fence: true,
+        };
+        Unread(Arc::default(), Arc::new(info))
+    }
+
+    fn serve(&self, serving: &Serving, slot: Option<Arc<Slot>>) -> JoinHandle<()> {
+        let (serving, connection) = (serving.clone(), self.clone());
+        tokio::spawn(async move {
+            let (_stop, stopping) = watch::channel(false);
+            let (mut inbound, caller) = RdmaInbound::new(connection, &serving, Config::default());
+            serve(&mut inbound, caller, stopping, slot.as_deref()).await;
+        })
+    }
+
+    /// Sends a call that offers `read` bytes to read and `write` bytes for its reply.
+    fn call(&self, xid: u32, procedure: u32, read: u32, write: u32) {
+        let segment = |length| Segment { handle: 7, length, offset: 0 };
+        let mut lists = ChunkLists::default();
+        let header = CallHeader { xid, program: 1, version: 1, procedure, credential: Default::default() };
+        let mut call = Writer::new();
+        header.encode(&mut call).unwrap();
+        if read > 0 {
+            call.put_u32(read).unwrap();
+            let position = u32::try_from(call.position()).unwrap();
+            lists.reads.push(ReadSegment { position, segment: segment(read) });
+        }
+        if write > 0 {
+            lists.writes.push(WriteChunk(vec![segment(write)]));
+        }
+        let header = Header { xid, credits: 64, body: Body::Msg(lists) };
+        let message = header.with_payload(Some(call.into_bytes())).concat().into();
+        self.complete(Completion::Received { message, invalidated: None });
+    }
+
+    fn complete(&self, completion: Completion) {
+        let mut state = self.0.lock().unwrap();
+        state.arrived.push_back(completion);
+        state.task.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns the bytes of RDMA Writes and Sends, and the number of Sends.
+    fn output(&self) -> (u64, usize) {
+        let mut sends = 0;
+        let bytes = self.0.lock().unwrap().actions.iter().fold(0, |bytes, action| match action {
+            Action::Write { data, .. } => bytes + data.len() as u64,
+            Action::Send { message, .. } => {
+                sends += 1;
+                message.iter().fold(bytes, |bytes, piece| bytes + piece.len() as u64)
+            }
+            _ => bytes,
+        });
+        (bytes, sends)
+    }
+
+    fn reads(&self) -> usize {
+        let is_read = |action: &&Action| matches!(action, Action::Read { .. });
+        self.0.lock().unwrap().actions.iter().filter(is_read).count()
+    }
+
+    fn forget_output(&self) {
+        self.0.lock().unwrap().actions.clear();
+    }
+}
+
+fn serving(memory: &MemoryBudget, files: &'static Files) -> Serving {
+    let mut services = Services::new();
+    services.add(files);
+    Serving::new(services, None, memory.clone(), BACKWARD_PENDING, ServerStats::default())
+}
+
+fn files() -> &'static Files {
+    Box::leak(Box::default())
+}
+
+/// Lets all other tasks do what they can.
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_replies_of_one_owner_leave_memory_to_others() {
+    let memory = MemoryBudget::new(192 << 20);
+    let serving = serving(&memory, files());
+    let unread: Vec<Unread> = (0..10).map(|_| Unread::from(1)).collect();
+    for connection in &unread {
+        connection.serve(&serving, None);
+        (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
+    }
+    settle().await;
+    let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
+    assert!((64 << 20..=97 << 20).contains(&held), "{held} bytes of replies");
+    assert!((held..=104 << 20).contains(&memory.used()), "{held} bytes, and {memory:?}");
+    // Neither small nor long calls of others wait.
+    let other = Unread::from(2);
+    other.serve(&serving, None);
+    (0..8).for_each(|xid| other.call(xid, if xid == 0 { 1 } else { 0 }, 0, if xid == 0 { LONG } else { 0 }));
+    settle().await;
+    assert_eq!(other.output().1, 8);
+    // The next replies are produced once the first ones are sent.
+    unread.iter().for_each(Unread::forget_output);
+    settle().await;
+    let next: u64 = unread.iter().map(|connection| connection.output().0).sum();
+    assert!(next >= 64 << 20, "{next} bytes of replies");
+    let all = || unread.iter().chain([&other]);
+    all().for_each(|connection| {
+        connection.complete(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
+    });
+    settle().await;
+    all().for_each(Unread::forget_output);
+    assert_eq!(memory.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_fetched_when_there_is_memory() {
+    let memory = MemoryBudget::new(64 << 20);
+    let serving = serving(&memory, files());
+    let connections: Vec<Unread> = (0..8).map(|_| Unread::from(1)).collect();
+    for connection in &connections {
+        connection.serve(&serving, None);
+        (0..16).for_each(|xid| connection.call(xid, 0, LONG, 0));
+    }
+    settle().await;
+    let reads: usize = connections.iter().map(Unread::reads).sum();
+    assert!((7..=8).contains(&reads), "{reads} RDMA Reads, and half of the budget is 8 times as long");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_counts_after_its_connection_is_gone() {
+    let (memory, files) = (MemoryBudget::new(64 << 20), files());
+    let serving = serving(&memory, files);
+    let connection = Unread::from(1);
+    let served = connection.serve(&serving, None);
+    connection.call(1, 2, 0, LONG);
+    settle().await;
+    connection.complete(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
+    served.await.unwrap();
+    assert_eq!(memory.used(), LONG.into());
+    files.outliving.lock().unwrap().clear();
+    assert_eq!(memory.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_call_is_fetched_is_not_idle() {
+    let slots = Slots::new(1, 1, true);
+    let slot = Arc::new(slots.take([192, 0, 2, 1].into()).await.unwrap());
+    let serving = serving(&MemoryBudget::default(), files());
+    let connection = Unread::from(1);
+    connection.serve(&serving, Some(slot.clone()));
+    connection.call(1, 0, LONG, 0);
+    settle().await;
+    assert_eq!(connection.reads(), 1);
+    slots.close_idle(Duration::ZERO);
+    assert!(tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.is_err());
+    // The call ends without a handler: its XID is wrong. Then the connection is idle.
+    let token = connection.0.lock().unwrap().actions.iter().find_map(|action| match action {
+        Action::Read { token, .. } => Some(*token),
+        _ => None,
+    });
+    let data = vec![0; LONG as usize].into();
+    connection.complete(Completion::ReadDone { token: token.unwrap(), data });
+    settle().await;
+    slots.close_idle(Duration::ZERO);
+    tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.unwrap();
+}
