@@ -8,8 +8,9 @@ use allocation_counter::measure;
 use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, Read3Resok, nfs_v3};
 use rpcrdma_runtime::proto::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::shell::{DuplicateCache, DuplicateOptions, Remember, ServerOptions};
-use rpcrdma_runtime::xdr::{Bytes, Reader, Reducer};
+use rpcrdma_runtime::xdr::{Bytes, BytesMut, Reader, Reducer};
 use rpcrdma_runtime::{Client, Server};
+use tokio::runtime::Runtime;
 
 const NULL: u32 = 0;
 const READ: u32 = 6;
@@ -56,8 +57,8 @@ impl File {
     }
 }
 
-/// The allocations of one call, once the first calls have made tables and buffers.
-fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
+/// A client with a server on the same thread.
+fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
         // As servers of NFS do, this one keeps no replies of procedures that may run twice.
@@ -65,11 +66,17 @@ fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) 
         let cache = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
         let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };
         let server = Server::bind_with("127.0.0.1:0", options).await.unwrap();
-        let server = server.service(File(vec![7; 1 << 20].into()));
+        let server = server.service(File(vec![7; 8 << 20].into()));
         let address = server.local_addr().unwrap();
         tokio::spawn(server.run(std::future::pending()));
         nfs_v3::Client(Client::connect(address).await.unwrap())
     });
+    (runtime, client)
+}
+
+/// The allocations of one call, once the first calls have made tables and buffers.
+fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
+    let (runtime, client) = connected();
     let calls = || {
         runtime.block_on(async {
             for _ in 0..CALLS {
@@ -85,6 +92,24 @@ async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
     let args = Read3Args { file: NfsFh3::default(), offset: 0, count };
     let Read3Res::Nfs3Ok(read) = nfs.read(&args).await.unwrap() else { panic!("not read") };
     assert_eq!(read.data.len(), count as usize);
+}
+
+/// Supplied memory is the only memory for the data of a READ: a sink would be as large as the data.
+#[test]
+fn read_into_supplied_memory_allocates_no_sink() {
+    const LEN: u32 = 8 << 20;
+    let (runtime, client) = connected();
+    let memory = BytesMut::with_capacity(LEN as usize);
+    let place = memory.as_ptr();
+    let nfs = nfs_v3::Client(client.0.with_result_memory(memory));
+    let counted = measure(|| {
+        runtime.block_on(async {
+            let args = Read3Args { file: NfsFh3::default(), offset: 0, count: LEN };
+            let Read3Res::Nfs3Ok(read) = nfs.read(&args).await.unwrap() else { panic!("not read") };
+            assert_eq!((read.data.len(), read.data.as_ptr()), (LEN as usize, place));
+        });
+    });
+    assert!(counted.bytes_max < 2 << 20, "{} bytes", counted.bytes_max);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 use alloc::vec::Vec;
 
+use bytes::BytesMut;
+
 use crate::proto::program::ReplyBounds;
 use crate::wire::rdma::ChunkLists;
 use crate::wire::rpc::MAX_AUTH_BYTES;
@@ -12,6 +14,8 @@ pub struct ReplyResources {
     pub write_chunks: Vec<u32>,
     /// The Reply chunk: as large as the largest reply without its items.
     pub reply_chunk: Option<u32>,
+    /// Memory for the first Write chunk, at least as large as the chunk.
+    pub memory: Option<BytesMut>,
 }
 
 /// A reply without an upper bound, for which no memory can be offered. The binding must define a bound.
@@ -67,7 +71,7 @@ impl ReplyResources {
         if fits(bounds.whole, (0, 0)) {
             return Ok(ReplyResources::default());
         }
-        let mut resources = ReplyResources { write_chunks, reply_chunk: None };
+        let mut resources = ReplyResources { write_chunks, ..ReplyResources::default() };
         let mut stream = bounds.reduced;
         if bounds.item != Size::ZERO {
             let item = length(bounds.item)?;
