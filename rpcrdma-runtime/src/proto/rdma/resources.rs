@@ -116,14 +116,14 @@ mod tests {
         let fits = ReplyResources::for_reply(&bounds(572, 572, 0), 1024).expect("bounded");
         assert_eq!(fits, ReplyResources::default());
         let over = ReplyResources::for_reply(&bounds(573, 573, 0), 1024).expect("bounded");
-        assert_eq!(over, ReplyResources { write_chunks: vec![], reply_chunk: Some(573 + 424) });
+        assert_eq!(over, ReplyResources { reply_chunk: Some(573 + 424), ..ReplyResources::default() });
     }
 
     /// Requirement: R098
     #[test]
     fn r090_a_write_chunk_as_large_as_the_largest_item() {
         let read = ReplyResources::for_reply(&bounds(1_048_700, 120, 1_048_579), 4096).expect("bounded");
-        assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], reply_chunk: None });
+        assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], ..ReplyResources::default() });
         let both = ReplyResources::for_reply(&bounds(1_048_700, 10_000, 1_048_579), 4096).expect("bounded");
         assert_eq!(both.reply_chunk, Some(10_424));
     }
