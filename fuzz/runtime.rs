@@ -285,6 +285,7 @@ fn call_of(xid: u32, what: u8) -> Call {
     let reply = ReplyResources {
         write_chunks: if what & 0x20 == 0 { Vec::new() } else { vec![512; 2] },
         reply_chunk: (what & 0x40 != 0).then_some(2048),
+        memory: None,
     };
     Call { message: Message { stream: stream.freeze(), items: Vec::new() }, reply }
 }

@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::future::ready;
+use std::net::SocketAddr;
 use std::pin::Pin;
 
 use allocation_counter::measure;
 use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, Read3Resok, nfs_v3};
 use rpcrdma_runtime::proto::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::shell::{DuplicateCache, DuplicateOptions, Remember, ServerOptions};
-use rpcrdma_runtime::xdr::{Bytes, Reader, Reducer};
+use rpcrdma_runtime::xdr::{Bytes, BytesMut, Reader, Reducer};
 use rpcrdma_runtime::{Client, Server};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 const NULL: u32 = 0;
 const READ: u32 = 6;
@@ -56,20 +59,36 @@ impl File {
     }
 }
 
-/// The allocations of one call, once the first calls have made tables and buffers.
-fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let client = runtime.block_on(async {
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Starts a server on this runtime.
+fn serve(runtime: &Runtime) -> SocketAddr {
+    runtime.block_on(async {
         // As servers of NFS do, this one keeps no replies of procedures that may run twice.
         let remember = Remember::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
         let cache = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
         let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };
         let server = Server::bind_with("127.0.0.1:0", options).await.unwrap();
-        let server = server.service(File(vec![7; 1 << 20].into()));
+        let server = server.service(File(vec![7; 8 << 20].into()));
         let address = server.local_addr().unwrap();
         tokio::spawn(server.run(std::future::pending()));
-        nfs_v3::Client(Client::connect(address).await.unwrap())
-    });
+        address
+    })
+}
+
+/// A client with a server on the same thread.
+fn connected() -> (Runtime, nfs_v3::Client<Client>) {
+    let runtime = runtime();
+    let address = serve(&runtime);
+    let client = runtime.block_on(Client::connect(address)).unwrap();
+    (runtime, nfs_v3::Client(client))
+}
+
+/// The allocations of one call, once the first calls have made tables and buffers.
+fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
+    let (runtime, client) = connected();
     let calls = || {
         runtime.block_on(async {
             for _ in 0..CALLS {
@@ -85,6 +104,55 @@ async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
     let args = Read3Args { file: NfsFh3::default(), offset: 0, count };
     let Read3Res::Nfs3Ok(read) = nfs.read(&args).await.unwrap() else { panic!("not read") };
     assert_eq!(read.data.len(), count as usize);
+}
+
+/// The server's part of connections that were used and wait for calls.
+#[test]
+fn an_idle_connection_holds_at_most_14_kib_of_the_server() {
+    const CONNECTIONS: u32 = 64;
+    let server = runtime();
+    let address = serve(&server);
+    let (made, mut clients) = mpsc::unbounded_channel();
+    // Allocations are counted per thread.
+    let other = std::thread::spawn(move || {
+        let runtime = runtime();
+        for _ in 0..=CONNECTIONS {
+            let client = runtime.block_on(Client::connect(address)).unwrap();
+            runtime.block_on(nfs_v3::Client(client.clone()).null()).unwrap();
+            made.send(client).unwrap();
+        }
+        runtime
+    });
+    let first = server.block_on(clients.recv());
+    let mut held = Vec::with_capacity(CONNECTIONS as usize);
+    let counted = measure(|| {
+        server.block_on(async {
+            for _ in 0..CONNECTIONS {
+                held.push(clients.recv().await.unwrap());
+            }
+        });
+    });
+    drop((other.join().unwrap(), first));
+    let each = counted.bytes_current / i64::from(CONNECTIONS);
+    assert!(each < 14 << 10, "{each} bytes");
+}
+
+/// Supplied memory is the only memory for the data of a READ: a sink would be as large as the data.
+#[test]
+fn read_into_supplied_memory_allocates_no_sink() {
+    const LEN: u32 = 8 << 20;
+    let (runtime, client) = connected();
+    let memory = BytesMut::with_capacity(LEN as usize);
+    let place = memory.as_ptr();
+    let nfs = nfs_v3::Client(client.0.with_result_memory(memory));
+    let counted = measure(|| {
+        runtime.block_on(async {
+            let args = Read3Args { file: NfsFh3::default(), offset: 0, count: LEN };
+            let Read3Res::Nfs3Ok(read) = nfs.read(&args).await.unwrap() else { panic!("not read") };
+            assert_eq!((read.data.len(), read.data.as_ptr()), (LEN as usize, place));
+        });
+    });
+    assert!(counted.bytes_max < 2 << 20, "{} bytes", counted.bytes_max);
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
     let (fabric, mut left, mut right) = fabric(8);
     right.submit(Action::PostReceives { count: 4 });
     let mut requester = Requester::new(Config::default(), NEGOTIATED, u32::MAX);
-    let reply = ReplyResources { write_chunks: vec![64], reply_chunk: None };
+    let reply = ReplyResources { write_chunks: vec![64], ..ReplyResources::default() };
     requester.submit(Call { message: Message::whole(bytes_of(1, 0)), reply });
     let mut offered = None;
     let mut outcome = None;
@@ -241,7 +241,8 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
 fn r078_r202_a_cut_connection_ends_every_call_once_and_brings_all_memory_home() {
     let mut pair = Pair::new(&Settings::default());
     let args = Args::new(1, [20_000, 10, 20_000], Want { note: 10_000, item: 20_000, other: 5 });
-    let offered = ReplyResources { write_chunks: vec![20_000, 20_000], reply_chunk: Some(11_000) };
+    let offered =
+        ReplyResources { write_chunks: vec![20_000, 20_000], reply_chunk: Some(11_000), memory: None };
     let calls = [1, 2, 3].map(|xid| {
         let call = Call { message: call(xid, &args, 1), reply: offered.clone() };
         pair.requester.submit(call)

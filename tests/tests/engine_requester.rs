@@ -180,7 +180,7 @@ fn short(xid: u32) -> Call {
 }
 
 fn offering(xid: u32, write_chunks: &[u32], reply_chunk: Option<u32>) -> Call {
-    let reply = ReplyResources { write_chunks: write_chunks.to_vec(), reply_chunk };
+    let reply = ReplyResources { write_chunks: write_chunks.to_vec(), reply_chunk, memory: None };
     Call { message: Message::whole(rpc_call(xid, 40)), reply }
 }
 
@@ -471,7 +471,7 @@ fn what_fits_inline_goes_inline() {
 fn r054_a_chunk_is_cut_where_a_segment_is_full() {
     let mut peer = Peer::with(Config { max_segment: 601, ..Config::default() });
     let mut call = with_items(1, 40, &[(12, 1501)]);
-    call.reply = ReplyResources { write_chunks: vec![701], reply_chunk: Some(1803) };
+    call.reply = ReplyResources { write_chunks: vec![701], reply_chunk: Some(1803), memory: None };
     let lists = peer.lists(1, call);
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
     assert_eq!(reads, [(12, 601), (12, 601), (12, 299)], "R077: whatever the lengths");

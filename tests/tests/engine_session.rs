@@ -228,7 +228,8 @@ const SMALL: ReplyBounds =
 
 fn call(xid: u32) -> Call {
     let stream = [&words(&[xid, 0])[..], &[0x11; 40]].concat();
-    Call { message: Message::whole(stream.into()), bounds: SMALL, timeout: None, retransmit: None }
+    let message = Message::whole(stream.into());
+    Call { message, bounds: SMALL, timeout: None, retransmit: None, memory: None }
 }
 
 fn with_item(xid: u32, len: usize) -> Call {

@@ -139,6 +139,7 @@ impl Way {
         ReplyResources {
             write_chunks: chunks.chain([self.spare]).collect(),
             reply_chunk: Some(len(reply.flatten().len())),
+            memory: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 
+use bytes::BytesMut;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::Client;
@@ -60,6 +61,16 @@ impl Connection {
         match self {
             Connection::Rdma(client) => client.peer(),
             Connection::Tcp(client) => Some(client.peer()),
+        }
+    }
+
+    /// Returns a client on the same connection whose calls receive the first eligible item of the result in
+    /// this memory, as [`Client::with_result_memory`] does.
+    #[must_use]
+    pub fn with_result_memory(&self, memory: BytesMut) -> Self {
+        match self {
+            Connection::Rdma(client) => client.with_result_memory(memory).into(),
+            Connection::Tcp(client) => client.with_result_memory(memory).into(),
         }
     }
 

@@ -5,11 +5,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use rpcrdma_nfs3::nfs_v3::Client;
 use rpcrdma_nfs3::{
     Commit3Args, Commit3Res, Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Ftype3, NfsFh3,
-    Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, Writeverf3, nfs_v3,
+    Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, Writeverf3,
 };
+use rpcrdma_runtime::shell::{CallError, ResultMemoryError};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -124,10 +126,18 @@ impl Remote {
         self.must_be_regular(file)?;
         let mut window = Window::new();
         let mut asked = offset;
+        // Clients with memory for one READ each. The one that is not used for the longest time is first.
+        let mut readers = VecDeque::with_capacity(WINDOW);
         // The file may have grown: beyond the known size, one call at a time finds the end.
         while asked < file.attributes.size || window.0.is_empty() {
             let range = Range { handle: file.handle, offset: asked, count: self.read_size };
-            window.start(read_range(self.nfs.clone(), range, file.path.clone()));
+            if readers.len() < WINDOW {
+                let memory = BytesMut::with_capacity(self.read_size as usize);
+                readers.push_front(Client(self.nfs.0.with_result_memory(memory)));
+            }
+            readers.rotate_left(1);
+            let Some(reader) = readers.back().cloned() else { return Ok(()) };
+            window.start(read_range([reader, self.nfs.clone()], range, file.path.clone()));
             asked = asked.saturating_add(u64::from(self.read_size));
             let more_to_ask = asked < file.attributes.size;
             while (window.is_full() || !more_to_ask)
@@ -326,16 +336,21 @@ struct Range {
     count: u32,
 }
 
-/// Reads a range with as many calls as the server needs. Also returns whether the file ends with it.
+/// Reads a range with as many calls as the server needs. Also returns whether the file ends with it. `reader`
+/// has memory for a result.
 async fn read_range(
-    nfs: nfs_v3::Client<Connection>,
+    [reader, nfs]: [Client<Connection>; 2],
     range: Range,
     path: String,
 ) -> Result<(Vec<Bytes>, bool), ClientError> {
     let mut pieces = Vec::new();
     let Range { handle: file, mut offset, mut count } = range;
     loop {
-        let result = nfs.read(&Read3Args { file, offset, count }).await;
+        let args = Read3Args { file, offset, count };
+        let result = match reader.read(&args).await {
+            Err(CallError::ResultMemory(ResultMemoryError::InUse)) => nfs.read(&args).await,
+            result => result,
+        };
         let read = match result.map_err(|source| ClientError::call("READ", &path, source))? {
             Read3Res::Nfs3Ok(read) => read,
             Read3Res::Default(status, _) => return Err(ClientError::status("READ", &path, status as i32)),
@@ -358,7 +373,7 @@ async fn read_range(
 /// Writes a range with as many calls as the server needs. Returns the verifiers of data that the server may
 /// still lose.
 async fn write_range(
-    nfs: nfs_v3::Client<Connection>,
+    nfs: Client<Connection>,
     file: NfsFh3,
     mut offset: u64,
     mut data: Bytes,

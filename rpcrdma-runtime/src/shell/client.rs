@@ -12,6 +12,7 @@ use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_conne
 use super::exchange::{decode, encode, transact};
 use super::observer::observed;
 use super::rdma::{Peer, RdmaOutbound};
+use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError};
@@ -21,7 +22,7 @@ use crate::proto::rdma::{Reply, Stated, Traffic};
 use crate::provider::iwarp::IwarpConnector;
 use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
-use crate::xdr::{Message, Received, Reducer};
+use crate::xdr::{BytesMut, Message, Received, Reducer};
 
 /// A client of one server. Clones share its connection, and any number of tasks may call at once.
 ///
@@ -40,6 +41,7 @@ pub struct Client {
     timeout: Option<Duration>,
     retransmit: Option<bool>,
     min_item: Option<usize>,
+    memory: Option<Arc<ResultMemory>>,
 }
 
 /// The state that the clones of a client share. Dropping the last clone closes the connection.
@@ -131,7 +133,7 @@ impl Client {
         let span = debug_span!("client", peer = ?calls.peer().address);
         tokio::spawn(driver.instrument(span));
         let inner = Inner { calls, stats, options };
-        Client { inner: Arc::new(inner), timeout: None, retransmit: None, min_item: None }
+        Client { inner: Arc::new(inner), timeout: None, retransmit: None, min_item: None, memory: None }
     }
 
     /// Returns a client on the same connection with another timeout for each call. The timeout runs from
@@ -155,6 +157,19 @@ impl Client {
     #[must_use]
     pub fn with_min_item(&self, min_item: usize) -> Self {
         Client { min_item: Some(min_item), ..self.clone() }
+    }
+
+    /// Returns a client on the same connection whose calls receive the first eligible item of the result, such
+    /// as the data of a READ, in this memory. Over RDMA, the memory is the sink. An item that arrives inline
+    /// is copied. One call at a time can use the memory, once the result of the call before is dropped.
+    /// Calls over RPCSEC_GSS cannot use it. Generated clients call over such a client like over any other:
+    /// `Program::Client(client.with_result_memory(memory))`.
+    ///
+    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or one that may be
+    /// larger than the memory's capacity.
+    #[must_use]
+    pub fn with_result_memory(&self, memory: BytesMut) -> Self {
+        Client { memory: Some(Arc::new(ResultMemory::new(memory))), ..self.clone() }
     }
 
     /// Returns the limits negotiated on the current connection, or on the last one. Before the first
@@ -236,23 +251,28 @@ impl Client {
         message: Message,
         bounds: ReplyBounds,
         sends: Sends,
+        lease: Option<&Lease>,
     ) -> Result<Reply, CallError> {
         let retransmit = sends.retransmit(self.retransmit);
-        let call = Call { message, bounds, timeout: self.timeout, retransmit };
+        let call = Call { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
         transact(&*self.inner.calls, procedure, call).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let ClientOptions { credential, min_item, .. } = &self.inner.options;
+        let bounds = Q::reply_bounds(args);
+        let lease = self.memory.as_ref().map(|memory| memory.lease(&bounds)).transpose()?;
         // Some credentials protect the arguments as a whole. Neither the call nor its reply can be reduced
         // then.
         let (bounds, sink) = if credential.allows_reduction() {
-            (Q::reply_bounds(args), Reducer::new(self.min_item.unwrap_or(*min_item)))
+            (bounds, Reducer::new(self.min_item.unwrap_or(*min_item)))
         } else {
-            (Q::reply_bounds(args).unreduced(), Reducer::disabled())
+            (bounds.unreduced(), Reducer::disabled())
         };
         let message = encode::<Q>(xid, credential, args, sink)?;
-        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?)
+        let sends = Sends::of(credential);
+        let reply = self.transact(Q::NAME, message, bounds, sends, lease.as_ref()).await?;
+        decode::<Q>(xid, &reply, lease.as_ref())
     }
 }
 
@@ -292,7 +312,10 @@ impl<P: Binding> Carrier<P> for Client {
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        let reply = self.transact(procedure, message, bounds, sends).await?;
+        if self.memory.is_some() {
+            return Err(ResultMemoryError::NoItem.into());
+        }
+        let reply = self.transact(procedure, message, bounds, sends, None).await?;
         Ok((reply.message, reply.traffic))
     }
 }

@@ -1,6 +1,7 @@
 use std::io;
 use std::time::Duration;
 
+use super::ResultMemoryError;
 use crate::proto::rdma::FailReason;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
@@ -46,6 +47,9 @@ pub enum CallError {
     /// was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
+    /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.
+    #[error(transparent)]
+    ResultMemory(#[from] ResultMemoryError),
     /// The client was closed, or its only connection ended and it cannot reconnect.
     #[error("the connection is closed")]
     Disconnected,

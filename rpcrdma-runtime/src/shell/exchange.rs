@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::CallError;
+use super::result_memory::Lease;
 use super::waiters::Submit;
 use crate::proto::program::{Credential, Procedure, Program};
 use crate::proto::rdma::session::Call;
@@ -29,9 +30,16 @@ pub(super) fn encode<Q: Procedure>(
     Ok(sink.into_message())
 }
 
-/// Decodes the reply to a call.
-pub(super) fn decode<Q: Procedure>(xid: u32, reply: &Reply) -> Result<(Q::Res, Traffic), CallError> {
+/// Decodes the reply to a call. An item that was not placed is copied to `memory`.
+pub(super) fn decode<Q: Procedure>(
+    xid: u32,
+    reply: &Reply,
+    memory: Option<&Lease>,
+) -> Result<(Q::Res, Traffic), CallError> {
     let mut reader = Reader::new(&reply.message);
+    if let Some(Lease(memory)) = memory {
+        reader = reader.with_item_memory(&**memory);
+    }
     decode_reply(&mut reader, xid)?;
     let result = Q::Res::decode(&mut reader).map_err(CallError::Decode)?;
     reader.finish().map_err(CallError::Decode)?;

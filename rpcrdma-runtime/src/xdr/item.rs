@@ -1,4 +1,6 @@
-use bytes::Bytes;
+use core::fmt;
+
+use bytes::{Bytes, BytesMut};
 
 /// A DDP-eligible item and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,4 +9,10 @@ pub struct Item {
     pub position: u32,
     /// Its bytes, without padding.
     pub data: Bytes,
+}
+
+/// Memory for a received item, supplied by the receiver.
+pub trait ItemMemory: fmt::Debug + Send + Sync {
+    /// Returns the memory, empty. Returns `None` while an earlier loan or data in it exists.
+    fn lend(&self) -> Option<BytesMut>;
 }

@@ -42,7 +42,7 @@ pub use array_ref::{ArrayRef, BoxRef, Iter, ListRef};
 pub use bytes::{Bytes, BytesMut};
 pub use error::{Error, ErrorKind};
 pub use impls::{Char, Quadruple, UnsignedChar};
-pub use item::Item;
+pub use item::{Item, ItemMemory};
 pub use message::{Message, Placed, PlacedItem, Received, Reducer};
 pub use opaque::{DdpItem, Opaque, SmallOpaque};
 pub use opaque_ref::{OpaqueRef, StringRef};

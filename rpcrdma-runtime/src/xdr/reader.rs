@@ -3,9 +3,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::Item;
 use super::message::{Placed, PlacedItem, Received};
-use super::{Error, ErrorKind, pad_len};
+use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 
 /// Limits for a whole message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +44,7 @@ enum Items<'de> {
     None,
     Positioned(&'de [Item]),
     InOrder { next: u64, rest: &'de [PlacedItem] },
+    Copied(&'de dyn ItemMemory),
 }
 
 impl<'de> Reader<'de> {
@@ -86,6 +86,15 @@ impl<'de> Reader<'de> {
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Copies the first item into this memory, unless the message's items came in chunks.
+    #[must_use]
+    pub fn with_item_memory(mut self, memory: &'de dyn ItemMemory) -> Self {
+        if matches!(self.items, Items::None) {
+            self.items = Items::Copied(memory);
+        }
         self
     }
 
@@ -288,7 +297,7 @@ impl<'de> Reader<'de> {
     /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the count exceeds `max`; [`ErrorKind::ItemLength`] if the chunk and the
+    /// [`ErrorKind::TooLong`] if the count exceeds `max` or the memory for it; [`ErrorKind::ItemLength`] if the chunk and the
     /// count differ; [`ErrorKind::ItemUnused`] if the reader has passed a chunk's position.
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
@@ -346,6 +355,16 @@ impl<'de> Reader<'de> {
                 self.advance_over_item(len);
                 Ok(Some(first.data.clone()))
             }
+            Items::Copied(memory) => {
+                let Some(mut room) = memory.lend() else { return Ok(None) };
+                if room.capacity() < len {
+                    let max = room.capacity() as u64;
+                    return Err(self.error(ErrorKind::TooLong { len: u64::from(count), max }));
+                }
+                self.items = Items::None;
+                room.extend_from_slice(self.opaque(len)?);
+                Ok(Some(room.freeze()))
+            }
         }
     }
 
@@ -357,7 +376,7 @@ impl<'de> Reader<'de> {
     /// Write chunks, which have no positions.
     pub fn gathered(self) -> Result<Cow<'de, [u8]>, Error> {
         let items = match self.items {
-            Items::None => return Ok(Cow::Borrowed(self.rest)),
+            Items::None | Items::Copied(_) => return Ok(Cow::Borrowed(self.rest)),
             Items::Positioned(items) => items,
             Items::InOrder { next, rest } if !rest.is_empty() => {
                 return Err(self.error(ErrorKind::ItemUnused { position: next }));
@@ -428,7 +447,7 @@ impl<'de> Reader<'de> {
             return Err(self.error(ErrorKind::Trailing(self.rest.len() as u64)));
         }
         let unused = match &self.items {
-            Items::None => None,
+            Items::None | Items::Copied(_) => None,
             Items::Positioned(items) => items.first().map(|item| u64::from(item.position)),
             Items::InOrder { next, rest } => rest.iter().any(|item| !item.data.is_empty()).then_some(*next),
         };

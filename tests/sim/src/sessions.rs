@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{Procedure, ReplyBounds};
+use rpcrdma_runtime::proto::program::Procedure;
 use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, Event, Line, Policy, Reconnect, Session};
 use rpcrdma_runtime::proto::rdma::{
     CallId, CallKey, Event as LineEvent, FailReason, IncomingCall, Reply, Requester, ResponderEvent,
@@ -69,8 +69,8 @@ impl std::ops::AddAssign for Tally {
 
 /// Lets a session use pairs as connections. Every connection gets the checks of [`Pair`].
 impl Line for Pair {
-    fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason> {
-        Line::submit(&mut self.requester, call, message, bounds)
+    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
+        Line::submit(&mut self.requester, id, call)
     }
 
     fn cancel(&mut self, call: CallId) {
@@ -342,7 +342,7 @@ impl Run {
             let message = call(xid, &args, min_item(&mut self.rng));
             let retransmit = one(&mut self.rng, &[None, None, None, Some(true), Some(true), Some(false)]);
             let bounds = Echo::reply_bounds(&args);
-            let id = self.session.submit(now, Call { message, bounds, timeout, retransmit });
+            let id = self.session.submit(now, Call { message, bounds, timeout, retransmit, memory: None });
             self.waiting.insert(id, Waiting { xid, args, deadline });
         }
     }

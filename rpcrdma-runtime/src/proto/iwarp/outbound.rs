@@ -13,7 +13,7 @@ const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
 /// Shorter payload is copied next to its header, which is cheaper than a further piece.
 const COPY: usize = 256;
 /// The allocation size for headers and trailers.
-const ARENA: usize = 4096;
+const ARENA: usize = 1024;
 /// Maximum size of a sent FPDU in octets.
 const MAX_FPDU: usize = 65_532;
 

@@ -1,5 +1,7 @@
 use alloc::vec::Vec;
 
+use bytes::BytesMut;
+
 use crate::proto::program::ReplyBounds;
 use crate::wire::rdma::ChunkLists;
 use crate::wire::rpc::MAX_AUTH_BYTES;
@@ -12,6 +14,8 @@ pub struct ReplyResources {
     pub write_chunks: Vec<u32>,
     /// The Reply chunk: as large as the largest reply without its items.
     pub reply_chunk: Option<u32>,
+    /// Memory for the first Write chunk, at least as large as the chunk.
+    pub memory: Option<BytesMut>,
 }
 
 /// A reply without an upper bound, for which no memory can be offered. The binding must define a bound.
@@ -67,7 +71,7 @@ impl ReplyResources {
         if fits(bounds.whole, (0, 0)) {
             return Ok(ReplyResources::default());
         }
-        let mut resources = ReplyResources { write_chunks, reply_chunk: None };
+        let mut resources = ReplyResources { write_chunks, ..ReplyResources::default() };
         let mut stream = bounds.reduced;
         if bounds.item != Size::ZERO {
             let item = length(bounds.item)?;
@@ -112,14 +116,14 @@ mod tests {
         let fits = ReplyResources::for_reply(&bounds(572, 572, 0), 1024).expect("bounded");
         assert_eq!(fits, ReplyResources::default());
         let over = ReplyResources::for_reply(&bounds(573, 573, 0), 1024).expect("bounded");
-        assert_eq!(over, ReplyResources { write_chunks: vec![], reply_chunk: Some(573 + 424) });
+        assert_eq!(over, ReplyResources { reply_chunk: Some(573 + 424), ..ReplyResources::default() });
     }
 
     /// Requirement: R098
     #[test]
     fn r090_a_write_chunk_as_large_as_the_largest_item() {
         let read = ReplyResources::for_reply(&bounds(1_048_700, 120, 1_048_579), 4096).expect("bounded");
-        assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], reply_chunk: None });
+        assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], ..ReplyResources::default() });
         let both = ReplyResources::for_reply(&bounds(1_048_700, 10_000, 1_048_579), 4096).expect("bounded");
         assert_eq!(both.reply_chunk, Some(10_424));
     }

@@ -1,8 +1,6 @@
 //! Checks a reply's returned chunks against the offered ones, and collects their data.
 
-use alloc::vec::Vec;
-
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::region::{Region, RegionState, Role};
 use crate::proto::work::Memory;
@@ -37,11 +35,10 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// Collects a chunk's data from its fenced memory. A single segment is moved out; several segments are
-/// joined.
+/// Collects a chunk's data from its fenced memory, without copying: the segments are parts of one buffer.
 pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&WriteChunk>) -> PlacedItem {
     let mut lengths = returned.into_iter().flat_map(|chunk| &chunk.0).map(|segment| segment.length);
-    let (mut first, mut others) = (BytesMut::new(), Vec::new());
+    let mut whole = BytesMut::new();
     let mut segments = 0u32;
     for region in regions.iter_mut().filter(|region| region.role == role) {
         segments = segments.saturating_add(1);
@@ -52,16 +49,10 @@ pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&Writ
             let mut data = core::mem::take(data);
             // Bytes that the responder claims but did not write are zero.
             data.resize(length.min(data.capacity()), 0);
-            if first.is_empty() { first = data } else { others.push(data) }
+            whole.unsplit(data);
         }
     }
-    let mut data = first.freeze();
-    if !others.is_empty() {
-        let pieces: Vec<&[u8]> =
-            core::iter::once(&data[..]).chain(others.iter().map(|data| &data[..])).collect();
-        data = Bytes::from(pieces.concat());
-    }
-    PlacedItem { data, segments }
+    PlacedItem { data: whole.freeze(), segments }
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice, Read};
@@ -23,13 +24,25 @@ const OUTPUT: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// Initial and maximum size of the read buffer. It grows when a read fills it.
-const INPUT: usize = 16 << 10;
-const MAX_INPUT: usize = 256 << 10;
+/// Octets to read from TCP at once.
+const INPUT: usize = 256 << 10;
 /// Number of reads that empty the socket buffer after TCP has failed: more than any such buffer needs.
 const LAST_READS: usize = 4096;
 /// Rounds of writing and reading before other tasks run.
 const ROUNDS: usize = 8;
+
+thread_local! {
+    /// The read buffer, which is empty between reads. Idle connections need none of their own.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Passes the read buffer of this thread to `f`.
+fn with_buffer<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(INPUT, 0);
+        f(buffer)
+    })
+}
 
 /// An iWARP connection over TCP.
 ///
@@ -39,7 +52,6 @@ pub struct IwarpConnection {
     tap: Tap,
     stream: Stream,
     info: ConnectionInfo,
-    input: Vec<u8>,
     output: VecDeque<Bytes>,
     /// Octets in `output`.
     queued: usize,
@@ -77,7 +89,6 @@ impl IwarpConnection {
             socket,
             tap,
             info,
-            input: vec![0; INPUT],
             output: VecDeque::new(),
             queued: 0,
             written: 0,
@@ -147,32 +158,32 @@ impl IwarpConnection {
 
     /// Reads what TCP has received. Returns true if there was input or the connection ended.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut buffer = ReadBuf::new(&mut self.input);
-        // A read that does not fill the buffer has emptied the socket. Tokio then skips the read that would
-        // only return that result.
-        match Pin::new(&mut self.socket).poll_read(cx, &mut buffer) {
-            Poll::Ready(Ok(())) => {}
+        let read = with_buffer(|buffer| {
+            let mut buffer = ReadBuf::new(buffer);
+            // A read that does not fill the buffer has emptied the socket. Tokio then skips the read that
+            // would only return that result.
+            let polled = Pin::new(&mut self.socket).poll_read(cx, &mut buffer);
+            polled.map_ok(|()| {
+                self.take(buffer.filled());
+                buffer.filled().len()
+            })
+        });
+        match read {
+            Poll::Ready(Ok(0)) => {
+                self.tap.peer_closed();
+                self.gone(CloseReason::Peer);
+            }
+            Poll::Ready(Ok(_)) => {}
             Poll::Ready(Err(error)) => return self.lost(&error),
             Poll::Pending => return false,
-        }
-        let count = buffer.filled().len();
-        if count == 0 {
-            self.tap.peer_closed();
-            self.gone(CloseReason::Peer);
-            return true;
-        }
-        self.take(count);
-        if count == self.input.len() && count < MAX_INPUT {
-            self.input.resize(count.saturating_mul(2), 0);
         }
         true
     }
 
-    /// Passes the first `count` octets of the input to the stream. A stream that has ended discards them.
-    /// The socket is still emptied, so that the system does not reset the connection and lose output.
-    fn take(&mut self, count: usize) {
-        let octets = self.input.get(..count).unwrap_or_default();
-        self.read = self.read.wrapping_add(u64::try_from(count).unwrap_or(0));
+    /// Passes input to the stream. A stream that has ended discards it. The socket is still emptied, so that
+    /// the system does not reset the connection and lose output.
+    fn take(&mut self, octets: &[u8]) {
+        self.read = self.read.wrapping_add(u64::try_from(octets.len()).unwrap_or(0));
         self.tap.received(octets);
         self.stream.receive(octets);
     }
@@ -182,11 +193,13 @@ impl IwarpConnection {
     fn lost(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP");
         // Bypasses tokio, which may not have seen the input yet.
-        for _ in 0..LAST_READS {
-            let socket = SockRef::from(&self.socket);
-            let Ok(count @ 1..) = (&*socket).read(&mut self.input) else { break };
-            self.take(count);
-        }
+        with_buffer(|buffer| {
+            for _ in 0..LAST_READS {
+                let socket = SockRef::from(&self.socket);
+                let Ok(count @ 1..) = (&*socket).read(buffer) else { break };
+                self.take(buffer.get(..count).unwrap_or_default());
+            }
+        });
         self.tap.peer_reset();
         self.gone(CloseReason::Io(error.to_string()));
         true

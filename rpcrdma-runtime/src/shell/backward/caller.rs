@@ -146,9 +146,10 @@ impl BackwardClient {
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let message = encode::<Q>(xid, &self.credential, args, Reducer::disabled())?;
-        let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+        let bounds = ReplyBounds::of::<()>();
+        let call = Call { message, bounds, timeout: None, retransmit: None, memory: None };
         let reply = tokio::time::timeout(self.timeout, transact(&*self.shared.calls, Q::NAME, call)).await;
-        decode::<Q>(xid, &reply.unwrap_or(Err(CallError::Timeout(self.timeout)))?)
+        decode::<Q>(xid, &reply.unwrap_or(Err(CallError::Timeout(self.timeout)))?, None)
     }
 }
 

@@ -256,7 +256,8 @@ mod tests {
         drop(calling);
         assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (1, 1));
         let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
-        let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+        let bounds = ReplyBounds::of::<()>();
+        let call = Call { message, bounds, timeout: None, retransmit: None, memory: None };
         assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
     }
 

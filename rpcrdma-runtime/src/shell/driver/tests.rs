@@ -37,8 +37,8 @@ struct Calls {
 }
 
 impl Line for Calls {
-    fn submit(&mut self, call: CallId, _: Message, _: &ReplyBounds) -> Result<(), FailReason> {
-        self.unsent.push_back(call);
+    fn submit(&mut self, id: CallId, _: &Call) -> Result<(), FailReason> {
+        self.unsent.push_back(id);
         Ok(())
     }
 
@@ -139,7 +139,8 @@ fn answer(wire: &SharedWire) {
 fn submit(shared: &Shared<Wired>) -> CallId {
     let stream = Bytes::copy_from_slice(&shared.next_xid().to_be_bytes());
     let message = Message { stream, items: Vec::new() };
-    let call = Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None };
+    let call =
+        Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None, memory: None };
     shared.submit(call).unwrap()
 }
 

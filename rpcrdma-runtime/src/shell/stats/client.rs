@@ -41,6 +41,7 @@ impl Failures {
         let count = match error {
             CallError::Encode(_)
             | CallError::TooMany(_)
+            | CallError::ResultMemory(_)
             | CallError::UnboundedReply { .. }
             | CallError::Transport(
                 FailReason::Unsendable(_) | FailReason::UnboundedReply | FailReason::NotReady,

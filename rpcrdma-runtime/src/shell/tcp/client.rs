@@ -13,6 +13,7 @@ use super::super::carrier::{Carrier, Sends};
 use super::super::driver::{Connect, Outbound, SessionHandle, Shared, ended, next_connection};
 use super::super::exchange::{decode, encode, transact};
 use super::super::observer::observed;
+use super::super::result_memory::{ResultMemory, ResultMemoryError};
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::waiters::Submit;
 use super::super::{CallError, ConnectError};
@@ -22,7 +23,7 @@ use super::{TcpClientOptions, TcpOptions};
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::session::{Call, Policy};
 use crate::proto::rdma::{Reply, Traffic};
-use crate::xdr::{Message, Received, Reducer};
+use crate::xdr::{BytesMut, Message, Received, Reducer};
 
 /// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
 const MIN_ITEM: usize = 16 << 10;
@@ -42,6 +43,7 @@ pub struct TcpClient {
     inner: Arc<Inner>,
     timeout: Option<Duration>,
     retransmit: Option<bool>,
+    memory: Option<Arc<ResultMemory>>,
 }
 
 /// The state that the clones of a client share. Dropping the last clone closes the connection.
@@ -97,7 +99,7 @@ impl TcpClient {
         );
         tokio::spawn(driver.instrument(debug_span!("client", %peer)));
         let inner = Inner { calls, stats, options };
-        Ok(TcpClient { inner: Arc::new(inner), timeout: None, retransmit: None })
+        Ok(TcpClient { inner: Arc::new(inner), timeout: None, retransmit: None, memory: None })
     }
 
     /// Returns a client on the same connection with another timeout for each call. The timeout runs from
@@ -114,6 +116,14 @@ impl TcpClient {
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { retransmit: Some(false), ..self.clone() }
+    }
+
+    /// Returns a client on the same connection whose calls receive the first eligible item of the result in
+    /// this memory, as [`Client::with_result_memory`](super::super::Client::with_result_memory) does. Over TCP,
+    /// the item is copied.
+    #[must_use]
+    pub fn with_result_memory(&self, memory: BytesMut) -> Self {
+        TcpClient { memory: Some(Arc::new(ResultMemory::new(memory))), ..self.clone() }
     }
 
     /// Closes the connection permanently. Outstanding and later calls fail.
@@ -154,9 +164,11 @@ impl TcpClient {
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let credential = &self.inner.options.credential;
-        let message = encode::<Q>(xid, credential, args, Reducer::new(MIN_ITEM))?;
         let bounds = Q::reply_bounds(args);
-        decode::<Q>(xid, &self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?)
+        let lease = self.memory.as_ref().map(|memory| memory.lease(&bounds)).transpose()?;
+        let message = encode::<Q>(xid, credential, args, Reducer::new(MIN_ITEM))?;
+        let reply = self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?;
+        decode::<Q>(xid, &reply, lease.as_ref())
     }
 
     async fn transact(
@@ -167,7 +179,7 @@ impl TcpClient {
         sends: Sends,
     ) -> Result<Reply, CallError> {
         let retransmit = sends.retransmit(self.retransmit);
-        let call = Call { message, bounds, timeout: self.timeout, retransmit };
+        let call = Call { message, bounds, timeout: self.timeout, retransmit, memory: None };
         transact(&*self.inner.calls, procedure, call).await
     }
 }
@@ -197,6 +209,9 @@ impl<P: Program> Carrier<P> for TcpClient {
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
+        if self.memory.is_some() {
+            return Err(ResultMemoryError::NoItem.into());
+        }
         let reply = self.transact(procedure, message, bounds, sends).await?;
         Ok((reply.message, reply.traffic))
     }

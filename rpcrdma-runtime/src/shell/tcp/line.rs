@@ -11,8 +11,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use crate::proto::program::ReplyBounds;
-use crate::proto::rdma::session::Line;
+use crate::proto::rdma::session::{Call, Line};
 use crate::proto::rdma::{CallId, Event, FailReason, Reply, Traffic};
 use crate::proto::table::Table;
 use crate::proto::work::CloseReason;
@@ -140,8 +139,8 @@ impl TcpLine {
 }
 
 impl Line for TcpLine {
-    fn submit(&mut self, call: CallId, message: Message, _: &ReplyBounds) -> Result<(), FailReason> {
-        self.enqueue(call, message)
+    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
+        self.enqueue(id, call.message.clone())
     }
 
     fn cancel(&mut self, call: CallId) {

@@ -3,11 +3,10 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::super::LongCall;
 use super::super::region::{Region, RegionState, Role, Spare};
-use super::super::sinks::Sinks;
 use super::Call;
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, Limits};
@@ -111,10 +110,11 @@ impl Policy {
             self.cut(&item.data, Role::Read(item.position), &mut regions);
         }
         for (index, len) in reply.write_chunks.iter().enumerate() {
-            self.sinks(*len, Role::Write(index), &mut spare.sinks, &mut regions);
+            let memory = reply.memory.take().unwrap_or_else(|| spare.sinks.take(size_of(*len)));
+            self.cut_sink(memory, *len, Role::Write(index), &mut regions);
         }
         if let Some(len) = reply.reply_chunk {
-            self.sinks(len, Role::Reply, &mut spare.sinks, &mut regions);
+            self.cut_sink(spare.sinks.take(size_of(len)), len, Role::Reply, &mut regions);
         }
         let write_chunks = reply.write_chunks.len();
         reply.write_chunks.clear();
@@ -135,13 +135,19 @@ impl Policy {
         }
     }
 
-    fn sinks(&self, len: u32, role: Role, sinks: &mut Sinks, regions: &mut Vec<Region>) {
+    /// Uses the first `len` bytes of the memory as a sink.
+    fn cut_sink(&self, mut memory: BytesMut, len: u32, role: Role, regions: &mut Vec<Region>) {
         let mut left = len;
         while left > 0 {
             let here = left.min(self.max_segment.max(1));
-            let memory = Memory::Sink(sinks.take(usize::try_from(here).unwrap_or(usize::MAX)));
-            regions.push(Region { role, state: RegionState::Planned(memory) });
+            let behind = memory.split_off(size_of(here).min(memory.capacity()));
+            let sink = Memory::Sink(mem::replace(&mut memory, behind));
+            regions.push(Region { role, state: RegionState::Planned(sink) });
             left = left.saturating_sub(here);
         }
     }
+}
+
+fn size_of(len: u32) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
 }

@@ -3,9 +3,8 @@
 use alloc::string::ToString;
 
 use super::super::{CallId, Event, FailReason, Requester, Stated};
-use crate::proto::program::ReplyBounds;
+use super::Call;
 use crate::proto::work::CloseReason;
-use crate::xdr::Message;
 
 /// The requester's side of one connection, as a [`Session`](super::Session) sees it. It closes for good:
 /// later calls are sent on another connection.
@@ -15,7 +14,7 @@ pub trait Line {
     ///
     /// # Errors
     /// Returns the reason if the call can never be sent on this connection.
-    fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason>;
+    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason>;
 
     /// Abandons the call: no event follows.
     fn cancel(&mut self, call: CallId);
@@ -74,8 +73,8 @@ pub struct LineCounts {
 }
 
 impl Line for Requester {
-    fn submit(&mut self, call: CallId, message: Message, bounds: &ReplyBounds) -> Result<(), FailReason> {
-        self.submit_bounded(call, message, bounds)
+    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
+        self.submit_bounded(id, call)
     }
 
     fn cancel(&mut self, call: CallId) {

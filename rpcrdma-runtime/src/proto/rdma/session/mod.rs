@@ -15,6 +15,7 @@ mod policy;
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::time::Time;
 use crate::proto::work::{Action, CloseReason, Completion};
-use crate::xdr::Message;
+use crate::xdr::{ItemMemory, Message};
 
 /// A call to be made.
 #[derive(Clone, Debug)]
@@ -41,6 +42,9 @@ pub struct Call {
     /// Whether to retransmit the call on a new connection, or `None` for the policy's setting. If false, a
     /// sent call ends with its connection ([`FailReason::Closed`]).
     pub retransmit: Option<bool>,
+    /// The caller's memory for the first eligible item of the result. A connection that transfers the item by
+    /// RDMA uses it as the sink.
+    pub memory: Option<Arc<dyn ItemMemory>>,
 }
 
 /// An event of a session.
@@ -437,7 +441,7 @@ impl<L: Line> Session<L> {
         let State::Up { line, .. } = &mut self.state else { return };
         let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
         let Some(call) = held.call.as_ref().filter(|_| !line.is_closing()) else { return };
-        match line.submit(id, call.message.clone(), &call.bounds) {
+        match line.submit(id, call) {
             Ok(()) => {
                 held.on_line = true;
                 let again = u64::from(held.sends > 0);

@@ -1,0 +1,92 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::proto::program::ReplyBounds;
+use crate::xdr::{BytesMut, ItemMemory, Size};
+
+/// Why a call cannot use the memory for its result. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResultMemoryError {
+    /// The result has no eligible item.
+    #[error("the result has no eligible item for the supplied memory")]
+    NoItem,
+    /// The item may be larger than the memory.
+    #[error("the supplied memory is too small: {capacity} bytes, the item has up to {needed}")]
+    TooSmall {
+        /// Maximum size of the item, in bytes.
+        needed: u64,
+        /// Size of the memory, in bytes.
+        capacity: usize,
+    },
+    /// Another call uses the memory, or the data of an earlier result does.
+    #[error("the supplied memory is in use")]
+    InUse,
+}
+
+/// A caller's memory for the results of successive calls.
+#[derive(Debug)]
+pub(super) struct ResultMemory {
+    capacity: usize,
+    share: Mutex<Share>,
+}
+
+#[derive(Debug)]
+struct Share {
+    /// An empty part of the memory.
+    part: BytesMut,
+    /// A call uses the memory.
+    leased: bool,
+}
+
+impl ResultMemory {
+    pub(super) fn new(mut memory: BytesMut) -> Self {
+        memory.clear();
+        let capacity = memory.capacity();
+        ResultMemory { capacity, share: Mutex::new(Share { part: memory, leased: false }) }
+    }
+
+    fn share(&self) -> MutexGuard<'_, Share> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves the memory for a call whose reply has these bounds.
+    pub(super) fn lease(self: &Arc<Self>, bounds: &ReplyBounds) -> Result<Lease, ResultMemoryError> {
+        let capacity = self.capacity;
+        match bounds.item.bound() {
+            _ if bounds.items == Size::ZERO || bounds.item == Size::ZERO => {
+                return Err(ResultMemoryError::NoItem);
+            }
+            Some(needed) if needed > capacity as u64 => {
+                return Err(ResultMemoryError::TooSmall { needed, capacity });
+            }
+            _ => {}
+        }
+        let mut share = self.share();
+        if share.leased || !share.part.try_reclaim(capacity) {
+            return Err(ResultMemoryError::InUse);
+        }
+        share.leased = true;
+        Ok(Lease(self.clone()))
+    }
+}
+
+impl ItemMemory for ResultMemory {
+    fn lend(&self) -> Option<BytesMut> {
+        let mut share = self.share();
+        share.part.try_reclaim(self.capacity).then(|| share.part.split_off(0))
+    }
+}
+
+/// The memory during one call.
+pub(super) struct Lease(pub(super) Arc<ResultMemory>);
+
+/// Returns the memory of a call for its session.
+pub(super) fn memory_of(lease: Option<&Lease>) -> Option<Arc<dyn ItemMemory>> {
+    lease.map(|Lease(memory)| memory.clone() as Arc<dyn ItemMemory>)
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.share().leased = false;
+    }
+}
