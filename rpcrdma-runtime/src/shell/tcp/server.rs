@@ -46,12 +46,19 @@ impl TcpServer {
         address: impl ToSocketAddrs + fmt::Display,
         options: TcpServerOptions,
     ) -> Result<Self, ServeError> {
+        let name = address.to_string();
+        let bound = TcpListener::bind(address).await;
+        TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
+    }
+
+    /// Serves the connections to a socket that is bound already, for example by systemd.
+    ///
+    /// # Errors
+    /// [`ServeError::NoConnections`].
+    pub fn of(listener: TcpListener, options: TcpServerOptions) -> Result<Self, ServeError> {
         if options.connections == 0 {
             return Err(ServeError::NoConnections);
         }
-        let name = address.to_string();
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|source| ServeError::Bind { address: name, source })?;
         let (services, stats, peers) = (Services::new(), ServerStats::default(), PeerFilter::default());
         Ok(TcpServer { listener, services, stats, peers, options })
     }
