@@ -372,3 +372,93 @@ fn warnings_are_json_if_asked_for() {
     };
     assert!(lines.iter().any(is_it), "{log}");
 }
+
+/// The status and the body of a reply over HTTP.
+fn fetch(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Reads Prometheus text: each sample with its labels, and a type for each family before its samples.
+fn samples(text: &str) -> std::collections::HashMap<String, f64> {
+    let mut family = String::new();
+    let mut samples = std::collections::HashMap::new();
+    for line in text.lines() {
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').unwrap();
+            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
+            assert!(!samples.contains_key(name), "twice: {line}");
+            name.clone_into(&mut family);
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        let name = sample.split('{').next().unwrap();
+        assert!(name.starts_with(&family) && !family.is_empty(), "{line}");
+        assert_eq!(sample.contains('{'), sample.ends_with("\"}"), "{line}");
+        assert!(samples.insert(sample.to_owned(), value.parse().unwrap()).is_none(), "{line}");
+    }
+    samples
+}
+
+#[tokio::test]
+async fn a_scrape_counts_known_traffic() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("a/file"), vec![7; 1 << 20]).unwrap();
+    place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
+    let daemon = place.start(&[]);
+    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let address = daemon.url("rdma://").trim_start_matches("rdma://").trim_end_matches("/,").to_owned();
+    let client = rpcrdma_runtime::Client::connect(address.as_str()).await.unwrap();
+    let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();
+    let rpcrdma_mount3::Mountres3::Mnt3Ok(root) = mounted else { panic!("{mounted:?}") };
+    let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
+    let dir = rpcrdma_nfs3::NfsFh3 { data: root.fhandle };
+    for _ in 0..5 {
+        nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: dir.clone() }).await.unwrap();
+    }
+    let what = rpcrdma_nfs3::Diropargs3 { dir, name: "file".into() };
+    let found = nfs.lookup(&rpcrdma_nfs3::Lookup3Args { what }).await.unwrap();
+    let rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found) = found else { panic!("{found:?}") };
+    let read = rpcrdma_nfs3::Read3Args { file: found.object, offset: 0, count: 1 << 20 };
+    nfs.read(&read).await.unwrap();
+    let (status, text) = fetch(&metrics, "/metrics");
+    assert_eq!(status, 200);
+    let samples = samples(&text);
+    let sample = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("no {name} in {text}"));
+    let count = |procedure: u32| {
+        let name = "rpcrdma_server_call_duration_seconds_count";
+        sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"{procedure}\"}}"))
+    };
+    assert_eq!([count(1), count(3), count(6)], [5.0, 1.0, 1.0]);
+    assert_eq!(sample("rpcrdma_server_replies_total{kind=\"success\"}"), 8.0);
+    assert_eq!(sample("rpcrdma_server_connections"), 1.0);
+    assert_eq!(sample("rpcrdma_server_connections_total{kind=\"made\"}"), 1.0);
+    assert_eq!(sample("rpcrdma_server_bytes_total{kind=\"rdma_write\"}"), f64::from(1 << 20));
+    assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
+    assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
+    // Buckets count all calls that took at most so long.
+    let bucket = |bound: &str| {
+        let name = "rpcrdma_server_call_duration_seconds_bucket";
+        sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"1\",le=\"{bound}\"}}"))
+    };
+    assert!(bucket("0.00005") <= bucket("0.1") && bucket("+Inf") == 5.0, "{text}");
+    assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(fetch(&metrics, "/other").0, 404);
+    client.close();
+    let gone = || samples_of(&metrics, "rpcrdma_server_connections") == 0.0;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !gone() {
+        assert!(Instant::now() < deadline, "the connection is still counted");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    daemon.stop();
+}
+
+fn samples_of(metrics: &str, name: &str) -> f64 {
+    samples(&fetch(metrics, "/metrics").1)[name]
+}

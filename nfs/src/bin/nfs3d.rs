@@ -5,6 +5,8 @@
 mod exports;
 #[path = "nfs3d/log.rs"]
 mod log;
+#[path = "nfs3d/metrics.rs"]
+mod metrics;
 #[path = "nfs3d/systemd.rs"]
 mod systemd;
 
@@ -35,6 +37,7 @@ use tokio::sync::watch;
 
 use self::exports::Directory;
 use self::log::Log;
+use self::metrics::Exporter;
 use self::systemd::Sockets;
 
 fn main() -> ExitCode {
@@ -174,6 +177,10 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     // Installed before the server is visible.
     let signals = Signals::install()?;
+    let exporter = match &arguments.metrics {
+        Some(address) => Some(Exporter::bind(address).await?),
+        None => None,
+    };
     let listening = Listening::at(&arguments, files).await?;
     warn(&directories, listening.is_open(), log);
     let this_machine = listening.this_machine();
@@ -183,9 +190,16 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     services.add(nfs_v3::Server(exports.clone()));
     services.add(mount_v3::Server(MountHandler::of(exports.clone())));
     let registered = register(&arguments, &services, &listening.addresses).await?;
-    log.say(format_args!("serving {} at {}", listed(&directories), listening.urls()));
+    let told = match &exporter {
+        Some(exporter) => format!(", metrics at {}", exporter.url()?),
+        None => String::new(),
+    };
+    log.say(format_args!("serving {} at {}{told}", listed(&directories), listening.urls()));
     let (stats, tcp_stats) = (listening.rdma.stats(), listening.tcp.as_ref().map(TcpServer::stats));
     let (stop, stopping) = watch::channel(());
+    if let Some(exporter) = exporter {
+        tokio::spawn(exporter.run(stopping.clone()));
+    }
     let prints_stats = arguments.stats;
     let running = Running { arguments, line, log, key, this_machine, exports, directories };
     tokio::spawn(running.obey(signals, stop));

@@ -56,6 +56,9 @@ pub struct Arguments {
     /// Print statistics at the end: how calls were carried, how they were answered, and what was refused
     #[arg(long)]
     pub stats: bool,
+    /// Serve metrics as Prometheus reads them, and /healthz, over HTTP at this address
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<String>,
     /// How long a stopping server waits for running calls
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,

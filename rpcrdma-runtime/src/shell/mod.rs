@@ -17,6 +17,7 @@ mod exchange;
 mod gss;
 mod inbound;
 mod limits;
+mod metrics;
 mod observer;
 mod options;
 mod rdma;

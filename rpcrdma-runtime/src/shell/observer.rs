@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{Instrument, debug, debug_span};
 
-use super::CallError;
+use super::{CallError, metrics};
 use super::stats::ClientStats;
 use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::Traffic;
@@ -74,6 +74,7 @@ pub(super) async fn observed<Q: Procedure>(
     unfinished.0 = None;
     stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
     let elapsed = began.elapsed();
+    metrics::client_call::<Q>(elapsed);
     match &outcome {
         Ok((_, traffic)) => debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered"),
         Err(error) => debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed"),

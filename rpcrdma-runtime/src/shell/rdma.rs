@@ -10,6 +10,7 @@ use super::backward::{BackwardClient, Calling};
 use super::carried::fitted;
 use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
+use super::metrics::Gauged;
 use super::serving::{Connected, Serving};
 use super::stats::ServerStats;
 use crate::proto::program::{Extensions, Origin};
@@ -31,6 +32,7 @@ pub(super) struct RdmaInbound<C> {
     link: Link,
     peer: Option<SocketAddr>,
     stats: ServerStats,
+    _credits: Gauged,
     /// New calls are dropped.
     draining: bool,
 }
@@ -54,7 +56,8 @@ impl<C: Connection> RdmaInbound<C> {
         let mut responder = Responder::new(config, negotiated, reads_out);
         serving.warn(&mut responder, peer);
         let (stats, draining) = (serving.stats().clone(), false);
-        (RdmaInbound { connection, responder, backward, link, peer, stats, draining }, caller)
+        let _credits = Gauged::new("rpcrdma_server_credits", f64::from(config.credits));
+        (RdmaInbound { connection, responder, backward, link, peer, stats, _credits, draining }, caller)
     }
 
     /// Records the end of the connection.

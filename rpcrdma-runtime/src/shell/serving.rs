@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::duplicates::{DuplicateCache, Known};
+use super::metrics::CallTimer;
 use super::options::BACKWARD_PENDING;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::program::Origin;
@@ -150,11 +151,17 @@ impl Connected {
     /// Runs a call and reports its end to the cache, if the cache tracks it.
     pub(super) async fn run(self: Arc<Self>, call: RpcCall, executed: Option<Executed>) -> Option<RpcReply> {
         let services = &self.serving.0.services;
-        let Some(executed) = executed else { return services.run(call, self.origin.clone()).await };
+        let timer = CallTimer::start(&call.header);
+        let Some(executed) = executed else {
+            let reply = services.run(call, self.origin.clone()).await;
+            timer.end(reply.as_ref());
+            return reply;
+        };
         let extensions = self.origin.extensions.clone().with(ConnectionUsed::default());
         let origin = Origin { peer: self.origin.peer, extensions: extensions.clone() };
         // Drops the call, so its memory is free before the cache ticket is returned.
         let reply = services.run(call, origin).await;
+        timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
         executed.end(success && !used, reply.as_ref());
