@@ -119,6 +119,11 @@ impl Serving {
 }
 
 impl Connected {
+    /// Returns the peer's address.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.origin.peer
+    }
+
     /// Looks up an incoming call in the cache.
     pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
         let Connected { serving: Serving(shared), origin, connection } = self;
