@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
+#[path = "programs/copies.rs"]
+mod copies;
 #[path = "programs/local.rs"]
 mod local;
 #[path = "programs/terminal.rs"]
@@ -339,7 +341,7 @@ fn a_get_goes_on_where_it_ended() {
                 (cut.status.code(), text(&cut.stderr).to_owned())
             };
             assert_eq!(code, Some(1), "{message}");
-            assert!(message.contains(" bytes are kept; --resume goes on with them"), "{message}");
+            assert!(message.contains("iB) are kept; --resume goes on with them"), "{message}");
             assert!(!here.join("file").exists());
             let kept = message.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);
