@@ -6,6 +6,7 @@
 //! connection until they are fenced.
 
 mod accept;
+mod address;
 mod backward;
 mod carried;
 mod carrier;
@@ -30,6 +31,7 @@ mod tcp;
 mod waiters;
 
 pub use crate::provider::ConnectError;
+pub use address::ToAddress;
 pub use backward::{BackwardClient, BothWays};
 pub use carrier::{Carrier, Sends};
 pub use client::Client;

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::net::ToSocketAddrs;
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span, info};
 
@@ -16,7 +15,7 @@ use super::serving::Serving;
 use super::slots::Slot;
 use super::stats::ConnectionCounts;
 use super::tcp::TcpServer;
-use super::{PeerFilter, ServeError, ServerOptions, ServerStats};
+use super::{PeerFilter, ServeError, ServerOptions, ServerStats, ToAddress};
 use crate::proto::program::Service;
 use crate::proto::rdma::Config;
 use crate::proto::rpc::Services;
@@ -41,7 +40,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`].
-    pub async fn bind(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ServeError> {
+    pub async fn bind(address: impl ToAddress) -> Result<Self, ServeError> {
         Server::bind_with(address, ServerOptions::default()).await
     }
 
@@ -49,7 +48,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`].
-    pub async fn bind_tcp(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpServer, ServeError> {
+    pub async fn bind_tcp(address: impl ToAddress) -> Result<TcpServer, ServeError> {
         TcpServer::bind(address).await
     }
 
@@ -58,14 +57,14 @@ impl Server {
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`], and [`ServeError::Capture`] with the feature `capture`.
     pub async fn bind_with(
-        address: impl ToSocketAddrs + fmt::Display,
+        address: impl ToAddress,
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         if options.connections == 0 {
             return Err(ServeError::NoConnections);
         }
         options.iwarp.prepare_capture().map_err(ServeError::Capture)?;
-        let address = address.to_string();
+        let address = address.to_address();
         match iwarp::Listener::bind(&address, options.iwarp.clone()).await {
             Ok(listener) => Server::with_acceptor(listener, options),
             Err(source) => Err(ServeError::Bind { address, source }),

@@ -1,10 +1,9 @@
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span};
 
@@ -12,7 +11,7 @@ use super::super::accept::Listening;
 use super::super::inbound::serve;
 use super::super::serving::Serving;
 use super::super::slots::Slot;
-use super::super::{PeerFilter, ServeError, ServerStats};
+use super::super::{PeerFilter, ServeError, ServerStats, ToAddress};
 use super::inbound::TcpInbound;
 use super::stream::prepare;
 use super::{TcpOptions, TcpServerOptions};
@@ -34,7 +33,7 @@ impl TcpServer {
     ///
     /// # Errors
     /// [`ServeError::Bind`].
-    pub async fn bind(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ServeError> {
+    pub async fn bind(address: impl ToAddress) -> Result<Self, ServeError> {
         TcpServer::bind_with(address, TcpServerOptions::default()).await
     }
 
@@ -43,11 +42,11 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`].
     pub async fn bind_with(
-        address: impl ToSocketAddrs + fmt::Display,
+        address: impl ToAddress,
         options: TcpServerOptions,
     ) -> Result<Self, ServeError> {
-        let name = address.to_string();
-        let bound = TcpListener::bind(address).await;
+        let name = address.to_address();
+        let bound = TcpListener::bind(&name).await;
         TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
     }
 
