@@ -6,7 +6,7 @@ mod echo;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use rpcrdma_runtime::proto::program::{Procedure, Program};
+use rpcrdma_runtime::proto::program::{Caller, Procedure, Program};
 use rpcrdma_runtime::{Client, Server};
 use tracing_subscriber::fmt::format::FmtSpan;
 

@@ -27,7 +27,7 @@ use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{
-    DuplicateCache, DuplicateOptions, PeerFilter, Remember, ServerOptions, TcpServer, TcpServerOptions,
+    DuplicateCache, DuplicateOptions, PeerFilter, Remember, ServerOptions, TcpOptions,
 };
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -65,54 +65,45 @@ fn run(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
     served
 }
 
-/// Both servers before they run, and their addresses.
+/// The server before it runs, and its addresses.
 struct Listening {
-    rdma: Server,
-    tcp: Option<TcpServer>,
+    server: Server,
     addresses: Vec<(Netid, SocketAddr)>,
 }
 
 impl Listening {
-    /// Binds the addresses, with connection limits that fit into `files`, the process's limit of open
+    /// Binds the addresses, with a connection limit that fits into `files`, the process's limit of open
     /// files.
     async fn at(arguments: &Arguments, files: usize) -> anyhow::Result<Self> {
         let sockets = Sockets::passed()?;
-        let transports = if arguments.tcp.is_some() || sockets.tcp.is_some() { 2 } else { 1 };
-        let connections = max_connections(files, transports);
         let remember = Remember::only(must_not_run_twice);
         let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
-        let duplicates = Some(duplicates);
-        let (drain, cache) = (arguments.stop_timeout, duplicates.clone());
-        let tcp_options =
-            TcpServerOptions { duplicates: cache, connections, drain, ..TcpServerOptions::default() };
-        let options =
-            ServerOptions { duplicates, connections, drain, ..ServerOptions::of::<nfs_v3::NfsV3>() };
-        let rdma = match sockets.rdma {
+        let (duplicates, drain) = (Some(duplicates), arguments.stop_timeout);
+        let defaults = ServerOptions::of::<nfs_v3::NfsV3>();
+        // Half of the files are for the exports.
+        let connections = (files / 2).clamp(1, defaults.connections);
+        let options = ServerOptions { duplicates, connections, drain, ..defaults };
+        let server = match sockets.rdma {
             Some(listener) => {
                 Server::with_acceptor(iwarp::Listener::of(listener, options.iwarp.clone())?, options)?
             }
             None => arguments.provider.bind(&arguments.listen, options).await?,
         };
-        let tcp = match (sockets.tcp, &arguments.tcp) {
-            (Some(listener), _) => Some(TcpServer::of(listener, tcp_options)?),
-            (None, Some(address)) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),
-            (None, None) => None,
+        let server = match (sockets.tcp, &arguments.tcp) {
+            (Some(listener), _) => server.also_tcp_listener(listener, TcpOptions::default()),
+            (None, Some(address)) => server.also_tcp(address.as_str(), TcpOptions::default()).await?,
+            (None, None) => server,
         };
-        let at = rdma.local_addr()?;
-        let mut addresses = vec![(Netid::rdma(at.ip()), at)];
-        if let Some(tcp) = &tcp {
-            let at = tcp.local_addr()?;
-            addresses.push((Netid::tcp(at.ip()), at));
-        }
-        Ok(Listening { rdma, tcp, addresses })
+        let netids = [Netid::rdma, Netid::tcp];
+        let addresses = server.local_addrs()?.into_iter().zip(netids).map(|(at, netid)| (netid(at.ip()), at));
+        Ok(Listening { addresses: addresses.collect(), server })
     }
 
     /// Accepts connections only from the networks that an export allows.
     fn admit(self, exports: &Exports<DirectoryExport>) -> Self {
         let exports = exports.clone();
         let peers = PeerFilter::new(move |address| exports.allows(address));
-        let tcp = self.tcp.map(|tcp| tcp.peers(peers.clone()));
-        Listening { rdma: self.rdma.peers(peers), tcp, ..self }
+        Listening { server: self.server.peers(peers), ..self }
     }
 
     fn urls(&self) -> String {
@@ -132,19 +123,6 @@ impl Listening {
     fn is_open(&self) -> bool {
         self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
     }
-
-    async fn run(self, services: Services, mut stop: watch::Receiver<()>) -> anyhow::Result<()> {
-        let mut also = stop.clone();
-        let over_tcp = async {
-            match self.tcp {
-                Some(tcp) => tcp.services(services.clone()).run(stopped(&mut also)).await,
-                None => Ok(()),
-            }
-        };
-        let over_rdma = self.rdma.services(services.clone()).run(stopped(&mut stop));
-        tokio::try_join!(over_rdma, over_tcp)?;
-        Ok(())
-    }
 }
 
 /// Raises the limit of open files to the maximum that this process may have, and returns it.
@@ -154,12 +132,6 @@ fn raise_file_limit() -> usize {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let in_force = if raised.is_ok() { limit.maximum } else { limit.current };
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
-}
-
-/// Returns the connections per transport that leave half of the limit of open files to the served files.
-fn max_connections(files: usize, transports: usize) -> usize {
-    let max = ServerOptions::default().connections;
-    (files / 2 / transports).clamp(1, max)
 }
 
 /// Waits until the sender is dropped.
@@ -195,8 +167,8 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         None => String::new(),
     };
     log.say(format_args!("serving {} at {}{told}", listed(&directories), listening.urls()));
-    let (stats, tcp_stats) = (listening.rdma.stats(), listening.tcp.as_ref().map(TcpServer::stats));
-    let (stop, stopping) = watch::channel(());
+    let stats = listening.server.stats();
+    let (stop, mut stopping) = watch::channel(());
     if let Some(exporter) = exporter {
         tokio::spawn(exporter.run(stopping.clone()));
     }
@@ -204,16 +176,13 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     let running = Running { arguments, line, log, key, this_machine, exports, directories };
     tokio::spawn(running.obey(signals, stop));
     systemd::notify(&[NotifyState::Ready]);
-    let ran = listening.run(services, stopping).await;
+    let ran = listening.server.services(services).run(stopped(&mut stopping)).await;
     for registration in registered {
         registration.remove().await?;
     }
     ran?;
     if prints_stats {
-        log.say(format_args!("over RDMA\n{}", stats.snapshot()));
-        if let Some(stats) = tcp_stats {
-            log.say(format_args!("over TCP\n{}", stats.snapshot()));
-        }
+        log.say(stats.snapshot());
     }
     log.say("stopped");
     Ok(())

@@ -5,28 +5,22 @@ use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tracing::{Instrument, debug, debug_span};
+use tracing::debug;
 
-use super::super::accept::Listening;
 use super::super::inbound::serve;
+use super::super::server::Server;
 use super::super::serving::Serving;
 use super::super::slots::Slot;
-use super::super::{PeerFilter, ServeError, ServerStats, ToAddress};
+use super::super::{PeerFilter, ServeError, ServerOptions, ServerStats, ToAddress};
 use super::inbound::TcpInbound;
 use super::stream::prepare;
 use super::{TcpOptions, TcpServerOptions};
 use crate::proto::program::Service;
 use crate::proto::rpc::Services;
 
-/// Serves programs over TCP. Handlers run in the same way as in a [`Server`](crate::Server).
+/// Serves programs over TCP alone, in the same way as a [`Server`].
 #[derive(Debug)]
-pub struct TcpServer {
-    listener: TcpListener,
-    services: Services,
-    stats: ServerStats,
-    peers: PeerFilter,
-    options: TcpServerOptions,
-}
+pub struct TcpServer(Server);
 
 impl TcpServer {
     /// Binds an address with default options.
@@ -41,10 +35,7 @@ impl TcpServer {
     ///
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`].
-    pub async fn bind_with(
-        address: impl ToAddress,
-        options: TcpServerOptions,
-    ) -> Result<Self, ServeError> {
+    pub async fn bind_with(address: impl ToAddress, options: TcpServerOptions) -> Result<Self, ServeError> {
         let name = address.to_address();
         let bound = TcpListener::bind(&name).await;
         TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
@@ -55,36 +46,49 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::NoConnections`].
     pub fn of(listener: TcpListener, options: TcpServerOptions) -> Result<Self, ServeError> {
-        if options.connections == 0 {
-            return Err(ServeError::NoConnections);
-        }
-        let (services, stats, peers) = (Services::new(), ServerStats::default(), PeerFilter::default());
-        Ok(TcpServer { listener, services, stats, peers, options })
+        let TcpServerOptions {
+            connections,
+            connections_per_address,
+            idle,
+            drain,
+            duplicates,
+            backward_pending,
+            tcp,
+        } = options;
+        let options = ServerOptions {
+            connections,
+            connections_per_address,
+            idle,
+            drain,
+            duplicates,
+            backward_pending,
+            ..ServerOptions::default()
+        };
+        Server::over_tcp(listener, tcp, options).map(TcpServer)
     }
 
     /// Adds a program version.
     #[must_use]
-    pub fn service(mut self, service: impl Service) -> Self {
-        self.services.add(service);
-        self
+    pub fn service(self, service: impl Service) -> Self {
+        TcpServer(self.0.service(service))
     }
 
     /// Serves exactly these program versions, which several servers can share.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
-        TcpServer { services, ..self }
+        TcpServer(self.0.services(services))
     }
 
     /// Accepts connections only from peers that the filter admits (default: all).
     #[must_use]
     pub fn peers(self, peers: PeerFilter) -> Self {
-        TcpServer { peers, ..self }
+        TcpServer(self.0.peers(peers))
     }
 
     /// Returns the server's counters. They stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
-        self.stats.clone()
+        self.0.stats()
     }
 
     /// Returns the bound address, with the port that the system chose if port 0 was requested.
@@ -92,7 +96,7 @@ impl TcpServer {
     /// # Errors
     /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.0.local_addr()
     }
 
     /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
@@ -101,27 +105,12 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::Accept`] if the listener fails permanently.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let TcpServer { listener, services, stats, peers, options } = self;
-        let listening = Listening {
-            connections: options.connections,
-            per_address: options.connections_per_address,
-            idle: options.idle,
-            peers,
-            stats: stats.clone(),
-            drain: options.drain,
-        };
-        let address = |(_, peer): &(TcpStream, SocketAddr)| peer.ip();
-        let serving = Serving::new(services, options.duplicates, options.backward_pending, stats);
-        let accept = || listener.accept();
-        let serve = |(socket, peer): (TcpStream, SocketAddr), stopping, slot| {
-            let span = debug_span!("connection", %peer);
-            serve_socket(socket, peer, serving.clone(), options.tcp, stopping, slot).instrument(span)
-        };
-        listening.run(accept, address, serve, serving.executed(), shutdown).await
+        self.0.run(shutdown).await
     }
 }
 
-async fn serve_socket(
+/// Serves one connection until it ends.
+pub(in super::super) async fn serve_socket(
     socket: TcpStream,
     peer: SocketAddr,
     serving: Serving,
