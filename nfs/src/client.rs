@@ -187,6 +187,12 @@ impl Remote {
         self.mounted.len()
     }
 
+    /// Returns true if a path is in the mounted export.
+    #[must_use]
+    pub fn holds(&self, path: &[u8]) -> bool {
+        components(path).collect::<Vec<_>>().starts_with(&self.mounted)
+    }
+
     /// Returns the root directory of the mounted export.
     ///
     /// # Errors

@@ -353,6 +353,12 @@ pub trait Export: AtHand + Send + Sync + 'static {
     /// Returns the handle of the root directory.
     fn root(&self) -> FileHandle;
 
+    /// Returns true if this export made the handle. A server of several exports asks each of them. The
+    /// default suits the only export of a server.
+    fn owns(&self, _file: &FileHandle) -> bool {
+        true
+    }
+
     /// Returns the write verifier. It differs from the last one if unstable data may have been lost (RFC
     /// 1813 section 3.3.7).
     fn write_verifier(&self) -> Verifier;

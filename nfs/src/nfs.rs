@@ -1,6 +1,7 @@
 //! The procedures of NFS version 3 and MOUNT version 3 (RFC 1813) on a server, over an [`Export`].
 
 mod convert;
+mod exports;
 mod handler;
 mod listing;
 mod mount;
@@ -15,6 +16,7 @@ use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
 use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
 
+pub use exports::Exports;
 pub use mount::MountHandler;
 pub use once::must_not_run_twice;
 pub use policy::{Policy, Squash};

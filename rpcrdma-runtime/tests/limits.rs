@@ -5,7 +5,7 @@
 
 mod gate;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use rpcrdma_runtime::proto::program::Caller;
@@ -124,6 +124,27 @@ async fn so_many_connections_over_tcp() {
     assert!(!waiting.is_finished());
     drop(first);
     assert_eq!(timeout(WAIT, waiting).await.unwrap().unwrap().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn so_many_connections_over_all_transports_of_a_server() {
+    let gate = GateServer::new(true);
+    let options = ServerOptions { connections: 1, idle: None, ..ServerOptions::default() };
+    let server = Server::bind_with(("127.0.0.1", 0), options).await.unwrap().service(gate.clone());
+    let server = server.also_tcp((Ipv4Addr::LOCALHOST, 0), TcpOptions::default()).await.unwrap();
+    let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = tokio::spawn(server.run(async { drop(stopped.await) }));
+    let over_rdma = Client::connect((addresses[0].ip(), addresses[0].port())).await.unwrap();
+    assert_eq!(over_rdma.call::<Pass>(&()).await.unwrap(), 0);
+    let over_tcp = pass(&TcpClient::connect(addresses[1]).await.unwrap());
+    sleep(Duration::from_millis(50)).await;
+    assert!(!over_tcp.is_finished(), "the only connection is taken");
+    drop(over_rdma);
+    assert_eq!(timeout(WAIT, over_tcp).await.unwrap().unwrap().unwrap(), 1);
+    assert_eq!((stats.snapshot().rpc.success, stats.snapshot().connections.made), (2, 2));
+    stop.send(()).unwrap();
+    timeout(WAIT, server).await.unwrap().unwrap().unwrap();
 }
 
 /// Waits until a server has so many connections.

@@ -35,7 +35,6 @@ mod local;
 mod netid;
 mod registration;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[cfg(unix)]
 use std::sync::Arc;
@@ -44,10 +43,10 @@ use std::time::Duration;
 use rpcrdma_rpcbind::{RPCB_PORT, RpListElement, Rpcb, rpcbvers, rpcbvers4};
 use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
 use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions};
+use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions, ToAddress};
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::XdrString;
-use tokio::net::{ToSocketAddrs, lookup_host};
+use tokio::net::lookup_host;
 
 pub use address::{from_universal, to_universal};
 pub use error::Error;
@@ -154,7 +153,7 @@ impl Rpcbind {
     ///
     /// # Errors
     /// Returns [`Error::Connect`] if connecting fails.
-    pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, Error> {
+    pub async fn connect(address: impl ToAddress) -> Result<Self, Error> {
         Ok(Rpcbind::over(connect(address).await?))
     }
 
@@ -326,7 +325,7 @@ pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, Error> {
     Rpcbind::over(client).lookup(P::NUMBER, P::VERSION, netid).await
 }
 
-async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpClient, Error> {
+async fn connect(address: impl ToAddress) -> Result<TcpClient, Error> {
     let connect_timeout = Duration::from_secs(5);
     let tcp = TcpOptions { max_record: MAX_REPLY, connect_timeout, ..TcpOptions::default() };
     let options = TcpClientOptions { tcp, timeout: CALL_TIMEOUT, ..TcpClientOptions::default() };

@@ -1,89 +1,109 @@
-//! Serves a directory by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and optionally over
+//! Serves directories by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and optionally over
 //! TCP.
 
-use std::fmt::Display;
+#[path = "nfs3d/exports.rs"]
+mod exports;
+#[path = "nfs3d/log.rs"]
+mod log;
+#[path = "nfs3d/metrics.rs"]
+mod metrics;
+#[path = "nfs3d/systemd.rs"]
+mod systemd;
+
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context;
-use clap::Parser;
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
-use rpcrdma_nfs::cli::nfs3d::Arguments;
+use rpcrdma_nfs::cli::nfs3d::{Arguments, Config};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
-use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
-use rpcrdma_nfs::output::{self, Closed, complain, one_line};
+use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
+use rpcrdma_nfs::output::{self, one_line};
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::shell::{
-    DuplicateCache, DuplicateOptions, PeerFilter, Remember, ServerOptions, TcpServer, TcpServerOptions,
+    DuplicateCache, DuplicateOptions, PeerFilter, Remember, ServerOptions, TcpOptions,
 };
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false)
-        .init();
-    output::status("nfs3d", serve(Arguments::parse()).await, |_| 1)
-}
+use self::exports::Directory;
+use self::log::Log;
+use self::metrics::Exporter;
+use self::systemd::Sockets;
 
-/// Prints a line on standard output for scripts and people. The server continues if standard output is
-/// closed.
-fn say(what: impl Display) {
-    match output::print(|out| writeln!(out, "{what}")) {
-        Err(error) if !error.is::<Closed>() => complain("nfs3d", one_line(&error)),
-        _ => {}
+fn main() -> ExitCode {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let config = match Config::read(&line) {
+        Ok(config) => config,
+        Err(error) => match error.downcast::<clap::Error>() {
+            Ok(error) => error.exit(),
+            Err(error) => return output::status("nfs3d", Err(error), |_| 2),
+        },
+    };
+    let log = Log::start(config.server.log_format);
+    if config.server.check_config {
+        let checked = exports::open(&config.exports, None, &[]);
+        return log.status(checked.map(|_| log.say("the configuration is valid")));
     }
+    log.status(run(config, line, log))
 }
 
-/// Both servers before they run, and their addresses.
+fn run(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let served = runtime.block_on(serve(config, line, log));
+    // A call to storage that does not answer would hold up the end.
+    runtime.shutdown_background();
+    served
+}
+
+/// The server before it runs, and its addresses.
 struct Listening {
-    rdma: Server,
-    tcp: Option<TcpServer>,
+    server: Server,
     addresses: Vec<(Netid, SocketAddr)>,
 }
 
 impl Listening {
-    /// Binds the addresses, with connection limits that fit into `files`, the process's limit of open
+    /// Binds the addresses, with a connection limit that fits into `files`, the process's limit of open
     /// files.
     async fn at(arguments: &Arguments, files: usize) -> anyhow::Result<Self> {
-        let transports = if arguments.tcp.is_some() { 2 } else { 1 };
-        let connections = max_connections(files, transports);
+        let sockets = Sockets::passed()?;
         let remember = Remember::only(must_not_run_twice);
         let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
-        let duplicates = Some(duplicates);
-        let options = ServerOptions { duplicates, connections, ..ServerOptions::of::<nfs_v3::NfsV3>() };
-        let (duplicates, memory) = (options.duplicates.clone(), options.memory.clone());
-        let tcp_options = TcpServerOptions { duplicates, memory, connections, ..TcpServerOptions::default() };
-        let rdma = arguments.provider.bind(&arguments.listen, options).await?;
-        let tcp = match &arguments.tcp {
-            Some(address) => Some(TcpServer::bind_with(address.as_str(), tcp_options).await?),
-            None => None,
+        let (duplicates, drain) = (Some(duplicates), arguments.stop_timeout);
+        let defaults = ServerOptions::of::<nfs_v3::NfsV3>();
+        // Half of the files are for the exports.
+        let connections = (files / 2).clamp(1, defaults.connections);
+        let options = ServerOptions { duplicates, connections, drain, ..defaults };
+        let server = match sockets.rdma {
+            Some(listener) => {
+                Server::with_acceptor(iwarp::Listener::of(listener, options.iwarp.clone())?, options)?
+            }
+            None => arguments.provider.bind(&arguments.listen, options).await?,
         };
-        let at = rdma.local_addr()?;
-        let mut addresses = vec![(Netid::rdma(at.ip()), at)];
-        if let Some(tcp) = &tcp {
-            let at = tcp.local_addr()?;
-            addresses.push((Netid::tcp(at.ip()), at));
-        }
-        Ok(Listening { rdma, tcp, addresses })
+        let server = match (sockets.tcp, &arguments.tcp) {
+            (Some(listener), _) => server.also_tcp_listener(listener, TcpOptions::default()),
+            (None, Some(address)) => server.also_tcp(address.as_str(), TcpOptions::default()).await?,
+            (None, None) => server,
+        };
+        let netids = [Netid::rdma, Netid::tcp];
+        let addresses = server.local_addrs()?.into_iter().zip(netids).map(|(at, netid)| (netid(at.ip()), at));
+        Ok(Listening { addresses: addresses.collect(), server })
     }
 
-    /// Accepts connections only from the networks of the policy.
-    fn admit(self, policy: &Arc<Policy>) -> Self {
-        let policy = policy.clone();
-        let peers = PeerFilter::new(move |address| policy.allows(address));
-        let tcp = self.tcp.map(|tcp| tcp.peers(peers.clone()));
-        Listening { rdma: self.rdma.peers(peers), tcp, ..self }
+    /// Accepts connections only from the networks that an export allows.
+    fn admit(self, exports: &Exports<DirectoryExport>) -> Self {
+        let exports = exports.clone();
+        let peers = PeerFilter::new(move |address| exports.allows(address));
+        Listening { server: self.server.peers(peers), ..self }
     }
 
     fn urls(&self) -> String {
@@ -103,19 +123,6 @@ impl Listening {
     fn is_open(&self) -> bool {
         self.addresses.iter().any(|(_, at)| !at.ip().is_loopback())
     }
-
-    async fn run(self, services: Services, mut stop: watch::Receiver<()>) -> anyhow::Result<()> {
-        let mut also = stop.clone();
-        let over_tcp = async {
-            match self.tcp {
-                Some(tcp) => tcp.services(services.clone()).run(stopped(&mut also)).await,
-                None => Ok(()),
-            }
-        };
-        let over_rdma = self.rdma.services(services.clone()).run(stopped(&mut stop));
-        tokio::try_join!(over_rdma, over_tcp)?;
-        Ok(())
-    }
 }
 
 /// Raises the limit of open files to the maximum that this process may have, and returns it.
@@ -127,68 +134,150 @@ fn raise_file_limit() -> usize {
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
 }
 
-/// Returns the connections per transport that leave half of the limit of open files to the served files.
-fn max_connections(files: usize, transports: usize) -> usize {
-    let max = ServerOptions::default().connections;
-    (files / 2 / transports).clamp(1, max)
-}
-
 /// Waits until the sender is dropped.
 async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-async fn serve(arguments: Arguments) -> anyhow::Result<()> {
-    let dir = arguments.dir.display();
+async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+    let Config { server: arguments, exports } = config;
     let files = raise_file_limit();
-    let export = DirectoryExport::open(&arguments.dir).with_context(|| dir.to_string())?;
-    let export = export.cross_mounts(arguments.cross_mounts).read_only(arguments.read_only);
-    let export = Arc::new(match handle_key(arguments.handle_key.as_deref())? {
-        Some(key) => export.keyed(key),
-        None => export,
-    });
+    let key = handle_key(arguments.handle_key.as_deref(), log)?;
+    let directories = exports::open(&exports, key.as_ref(), &[])?;
     // A handler keeps the signal from ending the process. Instead, a WRITE past the limit for files
     // (RLIMIT_FSIZE) fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     // Installed before the server is visible.
-    let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let signals = Signals::install()?;
+    let exporter = match &arguments.metrics {
+        Some(address) => Some(Exporter::bind(address).await?),
+        None => None,
+    };
     let listening = Listening::at(&arguments, files).await?;
-    warn(&arguments, &listening, export.tells_callers_apart());
-    let policy = Arc::new(policy(&arguments, &listening));
-    let listening = listening.admit(&policy);
-    let nfs = NfsHandler::new(export.clone()).read_only(arguments.read_only).policy(policy.clone());
+    warn(&directories, listening.is_open(), log);
+    let this_machine = listening.this_machine();
+    let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
+    let listening = listening.admit(&exports);
     let mut services = Services::new();
-    services.add(nfs_v3::Server(nfs));
-    services.add(mount_v3::Server(MountHandler::new(export).policy(policy)));
+    services.add(nfs_v3::Server(exports.clone()));
+    services.add(mount_v3::Server(MountHandler::of(exports.clone())));
     let registered = register(&arguments, &services, &listening.addresses).await?;
-    let mode = if arguments.read_only { ", read-only" } else { "" };
-    say(format_args!("serving {dir} at {}{mode}", listening.urls()));
-    let (stats, tcp_stats) = (listening.rdma.stats(), listening.tcp.as_ref().map(TcpServer::stats));
-    let (stop, stopping) = watch::channel(());
-    tokio::spawn(async move {
-        either(interrupt, terminate).await;
-        drop(stop);
-    });
-    let ran = listening.run(services, stopping).await;
+    let told = match &exporter {
+        Some(exporter) => format!(", metrics at {}", exporter.url()?),
+        None => String::new(),
+    };
+    log.say(format_args!("serving {} at {}{told}", listed(&directories), listening.urls()));
+    let stats = listening.server.stats();
+    let (stop, mut stopping) = watch::channel(());
+    if let Some(exporter) = exporter {
+        tokio::spawn(exporter.run(stopping.clone()));
+    }
+    let prints_stats = arguments.stats;
+    let running = Running { arguments, line, log, key, this_machine, exports, directories };
+    tokio::spawn(running.obey(signals, stop));
+    systemd::notify(&[NotifyState::Ready]);
+    let ran = listening.server.services(services).run(stopped(&mut stopping)).await;
     for registration in registered {
         registration.remove().await?;
     }
     ran?;
-    if arguments.stats {
-        say(format_args!("over RDMA\n{}", stats.snapshot()));
-        if let Some(stats) = tcp_stats {
-            say(format_args!("over TCP\n{}", stats.snapshot()));
-        }
+    if prints_stats {
+        log.say(stats.snapshot());
     }
-    say("stopped");
+    log.say("stopped");
     Ok(())
+}
+
+/// Returns the served directories, for people.
+fn listed(directories: &[Directory]) -> String {
+    let one = |Directory { options, .. }: &Directory| {
+        let dir = options.dir.as_deref().unwrap_or(Path::new("")).display();
+        let path = if options.path == "/" { String::new() } else { format!(" as {}", options.path) };
+        let mode = if options.read_only { ", read-only" } else { "" };
+        format!("{dir}{path}{mode}")
+    };
+    directories.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The signals that a running server handles.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+/// What a reload needs.
+struct Running {
+    arguments: Arguments,
+    line: Vec<OsString>,
+    log: Log,
+    key: Option<HandleKey>,
+    this_machine: Vec<IpNet>,
+    exports: Exports<DirectoryExport>,
+    directories: Vec<Directory>,
+}
+
+impl Running {
+    /// Handles signals, and reports to the watchdog, until the server is told to stop. Then drops `stop`.
+    async fn obey(mut self, mut signals: Signals, stop: watch::Sender<()>) {
+        let mut watchdog = systemd::watchdog();
+        loop {
+            let alive = async {
+                match &mut watchdog {
+                    Some(interval) => drop(interval.tick().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = signals.interrupt.recv() => break,
+                _ = signals.terminate.recv() => break,
+                _ = signals.hangup.recv() => self.reload(),
+                () = alive => systemd::notify(&[NotifyState::Watchdog]),
+            }
+        }
+        systemd::notify(&[NotifyState::Stopping]);
+        drop(stop);
+    }
+
+    /// Replaces the exports. If the new configuration is wrong, the exports stay.
+    fn reload(&mut self) {
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            systemd::notify(&[NotifyState::Reloading, now]);
+        }
+        let reloaded = Config::read(&self.line).and_then(|config| {
+            Ok((exports::open(&config.exports, self.key.as_ref(), &self.directories)?, config.server))
+        });
+        match reloaded {
+            Ok((directories, arguments)) => {
+                let exports = directories.iter().map(|directory| directory.served(&self.this_machine));
+                self.exports.replace(exports);
+                self.directories = directories;
+                if (Arguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
+                    self.log.warn("only exports were read again; other options need a restart");
+                }
+                self.log.say(format_args!("serving {}", listed(&self.directories)));
+            }
+            Err(error) => self.log.warn(format_args!("nothing was changed: {}", one_line(&error))),
+        }
+        systemd::notify(&[NotifyState::Ready]);
+    }
 }
 
 /// Returns the kept key of the server. Returns `None` with a warning if it cannot be kept.
 ///
 /// # Errors
 /// If the key cannot be kept in the requested file.
-fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
+fn handle_key(asked: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = asked {
         return Ok(Some(HandleKey::kept(path).with_context(|| path.display().to_string())?));
     }
@@ -202,7 +291,7 @@ fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     Ok(kept
         .inspect_err(|error| {
             let what = "what is mounted will be stale when this server is started anew";
-            complain("nfs3d", format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
+            log.warn(format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
         })
         .ok())
 }
@@ -215,35 +304,20 @@ fn state_folder() -> Option<PathBuf> {
 }
 
 /// Warns about the admitted callers and their identities.
-fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool) {
-    if arguments.allow.is_empty() && listening.is_open() {
-        complain("nfs3d", "only callers of this machine are served; --allow lets others in");
+fn warn(directories: &[Directory], is_open: bool, log: Log) {
+    if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
+        log.warn("only callers of this machine are served; --allow lets others in");
     }
-    if !tells_callers_apart {
-        complain("nfs3d", "not as root, so every caller has the rights of the user who runs this");
+    if directories.iter().any(|directory| !directory.tells_callers_apart) {
+        log.warn("not as root, so every caller has the rights of the user who runs this");
     }
-    if tells_callers_apart && !arguments.all_squash {
-        let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
+    let believing = |directory: &&Directory| directory.tells_callers_apart && !directory.options.all_squash;
+    if directories.iter().any(|directory| believing(&directory)) {
+        let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);
+        let whom = if is_root_believed { "any user" } else { "any user but root" };
         let what = "AUTH_SYS is believed: who can call can be";
-        complain("nfs3d", format_args!("{what} {whom}; --all-squash and --secure take less"));
+        log.warn(format_args!("{what} {whom}; --all-squash and --secure take less"));
     }
-}
-
-async fn either(mut one: Signal, mut other: Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
-    }
-}
-
-fn policy(arguments: &Arguments, listening: &Listening) -> Policy {
-    let squash = match (arguments.all_squash, arguments.no_root_squash) {
-        (true, _) => Squash::All,
-        (_, true) => Squash::Strangers,
-        _ => Squash::Root,
-    };
-    let allow = if arguments.allow.is_empty() { listening.this_machine() } else { arguments.allow.clone() };
-    Policy { allow, secure: arguments.secure, squash, anonymous: arguments.anon }
 }
 
 async fn register(

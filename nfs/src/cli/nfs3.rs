@@ -26,6 +26,12 @@ pub struct Arguments {
     /// same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
+    /// Print errors and warnings only
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Print one JSON object per file or line
+    #[arg(long, global = true)]
+    pub json: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -39,6 +45,9 @@ pub enum Command {
         /// Also print kind, mode, link count, owner, group, size and time
         #[arg(short = 'l')]
         long: bool,
+        /// With -l, print sizes with units of 1024
+        #[arg(short = 'H', long, requires = "long")]
+        human: bool,
         /// Directory or file
         url: Url,
     },
@@ -91,6 +100,28 @@ pub enum Command {
         #[arg(required = true)]
         urls: Vec<Url>,
     },
+    /// Rename a file or directory within one export
+    Mv {
+        /// File or directory
+        from: Url,
+        /// New name, or a directory to move it to. An existing file is replaced
+        to: Url,
+    },
+    /// Copy the changes of a directory to another one, of which one is a URL. Removes nothing
+    ///
+    /// A file is copied if its size or its time of modification differs. Its time is copied with it.
+    Sync {
+        /// Which files, and how many at a time
+        #[command(flatten)]
+        tree: Tree,
+        /// Compare the content of files of equal size, and not their times
+        #[arg(long)]
+        checksum: bool,
+        /// Directory to copy from
+        from: Place,
+        /// Directory to copy to; it is made if it does not exist
+        to: Place,
+    },
     /// Describe the server and the connection to it
     Info {
         /// Any file
@@ -100,16 +131,17 @@ pub enum Command {
 
 impl Command {
     /// Returns every URL of the command line.
-    pub fn urls(&mut self) -> impl Iterator<Item = &mut Url> {
-        let urls = match self {
+    pub fn urls(&mut self) -> Vec<&mut Url> {
+        match self {
             Command::Ls { url, .. }
             | Command::Cat { url, .. }
             | Command::Get { url, .. }
             | Command::Put { url, .. }
-            | Command::Info { url } => std::slice::from_mut(url),
-            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls,
-        };
-        urls.iter_mut()
+            | Command::Info { url } => vec![url],
+            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls.iter_mut().collect(),
+            Command::Mv { from, to } => vec![from, to],
+            Command::Sync { from, to, .. } => [from, to].into_iter().filter_map(Place::url).collect(),
+        }
     }
 }
 
@@ -125,6 +157,84 @@ pub struct How {
     /// Fail unless the file has this SHA-256
     #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
     pub sha256: Option<Sum>,
+    /// Which files, and how many at a time
+    #[command(flatten)]
+    pub tree: Tree,
+}
+
+/// Which files of a tree are copied, and how many at a time. Patterns have `*`, `?` and `**`; only `**` matches a slash. A
+/// pattern with a slash matches the path below the top, any other pattern the name.
+#[derive(Args, Clone, Debug)]
+pub struct Tree {
+    /// Copy so many files at a time
+    #[arg(long, value_name = "N", default_value = "1", value_parser = transfers)]
+    pub transfers: usize,
+    /// Copy only files that match a pattern; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// Leave out files, and directories with everything below them, that match a pattern; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+}
+
+fn transfers(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|count| (1..=64).contains(count))
+        .ok_or_else(|| "a number from 1 to 64".to_owned())
+}
+
+impl Tree {
+    /// Returns true if a file or directory with this path below the top is copied.
+    #[must_use]
+    pub fn selects(&self, path: &[u8], is_directory: bool) -> bool {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let is_match =
+            |pattern: &String| matches(pattern.as_bytes(), if pattern.contains('/') { path } else { name });
+        let included = is_directory || self.include.is_empty() || self.include.iter().any(is_match);
+        included && !self.exclude.iter().any(is_match)
+    }
+}
+
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        [b'*', rest @ ..] => {
+            let (crosses, rest) = rest.strip_prefix(b"*").map_or((false, rest), |rest| (true, rest));
+            let end = text.iter().position(|byte| *byte == b'/' && !crosses).unwrap_or(text.len());
+            (0..=end).any(|at| matches(rest, text.get(at..).unwrap_or_default()))
+        }
+        [b'?', rest @ ..] => {
+            text.split_first().is_some_and(|(at, after)| *at != b'/' && matches(rest, after))
+        }
+        [byte, rest @ ..] => text.strip_prefix(&[*byte]).is_some_and(|after| matches(rest, after)),
+    }
+}
+
+/// A directory of this machine or of a server.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// On this machine.
+    Here(PathBuf),
+    /// On a server.
+    There(Url),
+}
+
+impl Place {
+    fn url(&mut self) -> Option<&mut Url> {
+        match self {
+            Place::Here(_) => None,
+            Place::There(url) => Some(url),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = crate::client::UrlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.contains("://") { text.parse().map(Place::There) } else { Ok(Place::Here(text.into())) }
+    }
 }
 
 /// A SHA-256 sum.
@@ -175,6 +285,23 @@ pub fn command() -> clap::Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_select_names_and_paths() {
+        let tree = |include: &[&str], exclude: &[&str]| {
+            let owned = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect();
+            Tree { transfers: 1, include: owned(include), exclude: owned(exclude) }
+        };
+        let c_files = tree(&["*.c", "doc/**/*.md"], &["tmp*", "a/b?/x.c"]);
+        for path in ["x.c", "a/x.c", "doc/a/b.md", "a/b/x.c"] {
+            assert!(c_files.selects(path.as_bytes(), false), "{path}");
+        }
+        for path in ["x.h", "x.c.h", "b.md", "a/tmp1.c", "a/b1/x.c", "doc/b.md.txt"] {
+            assert!(!c_files.selects(path.as_bytes(), false), "{path}");
+        }
+        assert!(c_files.selects(b"a", true) && !c_files.selects(b"a/tmp", true));
+        assert!(tree(&[], &[]).selects(b"x", false));
+    }
 
     #[test]
     fn a_sum_has_64_digits() {

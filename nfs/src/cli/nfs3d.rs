@@ -1,14 +1,19 @@
-//! The command line of `nfs3d`.
+//! The command line of `nfs3d`, and its configuration file.
+
+mod config;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{CommandFactory, Parser};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
 use ipnet::IpNet;
 
 use crate::provider::Provider;
 
-/// Serves a directory by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
+pub use config::Config;
+
+/// Serves directories by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
 /// If root runs it, callers have the rights of the user whose number they send, and own the files that they make. If another user
 /// runs it, all callers have that user's rights. Root without CAP_SETUID and CAP_SETGID cannot start it. AUTH_SYS proves nothing, and that includes programs of this machine: any caller can
@@ -18,12 +23,24 @@ use crate::provider::Provider;
 /// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server restarts: handle-key in
 /// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another file.
 ///
+/// SIGHUP reads the file of --config again and replaces the exports. SIGTERM and SIGINT stop the server. It takes part in systemd's
+/// readiness and watchdog protocols. Sockets that systemd passes replace the addresses: the first one carries RPC-over-RDMA, the
+/// second one TCP.
+///
 /// RUST_LOG controls the log, for example RUST_LOG=debug.
-#[derive(Debug, Parser)]
+#[derive(Debug, Parser, PartialEq)]
 #[command(name = "nfs3d", version)]
 pub struct Arguments {
-    /// The directory; nothing outside it can be reached
-    pub dir: PathBuf,
+    /// The exported directory; further ones are [[export]] tables of the configuration file.
+    #[command(flatten)]
+    pub export: ExportOptions,
+    /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and tables [[export]] with options of one
+    /// export. Options outside of tables are the defaults of each export. The command line overrides the file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the options and the directories, and exit
+    #[arg(long)]
+    pub check_config: bool,
     /// The address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     pub listen: String,
@@ -39,6 +56,32 @@ pub struct Arguments {
     /// Print statistics at the end: how calls were carried, how they were answered, and what was refused
     #[arg(long)]
     pub stats: bool,
+    /// Serve metrics as Prometheus reads them, and /healthz, over HTTP at this address
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<String>,
+    /// How long a stopping server waits for running calls
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub stop_timeout: Duration,
+    /// The format of warnings and of the log on standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces other registrations of
+    /// both programs
+    #[arg(long)]
+    pub register: bool,
+    /// The rpcbind to register with, if it is not the usual one of this machine
+    #[arg(long, value_name = "ADDR:PORT", requires = "register")]
+    pub rpcbind: Option<String>,
+}
+
+/// The options of one export.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub struct ExportOptions {
+    /// The directory; nothing outside it can be reached
+    pub dir: Option<PathBuf>,
+    /// The path by which clients mount the directory
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = mount_path)]
+    pub path: String,
     /// Refuse every change
     #[arg(long)]
     pub read_only: bool,
@@ -61,13 +104,28 @@ pub struct Arguments {
     /// The user and group of anonymous callers
     #[arg(long, value_name = "UID:GID", default_value = "65534:65534", value_parser = identity)]
     pub anon: (u32, u32),
-    /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces other registrations of
-    /// both programs
-    #[arg(long)]
-    pub register: bool,
-    /// The rpcbind to register with, if it is not the usual one of this machine
-    #[arg(long, value_name = "ADDR:PORT", requires = "register")]
-    pub rpcbind: Option<String>,
+}
+
+/// The format of warnings and of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Parses the path of an export, and returns it without needless slashes.
+fn mount_path(text: &str) -> Result<String, String> {
+    let names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
+    if !text.starts_with('/') || names.iter().any(|name| matches!(*name, "." | "..")) {
+        return Err("a path begins with / and has no . or ..".to_owned());
+    }
+    Ok(format!("/{}", names.join("/")))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse().map(Duration::from_secs).map_err(|_| "a whole number of seconds".to_owned())
 }
 
 /// Parses a network or a single address.

@@ -1,7 +1,8 @@
 use bytes::Bytes;
 use rpcrdma_nfs3::{
-    Diropargs3, Fattr3, Ftype3, Mkdir3Args, Mkdir3Res, NfsFh3, Nfsstat3, Remove3Args, Remove3Res, Rmdir3Args,
-    Rmdir3Res, Sattr3, Setattr3Args, Setattr3Res, Symlink3Args, Symlink3Res, Symlinkdata3,
+    Diropargs3, Fattr3, Ftype3, Mkdir3Args, Mkdir3Res, NfsFh3, Nfsstat3, Nfstime3, Remove3Args, Remove3Res,
+    Rename3Args, Rename3Res, Rmdir3Args, Rmdir3Res, Sattr3, SetMtime, Setattr3Args, Setattr3Res,
+    Symlink3Args, Symlink3Res, Symlinkdata3,
 };
 
 use super::{ClientError, Remote, RemoteFile, below};
@@ -112,12 +113,41 @@ impl Remote {
         }
     }
 
+    /// Gives a file or directory another name in a directory of the same export. Replaces an existing file.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn rename(
+        &self,
+        from: (&RemoteFile, Bytes),
+        to: (&RemoteFile, Bytes),
+    ) -> Result<(), ClientError> {
+        let path = below(from.0, &from.1);
+        let place = |(dir, name): (&RemoteFile, Bytes)| Diropargs3 { dir: dir.handle, name: name.into() };
+        let result = self.nfs().rename(&Rename3Args { from: place(from), to: place(to) }).await;
+        match result.map_err(|source| ClientError::call("RENAME", &path, source))? {
+            Rename3Res::Nfs3Ok(_) => Ok(()),
+            Rename3Res::Default(status, _) => Err(ClientError::status("RENAME", &path, status as i32)),
+        }
+    }
+
     /// Sets the length of a regular file.
     ///
     /// # Errors
     /// [`ClientError::Status`].
     pub async fn set_size(&self, file: &RemoteFile, size: u64) -> Result<(), ClientError> {
-        let new_attributes = Sattr3 { size: Some(size), ..Sattr3::default() };
+        self.set(file, Sattr3 { size: Some(size), ..Sattr3::default() }).await
+    }
+
+    /// Sets the time of a file's last modification.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn set_modified(&self, file: &RemoteFile, time: Nfstime3) -> Result<(), ClientError> {
+        self.set(file, Sattr3 { mtime: SetMtime::SetToClientTime(time), ..Sattr3::default() }).await
+    }
+
+    async fn set(&self, file: &RemoteFile, new_attributes: Sattr3) -> Result<(), ClientError> {
         let args = Setattr3Args { object: file.handle, new_attributes, guard: None };
         let result = self.nfs().setattr(&args).await;
         match result.map_err(|source| ClientError::call("SETATTR", &file.path, source))? {

@@ -3,14 +3,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use rpcrdma_mount3::{
-    Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, MountbodyElement, Mountlist, Mountres3,
-    Mountres3Ok, Mountstat3, mount_v3,
+    self as mount3, Dirpath, ExportnodeElement, GroupnodeElement, Groups, MountbodyElement, Mountlist,
+    Mountres3, Mountres3Ok, Mountstat3, mount_v3,
 };
 use rpcrdma_runtime::proto::owner::Owner;
 use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
-use super::Policy;
-use super::turns::Turns;
+use super::exports::Served;
+use super::{Exports, NfsHandler, Policy};
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
 
 /// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
@@ -18,36 +18,47 @@ use crate::export::{Caller, Error, Export, FileHandle, FileKind};
 const MOUNTS_MAX: usize = 128;
 /// Maximum number of networks in an EXPORT reply, which is bounded.
 const NETS_MAX: usize = 1000;
+/// Maximum number of exports in an EXPORT reply.
+const EXPORTS_MAX: usize = 128;
 /// AUTH_SYS and AUTH_NONE, the preferred one first.
 const FLAVORS: [i32; 2] = [1, 0];
 
-/// Handles MOUNT version 3 for one export with the path `/`. Directories below it can be mounted too.
+/// Handles MOUNT version 3. Directories below an export can be mounted too.
 #[derive(Debug)]
 pub struct MountHandler<E> {
-    export: Arc<E>,
+    exports: Exports<E>,
     mounts: Mutex<VecDeque<(String, Dirpath)>>,
-    policy: Arc<Policy>,
-    turns: Turns,
 }
 
 impl<E: Export> MountHandler<E> {
-    /// Serves an export.
+    /// Serves one export with the path `/`.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
-        MountHandler { export, mounts: Mutex::default(), policy: Arc::default(), turns: Turns::default() }
+        MountHandler::of(NfsHandler::new(export).into())
     }
 
-    /// Sets which addresses may mount the export. For others, MNT returns MNT3ERR_ACCES, and all other
+    /// Serves several exports. If one is below another, paths in it belong to it alone.
+    #[must_use]
+    pub fn of(exports: Exports<E>) -> Self {
+        MountHandler { exports, mounts: Mutex::default() }
+    }
+
+    /// Sets which addresses may mount the exports. For others, MNT returns MNT3ERR_ACCES, and all other
     /// procedures except NULL are refused with AUTH_TOOWEAK.
     #[must_use]
     pub fn policy(self, policy: Arc<Policy>) -> Self {
-        MountHandler { policy, ..self }
+        let with = |(path, handler): &(String, NfsHandler<E>)| {
+            (path.clone(), handler.clone().policy(policy.clone()))
+        };
+        let exports = Exports::new(self.exports.served().iter().map(with));
+        MountHandler { exports, ..self }
     }
 
     /// # Errors
-    /// AUTH_TOOWEAK if the policy does not admit the caller.
+    /// AUTH_TOOWEAK if no export admits the caller.
     fn must_admit(&self, context: &CallContext) -> Result<(), Reject> {
-        if self.policy.admits(context) { Ok(()) } else { Err(Reject::AuthError(AuthStat::TooWeak)) }
+        let admits = self.exports.served().iter().any(|(_, of)| of.policy.admits(context));
+        if admits { Ok(()) } else { Err(Reject::AuthError(AuthStat::TooWeak)) }
     }
 
     fn mounts(&self) -> MutexGuard<'_, VecDeque<(String, Dirpath)>> {
@@ -67,10 +78,28 @@ impl<E: Export> MountHandler<E> {
     }
 }
 
+/// Returns the names in a path.
+fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
+}
+
+/// Returns the export of a path, the innermost one, and the names below it.
+fn find<'a, E>(
+    served: &'a Served<E>,
+    path: &'a [u8],
+) -> Option<(&'a NfsHandler<E>, impl Iterator<Item = &'a [u8]> + Clone)> {
+    let below = |of: &str| {
+        let mut path = names(path);
+        names(of.as_bytes()).all(|name| path.next() == Some(name)).then_some(path)
+    };
+    let found = served.iter().filter_map(|(of, handler)| Some((handler, below(of)?)));
+    found.min_by_key(|(_, below)| below.clone().count())
+}
+
 /// Returns the directory of a path, if the caller may search it. Links are not followed.
-fn walk(export: &impl Export, caller: &Caller, path: &[u8]) -> Result<FileHandle, Error> {
+fn walk(export: &impl Export, caller: &Caller, path: &[Vec<u8>]) -> Result<FileHandle, Error> {
     let mut at = export.root();
-    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+    for name in path {
         let found = export.lookup(caller, &at, name)?;
         if found.attributes.kind != FileKind::Directory {
             return Err(Error::NotDir);
@@ -99,16 +128,21 @@ fn host(context: &CallContext) -> String {
 
 impl<E: Export> mount_v3::Handler for MountHandler<E> {
     async fn mnt(&self, context: &CallContext, path: Dirpath) -> Result<Mountres3, Reject> {
-        if !self.policy.admits(context) {
+        let served = self.exports.served();
+        let Some((handler, below)) = find(&served, &path) else {
+            return Ok(Mountres3::Default(Mountstat3::Mnt3errNoent));
+        };
+        if !handler.policy.admits(context) {
             return Ok(Mountres3::Default(Mountstat3::Mnt3errAcces));
         }
-        let (export, wanted) = (self.export.clone(), path.clone());
-        let caller = self.policy.caller(&context.credential);
-        let turn = self.turns.take(Owner::of_call(context), None).await.map_err(|_| Reject::SystemError)?;
+        let (export, caller) = (handler.export.clone(), handler.policy.caller(&context.credential));
+        let below: Vec<_> = below.map(<[u8]>::to_vec).collect();
+        let turn =
+            handler.turns.take(Owner::of_call(context), None).await.map_err(|_| Reject::SystemError)?;
         let find = move || {
             // Held until the work ends, even if the caller stops waiting.
             let _turn = turn;
-            walk(&*export, &caller, &wanted)
+            walk(&*export, &caller, &below)
         };
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
@@ -143,10 +177,17 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         Ok(())
     }
 
-    async fn export(&self, context: &CallContext) -> Result<Exports, Reject> {
+    async fn export(&self, context: &CallContext) -> Result<mount3::Exports, Reject> {
         self.must_admit(context)?;
         let net = |net: &IpNet| GroupnodeElement { gr_name: net.to_string().as_str().into() };
-        let ex_groups = Groups(self.policy.allow.iter().take(NETS_MAX).map(net).collect());
-        Ok(Exports(vec![ExportnodeElement { ex_dir: "/".into(), ex_groups }]))
+        let served = self.exports.served();
+        let admits = |(_, of): &&(String, NfsHandler<E>)| of.policy.admits(context);
+        let mut room = NETS_MAX;
+        let listed = served.iter().filter(admits).take(EXPORTS_MAX).map(|(path, of)| {
+            let groups: Vec<_> = of.policy.allow.iter().take(room).map(net).collect();
+            room -= groups.len();
+            ExportnodeElement { ex_dir: path.as_str().into(), ex_groups: Groups(groups) }
+        });
+        Ok(mount3::Exports(listed.collect()))
     }
 }

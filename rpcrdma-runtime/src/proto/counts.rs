@@ -15,6 +15,9 @@ macro_rules! counts {
             /// The number of counters.
             pub const LEN: usize = [$($label),*].len();
 
+            /// The names of the counters in declaration order.
+            pub const NAMES: [&'static str; Self::LEN] = [$(stringify!($field)),*];
+
             /// Returns the counters in declaration order.
             #[must_use]
             pub fn to_array(self) -> [u64; Self::LEN] {

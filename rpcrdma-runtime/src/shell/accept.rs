@@ -18,8 +18,8 @@ use super::{PeerFilter, ServeError, ServerStats};
 
 /// How a server accepts connections of any transport.
 pub(super) struct Listening {
-    /// Maximum number of connections.
-    pub(super) connections: usize,
+    /// The slots for connections, which several listeners can share.
+    pub(super) slots: Slots,
     /// Maximum number of connections of one owner.
     pub(super) per_address: usize,
     /// How long a connection may be idle.
@@ -47,12 +47,12 @@ impl Listening {
         Accepting: Future<Output = io::Result<T>>,
         Serving: Future<Output = ()> + Send + 'static,
     {
-        let slots = Slots::new(self.connections, self.per_address, self.idle.is_some());
+        let slots = &self.slots;
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         // Kept while other branches run: it may hold a connection that waits for its slot.
-        let mut accepting = pin!(self.next(&slots, &accept, &address));
+        let mut accepting = pin!(self.next(&accept, &address));
         let mut sweeps = self.idle.map(sweeps);
         let failed = loop {
             let accepted = tokio::select! {
@@ -67,7 +67,7 @@ impl Listening {
                 }
                 accepted = &mut accepting => accepted,
             };
-            accepting.set(self.next(&slots, &accept, &address));
+            accepting.set(self.next(&accept, &address));
             match accepted {
                 Ok((connection, slot)) => {
                     let slot = Arc::new(slot);
@@ -102,13 +102,12 @@ impl Listening {
     /// Waits for the next connection from an admitted peer, and for its slot.
     async fn next<T, Accepting: Future<Output = io::Result<T>>>(
         &self,
-        slots: &Slots,
         accept: impl Fn() -> Accepting,
         address: impl Fn(&T) -> IpAddr,
     ) -> io::Result<(T, Slot)> {
         loop {
             // A server without a free slot or an idle connection accepts nothing.
-            slots.available().await;
+            self.slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
                 // The error of one connection, or too many open files. The next `accept` may succeed.
@@ -125,7 +124,7 @@ impl Listening {
                 self.refused();
                 continue;
             }
-            match slots.take(from).await {
+            match self.slots.take(from).await {
                 Some(slot) => return Ok((incoming, slot)),
                 None => {
                     debug!(%from, "refused: too many connections of this address (limit {})", self.per_address);

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::ToSocketAddrs;
 use tracing::{Instrument, debug_span};
 
 use super::carrier::{Carrier, Sends};
@@ -15,7 +14,7 @@ use super::rdma::{Peer, RdmaOutbound};
 use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
-use super::{CallError, ClientOptions, ConnectError};
+use super::{CallError, ClientOptions, ConnectError, ToAddress};
 use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds};
 use crate::proto::rdma::session::{Call, Policy};
 use crate::proto::rdma::{Reply, Stated, Traffic};
@@ -62,7 +61,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectError`] if no address of the name accepts a connection.
-    pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ConnectError> {
+    pub async fn connect(address: impl ToAddress) -> Result<Self, ConnectError> {
         Client::connect_with(address, ClientOptions::default()).await
     }
 
@@ -70,11 +69,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectError`] if no address of the name accepts a connection.
-    pub async fn connect_with(
-        address: impl ToSocketAddrs + fmt::Display,
-        options: ClientOptions,
-    ) -> Result<Self, ConnectError> {
-        let connector = IwarpConnector::new(address.to_string(), options.iwarp.clone());
+    pub async fn connect_with(address: impl ToAddress, options: ClientOptions) -> Result<Self, ConnectError> {
+        let connector = IwarpConnector::new(address.to_address(), options.iwarp.clone());
         Client::connect_via(connector, options).await
     }
 
@@ -95,7 +91,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectError`] if no address of the name accepts a connection.
-    pub async fn connect_tcp(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpClient, ConnectError> {
+    pub async fn connect_tcp(address: impl ToAddress) -> Result<TcpClient, ConnectError> {
         TcpClient::connect(address).await
     }
 

@@ -6,6 +6,7 @@
 //! connection until they are fenced.
 
 mod accept;
+mod address;
 mod backward;
 mod carried;
 mod carrier;
@@ -18,6 +19,7 @@ mod gss;
 mod inbound;
 mod limits;
 mod memory;
+mod metrics;
 mod observer;
 mod options;
 mod rdma;
@@ -31,6 +33,7 @@ mod tcp;
 mod waiters;
 
 pub use crate::provider::ConnectError;
+pub use address::ToAddress;
 pub use backward::{BackwardClient, BothWays};
 pub use carrier::{Carrier, Sends};
 pub use client::Client;

@@ -15,6 +15,7 @@ use super::carried::fitted;
 use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
+use super::metrics::Gauged;
 use super::serving::{Connected, Serving};
 use super::stats::ServerStats;
 use crate::proto::owner::Owner;
@@ -40,6 +41,7 @@ pub(super) struct RdmaInbound<C> {
     link: Link,
     peer: Option<SocketAddr>,
     stats: ServerStats,
+    _credits: Gauged,
     /// New calls are dropped.
     draining: bool,
     account: Arc<Account>,
@@ -74,6 +76,7 @@ impl<C: Connection> RdmaInbound<C> {
         responder.hold_calls(SMALL);
         let account = serving.memory().account(Owner::of_peer(peer));
         let inbound = RdmaInbound {
+            _credits: Gauged::new("rpcrdma_server_credits", f64::from(config.credits)),
             connection,
             responder,
             backward,

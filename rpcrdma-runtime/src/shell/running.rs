@@ -44,7 +44,17 @@ impl<K: Send + 'static> Running<K> {
             Ok(call) => call,
             Err(refusal) => return Some((key, self.caller.counted(RpcReply::refuse(refusal)))),
         };
-        let span = debug_span!("call", xid = call.header.xid);
+        // The attributes that OpenTelemetry defines for ONC RPC. Programs have no names here.
+        let span = debug_span!(
+            "call",
+            otel.kind = "server",
+            rpc.system = "onc_rpc",
+            onc_rpc.program.number = call.header.program,
+            onc_rpc.version = call.header.version,
+            onc_rpc.procedure.number = call.header.procedure,
+            onc_rpc.xid = call.header.xid,
+            network.peer.address = self.caller.peer().map(tracing::field::display),
+        );
         let _entered = span.enter();
         let executed = match self.caller.arrived(&call) {
             Arrived::Run(executed) => executed,

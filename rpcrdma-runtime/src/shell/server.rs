@@ -1,11 +1,12 @@
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
-use tokio::net::ToSocketAddrs;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span, info};
 
@@ -13,23 +14,24 @@ use super::accept::{Listening, stopped};
 use super::inbound::serve;
 use super::rdma::RdmaInbound;
 use super::serving::Serving;
-use super::slots::Slot;
+use super::slots::{Slot, Slots};
 use super::stats::ConnectionCounts;
-use super::tcp::TcpServer;
-use super::{PeerFilter, ServeError, ServerOptions, ServerStats};
+use super::tcp::{TcpServer, serve_socket};
+use super::{PeerFilter, ServeError, ServerOptions, ServerStats, TcpOptions, ToAddress};
 use crate::proto::program::Service;
 use crate::proto::rdma::Config;
 use crate::proto::rpc::Services;
 use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters, iwarp};
 
-/// Serves programs over iWARP in user space or another provider.
+/// Serves programs over iWARP in user space, another provider, TCP, or several of them.
 ///
 /// A handler runs on the task of its connection until it first waits, and then on its own task. A handler
 /// that blocks or computes for long delays the other calls of its connection; use
 /// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from
 /// the start.
 pub struct Server {
-    acceptor: Box<dyn AnyAcceptor>,
+    /// At least one.
+    listeners: Vec<Box<dyn AnyAcceptor>>,
     services: Services,
     stats: ServerStats,
     peers: PeerFilter,
@@ -41,7 +43,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`].
-    pub async fn bind(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ServeError> {
+    pub async fn bind(address: impl ToAddress) -> Result<Self, ServeError> {
         Server::bind_with(address, ServerOptions::default()).await
     }
 
@@ -49,7 +51,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`].
-    pub async fn bind_tcp(address: impl ToSocketAddrs + fmt::Display) -> Result<TcpServer, ServeError> {
+    pub async fn bind_tcp(address: impl ToAddress) -> Result<TcpServer, ServeError> {
         TcpServer::bind(address).await
     }
 
@@ -57,15 +59,12 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`], and [`ServeError::Capture`] with the feature `capture`.
-    pub async fn bind_with(
-        address: impl ToSocketAddrs + fmt::Display,
-        options: ServerOptions,
-    ) -> Result<Self, ServeError> {
+    pub async fn bind_with(address: impl ToAddress, options: ServerOptions) -> Result<Self, ServeError> {
         if options.connections == 0 {
             return Err(ServeError::NoConnections);
         }
         options.iwarp.prepare_capture().map_err(ServeError::Capture)?;
-        let address = address.to_string();
+        let address = address.to_address();
         match iwarp::Listener::bind(&address, options.iwarp.clone()).await {
             Ok(listener) => Server::with_acceptor(listener, options),
             Err(source) => Err(ServeError::Bind { address, source }),
@@ -77,17 +76,51 @@ impl Server {
     /// # Errors
     /// [`ServeError::NoConnections`].
     pub fn with_acceptor(acceptor: impl Acceptor, options: ServerOptions) -> Result<Self, ServeError> {
+        Server::new(Box::new(acceptor), options)
+    }
+
+    /// Serves RPC over TCP only.
+    pub(super) fn over_tcp(
+        listener: TcpListener,
+        tcp: TcpOptions,
+        options: ServerOptions,
+    ) -> Result<Self, ServeError> {
+        Server::new(Box::new(OverTcp { listener, options: tcp }), options)
+    }
+
+    fn new(first: Box<dyn AnyAcceptor>, options: ServerOptions) -> Result<Self, ServeError> {
         if options.connections == 0 {
             return Err(ServeError::NoConnections);
         }
-        let (acceptor, services) = (Box::new(acceptor), Services::new());
-        Ok(Server {
-            acceptor,
-            services,
-            stats: ServerStats::default(),
-            peers: PeerFilter::default(),
-            options,
-        })
+        let (stats, peers) = (ServerStats::default(), PeerFilter::default());
+        Ok(Server { listeners: vec![first], services: Services::new(), stats, peers, options })
+    }
+
+    /// Also serves the connections that another acceptor accepts. All connections share the services, the
+    /// limits, the duplicate-request cache and the counters.
+    #[must_use]
+    pub fn also(mut self, acceptor: impl Acceptor) -> Self {
+        self.listeners.push(Box::new(acceptor));
+        self
+    }
+
+    /// Also serves RPC over TCP at this address, as [`Server::also`].
+    ///
+    /// # Errors
+    /// [`ServeError::Bind`].
+    pub async fn also_tcp(self, address: impl ToAddress, options: TcpOptions) -> Result<Self, ServeError> {
+        let name = address.to_address();
+        match TcpListener::bind(&name).await {
+            Ok(listener) => Ok(self.also_tcp_listener(listener, options)),
+            Err(source) => Err(ServeError::Bind { address: name, source }),
+        }
+    }
+
+    /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`].
+    #[must_use]
+    pub fn also_tcp_listener(mut self, listener: TcpListener, options: TcpOptions) -> Self {
+        self.listeners.push(Box::new(OverTcp { listener, options }));
+        self
     }
 
     /// Adds a program version.
@@ -115,55 +148,99 @@ impl Server {
         self.stats.clone()
     }
 
-    /// Returns the bound address, with the port that the system chose if port 0 was requested.
+    /// Returns the first bound address, with the port that the system chose if port 0 was requested.
     ///
     /// # Errors
     /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.acceptor.local_addr()
+        self.listeners.first().map_or(Err(io::ErrorKind::NotFound.into()), |first| first.local_addr())
+    }
+
+    /// Returns all bound addresses, in the order in which they were added.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(|listener| listener.local_addr()).collect()
     }
 
     /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
     /// calls, and closes the connections.
     ///
     /// # Errors
-    /// [`ServeError::Accept`] if the listener fails permanently.
+    /// [`ServeError::Accept`] if a listener fails permanently. The other listeners then stop, too.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { acceptor, services, stats, peers, options } = self;
-        let listening = Listening {
-            connections: options.connections,
-            per_address: options.connections_per_address,
-            idle: options.idle,
-            peers,
-            stats: stats.clone(),
-            drain: options.drain,
-        };
-        let address = |incoming: &BoxedIncoming| incoming.peer().ip();
-        let counted = stats.clone();
-        let serving =
-            Serving::new(services, options.duplicates, options.memory, options.backward_pending, stats);
-        let accept = || async {
-            let accepted = acceptor.accept().await;
-            let failed = acceptor.take_refused();
-            counted.connections(ConnectionCounts { failed, ..ConnectionCounts::default() });
-            accepted
-        };
-        let serve = |incoming: BoxedIncoming, stopping, slot| {
-            let span = debug_span!("connection", peer = %incoming.peer());
-            incoming.serve(serving.clone(), options.config, stopping, slot).instrument(span)
-        };
-        let ended = listening.run(accept, address, serve, serving.executed(), shutdown).await;
-        info!(stats = %serving.stats().snapshot(), "stopped");
+        let Server { listeners, services, stats, peers, options } = self;
+        let slots = Slots::new(options.connections, options.connections_per_address, options.idle.is_some());
+        let serving = Serving::new(
+            services,
+            options.duplicates,
+            options.memory,
+            options.backward_pending,
+            stats.clone(),
+        );
+        let (stop, stopping) = watch::channel(false);
+        let runs = listeners.into_iter().map(|listener| {
+            let listening = Listening {
+                slots: slots.clone(),
+                per_address: options.connections_per_address,
+                idle: options.idle,
+                peers: peers.clone(),
+                stats: stats.clone(),
+                drain: options.drain,
+            };
+            Box::pin(listen(listener, listening, serving.clone(), options.config, stopping.clone()))
+        });
+        let (mut runs, mut shutdown, mut ended) = (runs.collect::<Vec<_>>(), pin!(shutdown), Ok(()));
+        let mut is_stopping = false;
+        poll_fn(|cx| {
+            if !is_stopping && shutdown.as_mut().poll(cx).is_ready() {
+                is_stopping = true;
+                let _ = stop.send(true);
+            }
+            runs.retain_mut(|run| match run.as_mut().poll(cx) {
+                Poll::Ready(outcome) => {
+                    ended = std::mem::replace(&mut ended, Ok(())).and(outcome);
+                    let _ = stop.send(true);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if runs.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        info!(stats = %stats.snapshot(), "stopped");
         ended
     }
 }
 
+/// Serves the connections of one listener until `stopping` is true.
+async fn listen(
+    listener: Box<dyn AnyAcceptor>,
+    listening: Listening,
+    serving: Serving,
+    config: Config,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    let address = |incoming: &BoxedIncoming| incoming.peer().ip();
+    let accept = || async {
+        let accepted = listener.accept().await;
+        let failed = listener.take_refused();
+        serving.stats().connections(ConnectionCounts { failed, ..ConnectionCounts::default() });
+        accepted
+    };
+    let serve = |incoming: BoxedIncoming, stopping, slot| {
+        let span = debug_span!("connection", peer = %incoming.peer());
+        incoming.serve(serving.clone(), config, stopping, slot).instrument(span)
+    };
+    listening.run(accept, address, serve, serving.executed(), stopped(&mut stopping)).await
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Server { acceptor, services, options, .. } = self;
-        let address = acceptor.local_addr().ok();
+        let Server { services, options, .. } = self;
         f.debug_struct("Server")
-            .field("address", &address)
+            .field("addresses", &self.local_addrs().ok())
             .field("services", services)
             .field("options", options)
             .finish_non_exhaustive()
@@ -221,6 +298,52 @@ impl<I: IncomingConnection> AnyIncoming for I {
         slot: Arc<Slot>,
     ) -> Boxed<'static, ()> {
         Box::pin(serve_incoming(*self, serving, config, stopping, slot))
+    }
+}
+
+/// A listener for RPC over TCP.
+struct OverTcp {
+    listener: TcpListener,
+    options: TcpOptions,
+}
+
+impl AnyAcceptor for OverTcp {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    fn accept(&self) -> Boxed<'_, io::Result<BoxedIncoming>> {
+        Box::pin(async {
+            let (socket, peer) = self.listener.accept().await?;
+            Ok(Box::new(IncomingTcp { socket, peer, options: self.options }) as BoxedIncoming)
+        })
+    }
+
+    fn take_refused(&self) -> u64 {
+        0
+    }
+}
+
+/// A connection for RPC over TCP.
+struct IncomingTcp {
+    socket: TcpStream,
+    peer: SocketAddr,
+    options: TcpOptions,
+}
+
+impl AnyIncoming for IncomingTcp {
+    fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    fn serve(
+        self: Box<Self>,
+        serving: Serving,
+        _: Config,
+        stopping: watch::Receiver<bool>,
+        slot: Arc<Slot>,
+    ) -> Boxed<'static, ()> {
+        Box::pin(serve_socket(self.socket, self.peer, serving, self.options, stopping, slot))
     }
 }
 

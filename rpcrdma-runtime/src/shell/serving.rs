@@ -12,6 +12,7 @@ use tracing::debug;
 
 use super::duplicates::{DuplicateCache, Known};
 use super::memory::{CallMemory, MemoryBudget};
+use super::metrics::CallTimer;
 use super::options::BACKWARD_PENDING;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::owner::Owner;
@@ -136,6 +137,11 @@ impl Serving {
 }
 
 impl Connected {
+    /// Returns the peer's address.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.origin.peer
+    }
+
     /// Looks up an incoming call in the cache.
     pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
         let Connected { serving: Serving(shared), origin, connection } = self;
@@ -182,11 +188,17 @@ impl Connected {
         if let Some(memory) = memory {
             origin.extensions = origin.extensions.with(memory);
         }
-        let Some(executed) = executed else { return services.run(call, origin).await };
+        let timer = CallTimer::start(&call.header);
+        let Some(executed) = executed else {
+            let reply = services.run(call, origin).await;
+            timer.end(reply.as_ref());
+            return reply;
+        };
         let extensions = origin.extensions.with(ConnectionUsed::default());
         let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
         // Drops the call, so its memory is free before the cache ticket is returned.
         let reply = services.run(call, origin).await;
+        timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
         executed.end(success && !used, reply.as_ref());

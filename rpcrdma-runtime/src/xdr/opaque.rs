@@ -37,10 +37,37 @@ pub trait DdpItem: Encode + Sized {
 pub struct Opaque<const MAX: u32 = { u32::MAX }>(Bytes);
 
 impl<const MAX: u32> Opaque<MAX> {
-    /// Wraps bytes.
+    /// Wraps bytes. Encoding checks their number.
     #[must_use]
     pub const fn new(bytes: Bytes) -> Self {
         Opaque(bytes)
+    }
+
+    /// Wraps bytes of which there are at most `MAX`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`].
+    pub fn checked(bytes: impl Into<Bytes>) -> Result<Self, Error> {
+        let bytes = bytes.into();
+        if bytes.len() as u64 > u64::from(MAX) {
+            let (len, max) = (bytes.len() as u64, u64::from(MAX));
+            return Err(Error::new(ErrorKind::TooLong { len, max }, 0));
+        }
+        Ok(Opaque(bytes))
+    }
+
+    /// Returns the same bytes with another bound.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLong`] if there are more than `OTHER`.
+    pub fn with_bound<const OTHER: u32>(self) -> Result<Opaque<OTHER>, Error> {
+        Opaque::checked(self.0)
+    }
+
+    /// Returns the same bytes without a bound.
+    #[must_use]
+    pub fn unbounded(self) -> Opaque {
+        Opaque(self.0)
     }
 
     /// Returns the bytes, which stay shared.
@@ -120,6 +147,12 @@ impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))
+    }
+}
+
+impl<const MAX: u32> From<Opaque<MAX>> for Bytes {
+    fn from(opaque: Opaque<MAX>) -> Self {
+        opaque.0
     }
 }
 
@@ -264,5 +297,21 @@ impl<const MAX: usize> core::hash::Hash for SmallOpaque<MAX> {
 impl<const MAX: usize> fmt::Debug for SmallOpaque<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         hex(self.as_slice(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_checked_and_changed() {
+        let three = Opaque::<3>::checked(&b"abc"[..]).unwrap();
+        let error = Opaque::<3>::checked(&b"abcd"[..]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::TooLong { len: 4, max: 3 }), "{error}");
+        let unbounded = three.clone().unbounded();
+        assert_eq!(unbounded.clone().with_bound::<3>(), Ok(three.clone()));
+        assert!(unbounded.with_bound::<2>().is_err());
+        assert_eq!(Bytes::from(three), &b"abc"[..]);
     }
 }

@@ -17,8 +17,9 @@ const FILES: &[(&str, &str)] = &[
     ("LICENSE-MIT", "LICENSE-MIT"),
     ("nfs/dist/Containerfile", "Containerfile"),
     ("nfs/dist/INSTALL", "INSTALL"),
-    ("nfs/dist/nfs3d.conf", "etc/nfs3d.conf"),
     ("nfs/dist/nfs3d.service", UNIT),
+    ("nfs/dist/nfs3d.socket", "lib/systemd/system/nfs3d.socket"),
+    ("nfs/dist/nfs3d.toml", "etc/nfs3d.toml"),
 ];
 
 /// The systemd unit, below the top of the archive.

@@ -168,11 +168,13 @@ fn unit(unpacked: &Unpacked<'_>) -> Result<()> {
         return not_run("the units of systemd are missing");
     }
     let root = fresh(&unpacked.scratch.join("unit"))?;
-    for folder in ["etc/systemd/system", "lib/systemd", "usr/local/bin"] {
+    for folder in ["etc/systemd/system", "lib/systemd", "usr/bin", "usr/local/bin"] {
         fs::create_dir_all(root.join(folder))?;
     }
     run::succeed(Command::new("cp").arg("-a").arg(units).arg(root.join("lib/systemd")))?;
     fs::copy(unpacked.top.join("bin/nfs3d"), root.join("usr/local/bin/nfs3d"))?;
+    // ExecReload= runs it.
+    fs::copy("/bin/kill", root.join("usr/bin/kill"))?;
     fs::copy(unpacked.top.join(archive::UNIT), root.join("etc/systemd/system/nfs3d.service"))?;
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(format!("--root={}", root.display()));

@@ -2,22 +2,21 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, IsTerminal, Seek};
+use std::io::{self, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use indicatif::{ProgressBar, ProgressStyle};
 use rpcrdma_nfs::cli::nfs3::{How, Sum};
 use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Url};
-use rpcrdma_nfs::output::{self, complain};
 use sha2::{Digest as _, Sha256};
 
-use crate::ending::{Differs, Interrupted, must_be};
+use crate::ending::{Differs, must_be};
+use crate::parent;
 use crate::part::{Part, Summing};
-use crate::{parent, show};
+use crate::report::Report;
 
 /// Returns the local path for a file with this name on the server.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
@@ -38,12 +37,13 @@ pub(crate) async fn get(
     to: Option<PathBuf>,
     resume: bool,
     expected: Option<Sum>,
+    report: Report,
 ) -> anyhow::Result<()> {
     let to = target(url, to)?;
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
-    let sum = fetch(&remote, &file, &to, resume, expected).await?;
-    print_sum(&sum.to_string(), &to.display().to_string())
+    let sum = fetch(&remote, &file, &to, resume, expected, report).await?;
+    report.copied(sum, &to.display().to_string())
 }
 
 /// Fetches a file. It appears under its name once it is complete.
@@ -53,6 +53,7 @@ pub(crate) async fn fetch(
     to: &Path,
     resume: bool,
     expected: Option<Sum>,
+    report: Report,
 ) -> anyhow::Result<Sum> {
     let shown = || to.display().to_string();
     remote.must_be_regular(file)?;
@@ -61,14 +62,7 @@ pub(crate) async fn fetch(
         bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
     }
     let mut part = Part::of(to, file, resume).with_context(shown)?;
-    let again = match receive(remote, file, &mut part).await {
-        Ok(again) => again,
-        Err(error) => {
-            // If the data cannot be kept, the first error is the more useful one.
-            let _ = keep(part);
-            return Err(error);
-        }
-    };
+    let again = receive(remote, file, &mut part, report).await?;
     // All data must be of the same version.
     if !part.is_of(&again) {
         part.discard().with_context(shown)?;
@@ -84,38 +78,33 @@ pub(crate) async fn fetch(
 }
 
 /// Fetches the missing data. Returns the file with its attributes afterwards.
-async fn receive(remote: &Remote, file: &RemoteFile, part: &mut Part) -> anyhow::Result<RemoteFile> {
+async fn receive(
+    remote: &Remote,
+    file: &RemoteFile,
+    part: &mut Part,
+    report: Report,
+) -> anyhow::Result<RemoteFile> {
     let resumed = part.length();
-    let bar = progress(file.attributes.size, &file.path);
+    let bar = report.progress(file.attributes.size, &file.path);
     bar.set_position(resumed);
     let mut take = |data: Bytes| {
         part.append(&data)?;
         bar.inc(data.len() as u64);
         Ok(std::ops::ControlFlow::Continue(()))
     };
-    let read = async {
-        remote.read_from(file, resumed, &mut take).await?;
-        remote.again(file).await
-    };
-    let read = tokio::select! {
-        read = read => read.map_err(anyhow::Error::from),
-        _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
-    };
+    remote.read_from(file, resumed, &mut take).await?;
+    let again = remote.again(file).await?;
     bar.finish_and_clear();
-    read
+    Ok(again)
 }
 
-/// Keeps the received data, if there is any.
-fn keep(mut part: Part) -> io::Result<()> {
-    if part.length() == 0 {
-        return part.discard();
-    }
-    part.save()?;
-    complain("nfs3", format_args!("{} bytes are kept; --resume goes on with them", part.length()));
-    Ok(())
-}
-
-pub(crate) async fn put(from: &Path, url: &Url, how: &How, verify: bool) -> anyhow::Result<()> {
+pub(crate) async fn put(
+    from: &Path,
+    url: &Url,
+    how: &How,
+    verify: bool,
+    report: Report,
+) -> anyhow::Result<()> {
     let shown = || from.display().to_string();
     let mut source = File::open(from).with_context(shown)?;
     let metadata = source.metadata().with_context(shown)?;
@@ -135,14 +124,14 @@ pub(crate) async fn put(from: &Path, url: &Url, how: &How, verify: bool) -> anyh
         _ => parent(&remote, url).await?,
     };
     let mode = metadata.permissions().mode();
-    let (file, sum) = store(&remote, (&dir, name), &mut source, mode, how.resume).await?;
+    let (file, sum) = store(&remote, (&dir, name), &mut source, mode, how.resume, report).await?;
     if let Some(expected) = how.sha256 {
         must_be(Some(expected), Sum::from(sum), &shown())?;
     }
     if verify {
-        read_back(&remote, &file, sum).await?;
+        read_back(&remote, &file, sum, report).await?;
     }
-    print_sum(&sum.to_string(), &file.path)
+    report.copied(sum.into(), &file.path)
 }
 
 /// Stores a file.
@@ -152,21 +141,22 @@ pub(crate) async fn store(
     source: &mut File,
     mode: u32,
     resume: bool,
+    report: Report,
 ) -> anyhow::Result<(RemoteFile, Digest)> {
     let size = source.metadata()?.len();
     let mode = mode & 0o777;
     if !resume {
         let file = remote.create(dir, name, mode).await?;
-        let bar = progress(size, &file.path);
+        let bar = report.progress(size, &file.path);
         let sum = remote.write_file(&file, source, &|done| bar.set_position(done)).await?;
         bar.finish_and_clear();
         return Ok((file, sum));
     }
     let file = remote.find_or_create(dir, name, mode).await?;
-    let checking = progress(file.attributes.size.min(size), &format!("checking {}", file.path));
+    let checking = report.progress(file.attributes.size.min(size), &format!("checking {}", file.path));
     let same = remote.alike(&file, source, &|done| checking.set_position(done)).await?;
     checking.finish_and_clear();
-    let bar = progress(size, &file.path);
+    let bar = report.progress(size, &file.path);
     let sum = remote.write_from(&file, source, same, &|done| bar.set_position(done)).await?;
     bar.finish_and_clear();
     // Truncate a longer file that existed before.
@@ -179,9 +169,14 @@ pub(crate) async fn store(
 
 /// # Errors
 /// [`Differs`] if a file's digest differs from that of the written data.
-pub(crate) async fn read_back(remote: &Remote, file: &RemoteFile, sum: Digest) -> anyhow::Result<()> {
+pub(crate) async fn read_back(
+    remote: &Remote,
+    file: &RemoteFile,
+    sum: Digest,
+    report: Report,
+) -> anyhow::Result<()> {
     let file = remote.again(file).await?;
-    let bar = progress(file.attributes.size, &format!("reading back {}", file.path));
+    let bar = report.progress(file.attributes.size, &format!("reading back {}", file.path));
     let mut count = |data: Bytes| {
         bar.inc(data.len() as u64);
         Ok(())
@@ -189,18 +184,4 @@ pub(crate) async fn read_back(remote: &Remote, file: &RemoteFile, sum: Digest) -
     let read = remote.read_file(&file, &mut count).await?;
     bar.finish_and_clear();
     must_be(Some(sum.into()), read, &file.path)
-}
-
-/// Draws nothing unless standard error is a terminal.
-fn progress(size: u64, name: &str) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
-    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(size).with_style(style).with_message(show::text(name.as_bytes()))
-}
-
-pub(crate) fn print_sum(sum: &str, name: &str) -> anyhow::Result<()> {
-    output::print(|out| writeln!(out, "{sum}  {}", show::text(name.as_bytes())))
 }

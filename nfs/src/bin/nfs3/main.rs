@@ -4,47 +4,72 @@ mod about;
 mod copy;
 mod ending;
 mod part;
+mod report;
 mod show;
 mod tree;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use bytes::Bytes;
 use clap::Parser;
 use rpcrdma_nfs::cli::nfs3::{Arguments, Command, How, Sum};
-use rpcrdma_nfs::client::{Remote, RemoteFile, Url};
-use rpcrdma_nfs::output::{self, of_standard_output};
+use rpcrdma_nfs::client::{Remote, RemoteFile, Transport, Url};
+use rpcrdma_nfs::output::{self, complain, of_standard_output};
 use sha2::{Digest as _, Sha256};
 
-use crate::ending::must_be;
+use crate::ending::{Interrupted, must_be};
+use crate::report::Report;
+use crate::tree::{Compare, Plan};
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(io::stderr)
         .log_internal_errors(false)
         .init();
-    let Arguments { provider, mut command } = Arguments::parse();
-    if let Some(provider) = provider {
-        command.urls().for_each(|url| url.provider = provider);
+    let Arguments { provider, quiet, json, mut command } = Arguments::parse();
+    for url in command.urls() {
+        url.provider = provider.unwrap_or(url.provider);
+        if url.transport == Transport::Tcp && std::env::var_os("RPCRDMA_PCAP").is_some() {
+            complain("nfs3", "RPCRDMA_PCAP is ignored for tcp:// URLs: only iWARP is captured");
+        }
     }
-    let done = run(command).await;
+    let done = until_interrupted(run(command, Report { quiet, json }));
     ending::code(done)
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Ls { long, url } => ls(&url, long).await,
-        Command::Cat { sha256, url } => cat(&url, sha256).await,
-        Command::Get { how: How { recursive: true, .. }, url, to } => tree::get(&url, to).await,
-        Command::Get { how, url, to } => copy::get(&url, to, how.resume, how.sha256).await,
-        Command::Put { how: How { recursive: true, .. }, verify, from, url } => {
-            tree::put(&from, &url, verify).await
+/// Runs until the end or until the user interrupts. Then does not wait for what still runs.
+fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let done = runtime.block_on(async {
+        tokio::select! {
+            done = run => done,
+            interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into).and(Err(Interrupted.into())),
         }
-        Command::Put { how, verify, from, url } => copy::put(&from, &url, &how, verify).await,
+    });
+    runtime.shutdown_background();
+    done
+}
+
+async fn run(command: Command, report: Report) -> anyhow::Result<()> {
+    let plan = |tree, changes| Plan { tree, report, changes };
+    match command {
+        Command::Ls { long, human, url } => ls(&url, long, human, report).await,
+        Command::Cat { sha256, url } => cat(&url, sha256).await,
+        Command::Get { how: How { recursive: true, tree, .. }, url, to } => {
+            let to = match to {
+                Some(to) if url.file_name().is_none() => to,
+                to => copy::target(&url, to)?,
+            };
+            tree::get(&url, to, &plan(tree, None)).await
+        }
+        Command::Get { how, url, to } => copy::get(&url, to, how.resume, how.sha256, report).await,
+        Command::Put { how: How { recursive: true, tree, .. }, verify, from, url } => {
+            tree::put(&from, &url, verify, false, &plan(tree, None)).await
+        }
+        Command::Put { how, verify, from, url } => copy::put(&from, &url, &how, verify, report).await,
         Command::Rm { recursive, urls } => {
             for url in &urls {
                 rm(url, recursive).await?;
@@ -57,11 +82,16 @@ async fn run(command: Command) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Command::Info { url } => about::info(&url).await,
+        Command::Mv { from, to } => mv(&from, &to).await,
+        Command::Sync { tree, checksum, from, to } => {
+            let compare = if checksum { Compare::Content } else { Compare::Time };
+            tree::sync(&from, &to, &plan(tree, Some(compare))).await
+        }
+        Command::Info { url } => about::info(&url, report).await,
     }
 }
 
-async fn ls(url: &Url, long: bool) -> anyhow::Result<()> {
+async fn ls(url: &Url, long: bool, human: bool, report: Report) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
     let rows: Vec<show::Row> = if file.is_directory() {
@@ -72,12 +102,28 @@ async fn ls(url: &Url, long: bool) -> anyhow::Result<()> {
         let target = remote.readlink(file.handle, &file.path).await.ok();
         vec![(file.path.into(), file.attributes, target)]
     };
+    if report.json {
+        return rows.iter().try_for_each(|row| report.object(&show::object(row)));
+    }
     output::print(|mut out| {
         if long {
-            return show::lines(&mut out, &rows);
+            return show::lines(&mut out, &rows, human);
         }
         rows.iter().try_for_each(|(name, ..)| writeln!(out, "{}", show::text(name)))
     })
+}
+
+async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
+    let server = |url: &Url| (url.transport, url.address());
+    ensure!(server(from) == server(to), "both URLs of mv name the same server");
+    let remote = Remote::mount(from).await?;
+    ensure!(remote.holds(&to.path), "{}: is in another export", show::text(&to.path));
+    let (dir, name) = parent(&remote, from).await?;
+    let to = match remote.find(&to.path).await {
+        Ok(dir) if dir.is_directory() => (dir, name.clone()),
+        _ => parent(&remote, to).await?,
+    };
+    Ok(remote.rename((&dir, name), (&to.0, to.1)).await?)
 }
 
 async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {

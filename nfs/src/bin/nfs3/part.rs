@@ -1,8 +1,8 @@
 //! The received data of a file that is being fetched, until it is complete.
 //!
 //! The data is in `NAME.nfs3-part`. `NAME.nfs3-state` records the version of the server's file, and the
-//! length and digest of the data that is on the disk. The state is updated only after that data is on the
-//! disk, so it never claims too much. Data beyond it is fetched again.
+//! length and digest of the data. Data beyond that length is fetched again, and so is data that the disk
+//! has lost: its digest differs.
 //!
 //! The lock of the data file covers the state too. Both files are regular files, and links are not
 //! followed.
@@ -14,8 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use indicatif::HumanBytes;
 use rpcrdma_nfs::cli::nfs3::Sum;
 use rpcrdma_nfs::client::RemoteFile;
+use rpcrdma_nfs::output::complain;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{geteuid, umask};
@@ -34,6 +36,8 @@ pub(crate) struct Part {
     sum: Sha256,
     length: u64,
     saved: u64,
+    /// Dropping it changes no file: nothing was begun, or the data has its final name or is gone.
+    settled: bool,
 }
 
 /// Maximum length of a name in this machine's file systems, in bytes.
@@ -149,6 +153,7 @@ impl Part {
             sum: Sha256::new(),
             length: 0,
             saved: 0,
+            settled: true,
         };
         if !(resume && part.go_on()?) {
             // A remaining state would not match the new data.
@@ -156,6 +161,7 @@ impl Part {
             part.file.set_len(0)?;
             part.file.rewind()?;
         }
+        part.settled = false;
         Ok(part)
     }
 
@@ -193,10 +199,14 @@ impl Part {
 
     /// Saves the state, so that a later run can resume here.
     pub(crate) fn save(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.save_state()
+    }
+
+    fn save_state(&mut self) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());
         }
-        self.file.sync_data()?;
         let new = beside(&self.whole, NEW_STATE);
         remove(&new)?;
         let mut out = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
@@ -219,18 +229,40 @@ impl Part {
 
     /// Completes the file: renames it, and sets the permissions without those that this process's umask
     /// withholds.
-    pub(crate) fn finish(self, mode: u32) -> io::Result<()> {
+    pub(crate) fn finish(mut self, mode: u32) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !umask_bits()))?;
         // Even after a crash, the name must refer to the complete data.
         self.file.sync_all()?;
         fs::rename(beside(&self.whole, DATA), &self.whole)?;
+        self.settled = true;
         remove(&beside(&self.whole, STATE))
     }
 
     /// Discards the data.
-    pub(crate) fn discard(self) -> io::Result<()> {
+    pub(crate) fn discard(mut self) -> io::Result<()> {
+        self.settled = true;
         remove(&beside(&self.whole, STATE))?;
         remove(&beside(&self.whole, DATA))
+    }
+}
+
+impl Drop for Part {
+    /// Keeps the data of a copy that failed or was interrupted, without waiting for the disk: data that is
+    /// lost there has another digest than the state.
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        // If the data cannot be kept, the error that ended the copy is the more useful one.
+        if self.length == 0 {
+            let _ = remove(&beside(&self.whole, STATE)).and(remove(&beside(&self.whole, DATA)));
+        } else if self.save_state().is_ok() {
+            let kept = HumanBytes(self.length);
+            complain(
+                "nfs3",
+                format_args!("{} bytes ({kept}) are kept; --resume goes on with them", self.length),
+            );
+        }
     }
 }
 

@@ -3,14 +3,17 @@
 use std::io::{self, Write};
 
 use bytes::Bytes;
+use indicatif::HumanBytes;
 use rpcrdma_nfs::output;
 use rpcrdma_nfs3::{Fattr3, Ftype3};
+use serde_json::{Value, json};
 
 /// Name, attributes, and the target of a symbolic link.
 pub(crate) type Row = (Bytes, Fattr3, Option<Bytes>);
 
 /// Writes one line per file, with aligned columns.
-pub(crate) fn lines(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
+pub(crate) fn lines(out: &mut impl Write, rows: &[Row], human: bool) -> io::Result<()> {
+    let size = if human { human_size } else { size };
     let width = |of: fn(&Fattr3) -> String| rows.iter().map(|row| of(&row.1).len()).max().unwrap_or(0);
     let (links, uids, gids, sizes) = (width(nlink), width(uid), width(gid), width(size));
     for (name, of, target) in rows {
@@ -49,6 +52,32 @@ fn size(of: &Fattr3) -> String {
         Ftype3::Nf3blk | Ftype3::Nf3chr => format!("{}, {}", of.rdev.specdata1, of.rdev.specdata2),
         _ => of.size.to_string(),
     }
+}
+
+/// Returns the size with a unit, or the numbers of a device.
+fn human_size(of: &Fattr3) -> String {
+    match of.r#type {
+        Ftype3::Nf3blk | Ftype3::Nf3chr => size(of),
+        _ => HumanBytes(of.size).to_string(),
+    }
+}
+
+/// Returns a file as JSON. The time has seconds since 1970.
+pub(crate) fn object((name, of, target): &Row) -> Value {
+    let kind = match of.r#type {
+        Ftype3::Nf3reg => "file",
+        Ftype3::Nf3dir => "directory",
+        Ftype3::Nf3blk => "block device",
+        Ftype3::Nf3chr => "character device",
+        Ftype3::Nf3lnk => "link",
+        Ftype3::Nf3sock => "socket",
+        Ftype3::Nf3fifo => "pipe",
+    };
+    let target = target.as_ref().map(|target| String::from_utf8_lossy(target));
+    json!({
+        "name": String::from_utf8_lossy(name), "kind": kind, "mode": of.mode, "links": of.nlink, "uid": of.uid,
+        "gid": of.gid, "size": of.size, "modified": of.mtime.seconds, "target": target,
+    })
 }
 
 /// Returns kind and permissions in the format of `ls -l`.
@@ -129,7 +158,7 @@ mod tests {
     fn names_do_not_steer_the_terminal() {
         let mut out = Vec::new();
         let row = (Bytes::from_static(b"a\x1b[2Jb\n"), file(), Some(Bytes::from_static(b"to")));
-        lines(&mut out, &[row]).unwrap();
+        lines(&mut out, &[row], false).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "-rw-r--r-- 1 10 20 5 1970-01-01 00:00 a\\u{1b}[2Jb\\n -> to\n"

@@ -1,19 +1,25 @@
 //! Copies directories with everything below them. Links are copied as links and never followed.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use rpcrdma_nfs::cli::nfs3::{Place, Sum, Tree};
 use rpcrdma_nfs::client::{Item, Remote, RemoteFile, Step, Url};
 use rpcrdma_nfs::output::complain;
-use rpcrdma_nfs3::Ftype3;
+use rpcrdma_nfs3::{Ftype3, Nfstime3};
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinSet;
 
-use crate::copy::{fetch, print_sum, read_back, store, target};
+use crate::copy::{fetch, read_back, store};
+use crate::part::Summing;
+use crate::report::Report;
 use crate::{parent, part, show};
 
 /// A directory that is being fetched.
@@ -30,7 +36,11 @@ impl Level {
         Ok(Level { at, links: Vec::new() })
     }
 
-    fn link(self) -> anyhow::Result<()> {
+    /// Makes the links once all files are there.
+    async fn link(self, transfers: &mut Transfers) -> anyhow::Result<()> {
+        if !self.links.is_empty() {
+            transfers.end_all().await?;
+        }
         for (name, to) in self.links {
             let at = self.at.join(name);
             link_here(&at, &to).with_context(|| at.display().to_string())?;
@@ -39,22 +49,72 @@ impl Level {
     }
 }
 
-pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
-    let to = match to {
-        Some(to) if url.file_name().is_none() => to,
-        to => target(url, to)?,
-    };
+/// How a tree is copied.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) tree: Tree,
+    pub(crate) report: Report,
+    /// Copies only changes, and their times.
+    pub(crate) changes: Option<Compare>,
+}
+
+/// How files are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compare {
+    /// By size and time of modification.
+    Time,
+    /// By size and SHA-256.
+    Content,
+}
+
+/// Copies of several files at a time. Dropping it stops them.
+struct Transfers {
+    running: JoinSet<anyhow::Result<()>>,
+    max: usize,
+}
+
+impl Transfers {
+    fn new(max: usize) -> Self {
+        Transfers { running: JoinSet::new(), max }
+    }
+
+    /// # Errors
+    /// That of an earlier copy.
+    async fn start(
+        &mut self,
+        copy: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        while self.running.len() >= self.max {
+            self.end_one().await?;
+        }
+        self.running.spawn(copy);
+        Ok(())
+    }
+
+    async fn end_one(&mut self) -> anyhow::Result<()> {
+        self.running.join_next().await.transpose()?.transpose().map(|_| ())
+    }
+
+    async fn end_all(&mut self) -> anyhow::Result<()> {
+        while !self.running.is_empty() {
+            self.end_one().await?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let top = remote.find(&url.path).await?;
     if !top.is_directory() {
-        let sum = fetch(&remote, &top, &to, false, None).await?;
-        return print_sum(&sum.to_string(), &to.display().to_string());
+        return get_file(remote, top, to, plan.clone()).await;
     }
-    let (mut walk, mut level, mut above, mut own) = (remote.walk(top), Level::make(to)?, Vec::new(), 0_u64);
+    let (mut transfers, mut own) = (Transfers::new(plan.tree.transfers), 0_u64);
+    let (mut walk, mut level, mut above) = (remote.walk(top), Level::make(to.clone())?, Vec::new());
     while let Some(visit) = walk.next().await? {
         if visit.step == Step::Leave {
             if let Some(left) = above.pop().map(|above| std::mem::replace(&mut level, above)) {
-                left.link()?;
+                left.link(&mut transfers).await?;
             }
             continue;
         }
@@ -66,21 +126,78 @@ pub(crate) async fn get(url: &Url, to: Option<PathBuf>) -> anyhow::Result<()> {
             walk.skip();
             continue;
         }
+        let is_directory = visit.step == Step::Enter;
+        if !plan.tree.selects(below(&at, &to), is_directory) {
+            if is_directory {
+                walk.skip();
+            }
+            continue;
+        }
         match visit.item.attributes.r#type {
             Ftype3::Nf3dir => above.push(std::mem::replace(&mut level, Level::make(at)?)),
             Ftype3::Nf3lnk => level.links.extend(visit.item.target.clone().map(|to| (name.to_owned(), to))),
             Ftype3::Nf3reg => {
-                let sum = fetch(&remote, &visit.file(), &at, false, None).await?;
-                print_sum(&sum.to_string(), &at.display().to_string())?;
+                transfers.start(get_file(remote.clone(), visit.file(), at, plan.clone())).await?;
             }
             _ => left_out(&at.display().to_string(), NO_FILE),
         }
     }
-    level.link()?;
+    level.link(&mut transfers).await?;
+    transfers.end_all().await?;
     if own > 0 {
         bail!("{}: not all of it is here: {own} left out by their names", show::text(&url.path));
     }
     Ok(())
+}
+
+/// Returns the path below the top of a tree.
+fn below<'a>(at: &'a Path, top: &Path) -> &'a [u8] {
+    at.strip_prefix(top).unwrap_or(at).as_os_str().as_bytes()
+}
+
+async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> anyhow::Result<()> {
+    let shown = to.display().to_string();
+    let Some(compare) = plan.changes else {
+        let sum = fetch(&remote, &file, &to, false, None, plan.report).await?;
+        return plan.report.copied(sum, &shown);
+    };
+    if let Ok(here) = fs::symlink_metadata(&to)
+        && is_same(&remote, &file, (&to, &here), compare).await?
+    {
+        return Ok(());
+    }
+    let sum = fetch(&remote, &file, &to, false, None, plan.report).await?;
+    let Nfstime3 { seconds, nseconds } = file.attributes.mtime;
+    let time = UNIX_EPOCH + Duration::new(seconds.into(), nseconds);
+    File::open(&to).and_then(|file| file.set_modified(time)).with_context(|| shown.clone())?;
+    plan.report.copied(sum, &shown)
+}
+
+/// Returns true if a file of the server and one of this machine are the same.
+async fn is_same(
+    remote: &Remote,
+    there: &RemoteFile,
+    (at, here): (&Path, &Metadata),
+    compare: Compare,
+) -> anyhow::Result<bool> {
+    let is_regular = here.is_file() && there.attributes.r#type == Ftype3::Nf3reg;
+    if !is_regular || here.len() != there.attributes.size {
+        return Ok(false);
+    }
+    if compare == Compare::Time {
+        return Ok(modified(here) == there.attributes.mtime);
+    }
+    let mut sum = Sha256::new();
+    let mut file = File::open(at).with_context(|| at.display().to_string())?;
+    io::copy(&mut file, &mut Summing(&mut sum)).with_context(|| at.display().to_string())?;
+    let digest = remote.read_file(there, &mut |_| Ok(())).await?;
+    Ok(Sum::from(sum) == digest.into())
+}
+
+/// Returns the time of the last modification, as NFS has it.
+fn modified(of: &Metadata) -> Nfstime3 {
+    let seconds = u32::try_from(of.mtime()).unwrap_or_default();
+    Nfstime3 { seconds, nseconds: u32::try_from(of.mtime_nsec()).unwrap_or_default() }
 }
 
 /// Returns a name from the server if it is a single component, so that it cannot lead elsewhere.
@@ -124,41 +241,99 @@ fn left_out(what: &str, why: &str) {
     complain("nfs3", format_args!("{}: is left out: {why}", show::text(what.as_bytes())));
 }
 
-pub(crate) async fn put(from: &Path, url: &Url, verify: bool) -> anyhow::Result<()> {
+/// Copies a tree to a directory of the server, or with `inside` what is in it.
+pub(crate) async fn put(
+    from: &Path,
+    url: &Url,
+    verify: bool,
+    inside: bool,
+    plan: &Plan,
+) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
-    let top = match remote.find(&url.path).await {
+    let found = remote.find(&url.path).await;
+    let mut pending = match found {
+        Ok(dir) if dir.is_directory() && inside => children(from, &dir)?,
         Ok(dir) if dir.is_directory() => {
-            let from = from.canonicalize().with_context(|| from.display().to_string())?;
-            let name = from.file_name().with_context(|| from.display().to_string())?;
-            (dir, Bytes::copy_from_slice(name.as_bytes()))
+            let whole = from.canonicalize().with_context(|| from.display().to_string())?;
+            let name = whole.file_name().with_context(|| from.display().to_string())?;
+            vec![(from.to_owned(), (dir, Bytes::copy_from_slice(name.as_bytes())))]
         }
-        _ => parent(&remote, url).await?,
+        _ => vec![(from.to_owned(), parent(&remote, url).await?)],
     };
-    let mut pending = vec![(from.to_owned(), top)];
+    let mut transfers = Transfers::new(plan.tree.transfers);
     while let Some((here, (above, name))) = pending.pop() {
         let shown = || here.display().to_string();
         let metadata = fs::symlink_metadata(&here).with_context(shown)?;
-        let mode = metadata.permissions().mode();
+        if here != from && !plan.tree.selects(below(&here, from), metadata.is_dir()) {
+            continue;
+        }
         if metadata.is_dir() {
+            let mode = metadata.permissions().mode();
             let dir = remote.make_or_enter(&above, name, mode & 0o777).await?;
-            for entry in fs::read_dir(&here).with_context(shown)? {
-                let entry = entry.with_context(shown)?;
-                let name = Bytes::copy_from_slice(entry.file_name().as_bytes());
-                pending.push((entry.path(), (dir.clone(), name)));
-            }
+            pending.extend(children(&here, &dir)?);
         } else if metadata.is_symlink() {
             let target = fs::read_link(&here).with_context(shown)?;
             remote.make_link(&above, name, target.as_os_str().as_bytes()).await?;
         } else if metadata.is_file() {
-            let mut source = File::open(&here).with_context(shown)?;
-            let (file, sum) = store(&remote, (&above, name), &mut source, mode, false).await?;
-            if verify {
-                read_back(&remote, &file, sum).await?;
-            }
-            print_sum(&sum.to_string(), &file.path)?;
+            let to = (above, name);
+            transfers.start(put_file(remote.clone(), (here, metadata), to, verify, plan.clone())).await?;
         } else {
             left_out(&shown(), NO_FILE);
         }
     }
-    Ok(())
+    transfers.end_all().await
+}
+
+/// A local file, and its place on the server.
+type Pending = (PathBuf, (RemoteFile, Bytes));
+
+/// Returns what is in a local directory, with its place in a directory of the server.
+fn children(here: &Path, dir: &RemoteFile) -> anyhow::Result<Vec<Pending>> {
+    let shown = || here.display().to_string();
+    let child = |entry: io::Result<DirEntry>| {
+        let entry = entry.with_context(shown)?;
+        Ok((entry.path(), (dir.clone(), Bytes::copy_from_slice(entry.file_name().as_bytes()))))
+    };
+    fs::read_dir(here).with_context(shown)?.map(child).collect()
+}
+
+async fn put_file(
+    remote: Remote,
+    (here, metadata): (PathBuf, Metadata),
+    (above, name): (RemoteFile, Bytes),
+    verify: bool,
+    plan: Plan,
+) -> anyhow::Result<()> {
+    if let Some(compare) = plan.changes {
+        match remote.lookup_in(&above, name.clone()).await {
+            Ok(there) if is_same(&remote, &there, (&here, &metadata), compare).await? => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.is_missing() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut source = File::open(&here).with_context(|| here.display().to_string())?;
+    let mode = metadata.permissions().mode();
+    let (file, sum) = store(&remote, (&above, name), &mut source, mode, false, plan.report).await?;
+    if verify {
+        read_back(&remote, &file, sum, plan.report).await?;
+    }
+    if plan.changes.is_some() {
+        remote.set_modified(&file, modified(&metadata)).await?;
+    }
+    plan.report.copied(sum.into(), &file.path)
+}
+
+/// Copies the changes of a directory to another one.
+pub(crate) async fn sync(from: &Place, to: &Place, plan: &Plan) -> anyhow::Result<()> {
+    match (from, to) {
+        (Place::There(url), Place::Here(to)) => get(url, to.clone(), plan).await,
+        (Place::Here(from), Place::There(url)) => {
+            if !fs::metadata(from).with_context(|| from.display().to_string())?.is_dir() {
+                bail!("{}: is not a directory", from.display());
+            }
+            put(from, url, false, true, plan).await
+        }
+        _ => bail!("sync copies between this machine and a server: one of FROM and TO is a URL"),
+    }
 }

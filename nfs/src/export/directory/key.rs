@@ -61,6 +61,13 @@ impl HandleKey {
         Ok(HandleKey(key))
     }
 
+    /// Returns the key of the export at a path. Exports with different paths have different keys, so each
+    /// recognizes its own handles. The export at `/` has this key itself.
+    #[must_use]
+    pub fn of_export(&self, path: &str) -> Self {
+        if path == "/" { self.clone() } else { HandleKey(self.sum(path.as_bytes()).to_be_bytes()) }
+    }
+
     /// Stores the key atomically, unless the file exists.
     fn keep(&self, path: &Path) -> io::Result<()> {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
@@ -152,6 +159,15 @@ mod tests {
         rival.keep(&path).unwrap();
         HandleKey::random().unwrap().keep(&path).unwrap();
         assert_eq!(HandleKey::kept(&path).unwrap().0, rival.0);
+    }
+
+    #[test]
+    fn exports_at_different_paths_have_different_keys() {
+        let key = HandleKey::random().unwrap();
+        let of = |path| key.of_export(path).0;
+        assert_eq!(of("/"), key.0);
+        assert_eq!(of("/a"), of("/a"));
+        assert!(of("/a") != of("/b") && of("/a") != key.0);
     }
 
     #[test]

@@ -27,6 +27,10 @@ impl Export for DirectoryExport {
         self.handle(&self.root)
     }
 
+    fn owns(&self, file: &FileHandle) -> bool {
+        self.identity(file).is_ok()
+    }
+
     fn write_verifier(&self) -> Verifier {
         self.write_verifier
     }

@@ -61,8 +61,15 @@ impl Listener {
     /// An error of the operating system. With the feature `capture`, a `CaptureError` is the inner error if
     /// the capture file cannot be written.
     pub async fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
+        Listener::of(TcpListener::bind(address).await?, options)
+    }
+
+    /// Listens on a TCP socket that is bound already, for example by systemd.
+    ///
+    /// # Errors
+    /// With the feature `capture`, a `CaptureError` is the inner error if the capture file cannot be written.
+    pub fn of(listener: TcpListener, options: Options) -> io::Result<Self> {
         options.prepare_capture().map_err(io::Error::other)?;
-        let listener = TcpListener::bind(address).await?;
         Ok(Listener { listener, options })
     }
 

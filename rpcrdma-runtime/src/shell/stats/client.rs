@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::super::CallError;
+use super::super::{CallError, metrics};
 use super::Atomics;
 use crate::proto::counts::counts;
 use crate::proto::rdma::session::Counts as SessionCounts;
@@ -110,6 +110,9 @@ impl fmt::Display for ClientSnapshot {
     }
 }
 
+/// The names of the session's counters.
+const SESSION: [&str; 4] = ["connections", "failed_attempts", "retransmissions", "timeouts"];
+
 /// The counters of a client.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct ClientStats(Arc<Counts>);
@@ -123,6 +126,12 @@ struct Counts {
     credit_wait_nanos: AtomicU64,
     discarded: AtomicU64,
     session: [AtomicU64; 4],
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        metrics::add("rpcrdma_client_credits", -f64::from(*self.credits.get_mut()));
+    }
 }
 
 impl ClientStats {
@@ -154,24 +163,32 @@ impl ClientStats {
                 let mut counts = TrafficCounts::default();
                 counts.count(traffic);
                 self.0.traffic.add(counts.to_array());
+                metrics::bytes("rpcrdma_client_bytes_total", &counts);
             }
-            Err(error) => self.0.failures.add(Failures::of(error).to_array()),
+            Err(error) => self.failed(Failures::of(error)),
         }
     }
 
     pub(in super::super) fn abandoned(&self) {
-        self.0.failures.add(Failures { abandoned: 1, ..Failures::default() }.to_array());
+        self.failed(Failures { abandoned: 1, ..Failures::default() });
+    }
+
+    fn failed(&self, failures: Failures) {
+        self.0.failures.add(failures.to_array());
+        metrics::count("rpcrdma_client_failures_total", Failures::NAMES, failures.to_array());
     }
 
     /// Records the credits that the server grants.
     pub(in super::super) fn granted(&self, credits: u32) {
-        self.0.credits.store(credits, Ordering::Relaxed);
+        let before = self.0.credits.swap(credits, Ordering::Relaxed);
+        metrics::add("rpcrdma_client_credits", f64::from(credits) - f64::from(before));
     }
 
     /// Adds the counts of a connection since the last update.
     pub(in super::super) fn connection(&self, credit_waits: u64, discarded: u64) {
         self.0.credit_waits.fetch_add(credit_waits, Ordering::Relaxed);
         self.0.discarded.fetch_add(discarded, Ordering::Relaxed);
+        metrics::count("rpcrdma_client_waits_total", ["credit"], [credit_waits]);
     }
 
     /// Adds `calls` calls that waited for a credit for `time`.
@@ -183,8 +200,9 @@ impl ClientStats {
 
     pub(in super::super) fn session(&self, counts: SessionCounts) {
         let counts = [counts.connections, counts.failed_attempts, counts.retransmissions, counts.timeouts];
-        for (sum, count) in self.0.session.iter().zip(counts) {
-            sum.store(count, Ordering::Relaxed);
+        for ((sum, count), name) in self.0.session.iter().zip(counts).zip(SESSION) {
+            let before = sum.swap(count, Ordering::Relaxed);
+            metrics::count("rpcrdma_client_sessions_total", [name], [count.saturating_sub(before)]);
         }
     }
 }

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::super::metrics;
 use super::Atomics;
 use crate::proto::counts::counts;
 use crate::proto::rdma::{Refusals, TrafficCounts};
@@ -93,25 +94,31 @@ impl ServerStats {
 
     pub(in super::super) fn connections(&self, counts: ConnectionCounts) {
         self.0.connections.add(counts.to_array());
+        metrics::count("rpcrdma_server_connections_total", ConnectionCounts::NAMES, counts.to_array());
     }
 
     pub(in super::super) fn rpc(&self, counts: RpcCounts) {
         self.0.rpc.add(counts.to_array());
+        metrics::count("rpcrdma_server_replies_total", RpcCounts::NAMES, counts.to_array());
     }
 
     pub(in super::super) fn duplicates(&self, counts: DuplicateCounts) {
         self.0.duplicates.add(counts.to_array());
+        metrics::count("rpcrdma_server_duplicates_total", DuplicateCounts::NAMES, counts.to_array());
     }
 
     pub(in super::super) fn transport(&self, (traffic, refusals): (TrafficCounts, Refusals)) {
         self.0.traffic.add(traffic.to_array());
         self.0.refusals.add(refusals.to_array());
+        metrics::bytes("rpcrdma_server_bytes_total", &traffic);
+        metrics::count("rpcrdma_server_refusals_total", Refusals::NAMES, refusals.to_array());
     }
 
     /// Counts an open connection until the returned value is dropped.
     pub(in super::super) fn connected(&self) -> Connected {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);
+        metrics::add("rpcrdma_server_connections", 1.0);
         Connected(self.clone())
     }
 }
@@ -123,5 +130,6 @@ pub(in super::super) struct Connected(ServerStats);
 impl Drop for Connected {
     fn drop(&mut self) {
         self.0.0.connected.fetch_sub(1, Ordering::Relaxed);
+        metrics::add("rpcrdma_server_connections", -1.0);
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
@@ -16,7 +16,7 @@ use super::super::observer::observed;
 use super::super::result_memory::{ResultMemory, ResultMemoryError};
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::waiters::Submit;
-use super::super::{CallError, ConnectError};
+use super::super::{CallError, ConnectError, ToAddress};
 use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
@@ -64,7 +64,7 @@ impl TcpClient {
     ///
     /// # Errors
     /// [`ConnectError`] if no address of the name accepts a connection.
-    pub async fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ConnectError> {
+    pub async fn connect(address: impl ToAddress) -> Result<Self, ConnectError> {
         TcpClient::connect_with(address, TcpClientOptions::default()).await
     }
 
@@ -73,10 +73,10 @@ impl TcpClient {
     /// # Errors
     /// [`ConnectError`] if no address of the name accepts a connection.
     pub async fn connect_with(
-        address: impl ToSocketAddrs + fmt::Display,
+        address: impl ToAddress,
         options: TcpClientOptions,
     ) -> Result<Self, ConnectError> {
-        let connector = Arc::new((address.to_string(), options.tcp, options.backward.clone()));
+        let connector = Arc::new((address.to_address(), options.tcp, options.backward.clone()));
         let mut connect: Connect<TcpOutbound> = Box::new(move || {
             let connector = connector.clone();
             Box::pin(async move {

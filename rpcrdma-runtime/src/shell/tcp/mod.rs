@@ -16,3 +16,4 @@ mod stream;
 pub use client::TcpClient;
 pub use options::{TcpClientOptions, TcpOptions, TcpServerOptions};
 pub use server::TcpServer;
+pub(super) use server::serve_socket;

@@ -1,40 +1,33 @@
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tracing::{Instrument, debug, debug_span};
+use tracing::debug;
 
-use super::super::accept::Listening;
 use super::super::inbound::serve;
+use super::super::server::Server;
 use super::super::serving::Serving;
 use super::super::slots::Slot;
-use super::super::{PeerFilter, ServeError, ServerStats};
+use super::super::{PeerFilter, ServeError, ServerOptions, ServerStats, ToAddress};
 use super::inbound::TcpInbound;
 use super::stream::prepare;
 use super::{TcpOptions, TcpServerOptions};
 use crate::proto::program::Service;
 use crate::proto::rpc::Services;
 
-/// Serves programs over TCP. Handlers run in the same way as in a [`Server`](crate::Server).
+/// Serves programs over TCP alone, in the same way as a [`Server`].
 #[derive(Debug)]
-pub struct TcpServer {
-    listener: TcpListener,
-    services: Services,
-    stats: ServerStats,
-    peers: PeerFilter,
-    options: TcpServerOptions,
-}
+pub struct TcpServer(Server);
 
 impl TcpServer {
     /// Binds an address with default options.
     ///
     /// # Errors
     /// [`ServeError::Bind`].
-    pub async fn bind(address: impl ToSocketAddrs + fmt::Display) -> Result<Self, ServeError> {
+    pub async fn bind(address: impl ToAddress) -> Result<Self, ServeError> {
         TcpServer::bind_with(address, TcpServerOptions::default()).await
     }
 
@@ -42,43 +35,62 @@ impl TcpServer {
     ///
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`].
-    pub async fn bind_with(
-        address: impl ToSocketAddrs + fmt::Display,
-        options: TcpServerOptions,
-    ) -> Result<Self, ServeError> {
-        if options.connections == 0 {
-            return Err(ServeError::NoConnections);
-        }
-        let name = address.to_string();
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|source| ServeError::Bind { address: name, source })?;
-        let (services, stats, peers) = (Services::new(), ServerStats::default(), PeerFilter::default());
-        Ok(TcpServer { listener, services, stats, peers, options })
+    pub async fn bind_with(address: impl ToAddress, options: TcpServerOptions) -> Result<Self, ServeError> {
+        let name = address.to_address();
+        let bound = TcpListener::bind(&name).await;
+        TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
+    }
+
+    /// Serves the connections to a socket that is bound already, for example by systemd.
+    ///
+    /// # Errors
+    /// [`ServeError::NoConnections`].
+    pub fn of(listener: TcpListener, options: TcpServerOptions) -> Result<Self, ServeError> {
+        let TcpServerOptions {
+            connections,
+            connections_per_address,
+            idle,
+            drain,
+            duplicates,
+            memory,
+            backward_pending,
+            tcp,
+        } = options;
+        let options = ServerOptions {
+            connections,
+            connections_per_address,
+            idle,
+            drain,
+            duplicates,
+            memory,
+            backward_pending,
+            ..ServerOptions::default()
+        };
+        Server::over_tcp(listener, tcp, options).map(TcpServer)
     }
 
     /// Adds a program version.
     #[must_use]
-    pub fn service(mut self, service: impl Service) -> Self {
-        self.services.add(service);
-        self
+    pub fn service(self, service: impl Service) -> Self {
+        TcpServer(self.0.service(service))
     }
 
     /// Serves exactly these program versions, which several servers can share.
     #[must_use]
     pub fn services(self, services: Services) -> Self {
-        TcpServer { services, ..self }
+        TcpServer(self.0.services(services))
     }
 
     /// Accepts connections only from peers that the filter admits (default: all).
     #[must_use]
     pub fn peers(self, peers: PeerFilter) -> Self {
-        TcpServer { peers, ..self }
+        TcpServer(self.0.peers(peers))
     }
 
     /// Returns the server's counters. They stay readable while the server runs and afterwards.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
-        self.stats.clone()
+        self.0.stats()
     }
 
     /// Returns the bound address, with the port that the system chose if port 0 was requested.
@@ -86,7 +98,7 @@ impl TcpServer {
     /// # Errors
     /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.0.local_addr()
     }
 
     /// Serves until `shutdown` is ready. Then accepts no more connections, waits for the replies to running
@@ -95,28 +107,12 @@ impl TcpServer {
     /// # Errors
     /// [`ServeError::Accept`] if the listener fails permanently.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let TcpServer { listener, services, stats, peers, options } = self;
-        let listening = Listening {
-            connections: options.connections,
-            per_address: options.connections_per_address,
-            idle: options.idle,
-            peers,
-            stats: stats.clone(),
-            drain: options.drain,
-        };
-        let address = |(_, peer): &(TcpStream, SocketAddr)| peer.ip();
-        let TcpServerOptions { duplicates, memory, backward_pending, .. } = options;
-        let serving = Serving::new(services, duplicates, memory, backward_pending, stats);
-        let accept = || listener.accept();
-        let serve = |(socket, peer): (TcpStream, SocketAddr), stopping, slot| {
-            let span = debug_span!("connection", %peer);
-            serve_socket(socket, peer, serving.clone(), options.tcp, stopping, slot).instrument(span)
-        };
-        listening.run(accept, address, serve, serving.executed(), shutdown).await
+        self.0.run(shutdown).await
     }
 }
 
-async fn serve_socket(
+/// Serves one connection until it ends.
+pub(in super::super) async fn serve_socket(
     socket: TcpStream,
     peer: SocketAddr,
     serving: Serving,

@@ -1,0 +1,59 @@
+//! The exported directories, which a reload can replace.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use ipnet::IpNet;
+use rpcrdma_nfs::cli::nfs3d::ExportOptions;
+use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+use rpcrdma_nfs::nfs::{NfsHandler, Policy, Squash};
+
+/// One exported directory.
+pub(crate) struct Directory {
+    pub(crate) options: ExportOptions,
+    handler: NfsHandler<DirectoryExport>,
+    pub(crate) tells_callers_apart: bool,
+}
+
+/// Opens directories. One that was open with the same options stays open, with its files and its turns.
+pub(crate) fn open(
+    exports: &[ExportOptions],
+    key: Option<&HandleKey>,
+    before: &[Directory],
+) -> anyhow::Result<Vec<Directory>> {
+    let of_directory = |of: &ExportOptions| (of.dir.clone(), of.path.clone(), of.cross_mounts, of.read_only);
+    let opened = exports.iter().map(|options| {
+        let kept = before.iter().find(|kept| of_directory(&kept.options) == of_directory(options));
+        if let Some(Directory { handler, tells_callers_apart, .. }) = kept {
+            let (handler, tells_callers_apart) = (handler.clone(), *tells_callers_apart);
+            return Ok(Directory { options: options.clone(), handler, tells_callers_apart });
+        }
+        let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+        let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
+        let export = export.cross_mounts(options.cross_mounts).read_only(options.read_only);
+        let export = match key {
+            Some(key) => export.keyed(key.of_export(&options.path)),
+            None => export,
+        };
+        let tells_callers_apart = export.tells_callers_apart();
+        let handler = NfsHandler::new(Arc::new(export)).read_only(options.read_only);
+        Ok(Directory { options: options.clone(), handler, tells_callers_apart })
+    });
+    opened.collect()
+}
+
+impl Directory {
+    /// Returns the path and the handler. Without `--allow`, it serves these networks of this machine.
+    pub(crate) fn served(&self, this_machine: &[IpNet]) -> (String, NfsHandler<DirectoryExport>) {
+        let options = &self.options;
+        let squash = match (options.all_squash, options.no_root_squash) {
+            (true, _) => Squash::All,
+            (_, true) => Squash::Strangers,
+            _ => Squash::Root,
+        };
+        let allow = if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() };
+        let policy = Policy { allow, secure: options.secure, squash, anonymous: options.anon };
+        (options.path.clone(), self.handler.clone().policy(Arc::new(policy)))
+    }
+}

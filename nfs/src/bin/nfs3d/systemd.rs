@@ -1,0 +1,41 @@
+//! What systemd and a service tell each other: passed sockets, readiness, and the watchdog. Without
+//! systemd, nothing happens.
+
+use anyhow::Context;
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+use tokio::net::TcpListener;
+use tokio::time::{Interval, interval};
+
+/// The sockets that systemd passes to the service, in the order of the socket unit.
+pub(crate) struct Sockets {
+    pub(crate) rdma: Option<TcpListener>,
+    pub(crate) tcp: Option<TcpListener>,
+}
+
+impl Sockets {
+    pub(crate) fn passed() -> anyhow::Result<Self> {
+        let mut passed = ListenFd::from_env();
+        let mut take = |index| {
+            let socket = passed.take_tcp_listener(index).context("a passed socket listens for TCP")?;
+            let listener = socket.map(|socket| {
+                socket.set_nonblocking(true)?;
+                TcpListener::from_std(socket)
+            });
+            listener.transpose().context("a passed socket")
+        };
+        Ok(Sockets { rdma: take(0)?, tcp: take(1)? })
+    }
+}
+
+/// Reports a state of the service. A service manager that does not listen is no error.
+pub(crate) fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "systemd");
+    }
+}
+
+/// Returns the interval at which the watchdog expects a sign of life, halved.
+pub(crate) fn watchdog() -> Option<Interval> {
+    sd_notify::watchdog_enabled().map(|limit| interval(limit / 2))
+}

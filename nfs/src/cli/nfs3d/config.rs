@@ -1,0 +1,223 @@
+//! The command line and the file of `--config` together. Both have the same options: an entry of the file
+//! becomes an argument, and one parser reads both.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+use toml::de::{DeTable, DeValue};
+
+use super::{Arguments, ExportOptions};
+
+/// The options of `nfs3d` from the command line and the configuration file.
+#[derive(Debug)]
+pub struct Config {
+    /// The options of the server.
+    pub server: Arguments,
+    /// The exports, at least one, with different paths.
+    pub exports: Vec<ExportOptions>,
+}
+
+impl Config {
+    /// Reads the command line, which begins with the program's name, and the file that it names.
+    ///
+    /// # Errors
+    /// A [`clap::Error`] for the command line, and a text with file, line and option for the file.
+    pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
+        // Finds the file whatever else the command line has. The parser below reports errors.
+        let found = Arguments::command().ignore_errors(true).try_get_matches_from(line);
+        let named =
+            found.ok().and_then(|matches| Some((matches.get_one::<PathBuf>("config")?.clone(), matches)));
+        let Some((path, given)) = named else {
+            let server = <Arguments as clap::Parser>::try_parse_from(line)?;
+            return Config::of(server, Vec::new());
+        };
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let file = File { path: &path, text: &text };
+        let table = DeTable::parse(&text).map_err(|error| file.error(error.span(), error.message()))?;
+        let mut tables = Vec::new();
+        let mut entries = Vec::new();
+        for (name, value) in table.get_ref() {
+            match value.get_ref() {
+                DeValue::Array(array) if name.get_ref() == "export" => tables.extend(array.iter()),
+                _ if name.get_ref() == "export" => {
+                    bail!(file.error(Some(name.span()), "`export` is a table: [[export]]"))
+                }
+                value => {
+                    entries.push(file.entry(&Arguments::command(), name.get_ref(), name.span(), value)?)
+                }
+            }
+        }
+        entries.retain(|entry| given.value_source(&entry.id) != Some(ValueSource::CommandLine));
+        let (program, rest) = line.split_first().context("the program has a name")?;
+        let parse = |entries: &mut dyn Iterator<Item = &Entry>| {
+            let of_file = entries.flat_map(|entry| entry.arguments.iter().cloned());
+            let all = [program.clone()].into_iter().chain(of_file).chain(rest.iter().cloned());
+            Arguments::command().try_get_matches_from(all)
+        };
+        let matches = file.parse(&entries, None, parse)?;
+        let server = Arguments::from_arg_matches(&matches)?;
+        let mut exports: Vec<ExportOptions> = Vec::new();
+        for value in tables {
+            let error = |what: &str| file.error(Some(value.span()), what);
+            let table = value.get_ref().as_table().ok_or_else(|| error("`export` is a table: [[export]]"))?;
+            let export = file.export(table, value.span(), &matches)?;
+            ensure!(export.dir.is_some(), error("option `dir` is missing"));
+            let is_taken = exports.iter().any(|other| other.path == export.path);
+            ensure!(!is_taken, error(&format!("option `path`: another export has the path {}", export.path)));
+            exports.push(export);
+        }
+        Config::of(server, exports)
+    }
+
+    fn of(server: Arguments, mut exports: Vec<ExportOptions>) -> anyhow::Result<Self> {
+        match (&server.export.dir, exports.is_empty()) {
+            (Some(_), true) => exports.push(server.export.clone()),
+            (Some(_), false) => {
+                bail!("the directory is given twice: as DIR or `dir`, and in [[export]] tables")
+            }
+            (None, true) => {
+                bail!("no directory to serve: give DIR, or [[export]] tables in the file of --config")
+            }
+            (None, false) => {}
+        }
+        Ok(Config { server, exports })
+    }
+}
+
+/// A configuration file.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+/// An option of the file, as arguments of a command line.
+struct Entry {
+    id: String,
+    name: String,
+    at: Range<usize>,
+    arguments: Vec<OsString>,
+}
+
+/// The name of an option in the file.
+fn name(of: &Arg) -> &str {
+    of.get_long().unwrap_or(of.get_id().as_str())
+}
+
+/// Returns the command line that consists of the options of one export.
+fn export_command() -> Command {
+    ExportOptions::augment_args(Command::new("nfs3d"))
+}
+
+impl File<'_> {
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+    }
+
+    fn error(&self, span: Option<Range<usize>>, what: &str) -> anyhow::Error {
+        let line = span.map_or(1, |span| self.line(span.start));
+        anyhow!("{}:{line}: {}", self.path.display(), what.lines().collect::<Vec<_>>().join(", "))
+    }
+
+    /// Reads one option of the file.
+    fn entry(
+        &self,
+        command: &Command,
+        called: &str,
+        span: Range<usize>,
+        value: &DeValue<'_>,
+    ) -> anyhow::Result<Entry> {
+        let is_of_file = |arg: &&Arg| !matches!(name(arg), "config" | "check-config");
+        let arg = command.get_arguments().filter(is_of_file).find(|arg| name(arg) == called);
+        let Some(arg) = arg else { bail!(self.error(Some(span), &format!("unknown option `{called}`"))) };
+        let takes_value = arg.get_action().takes_values();
+        let of_value = |value: &str| match arg.get_long() {
+            Some(long) => OsString::from(format!("--{long}={value}")),
+            None => value.into(),
+        };
+        let of_scalar = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Some(of_value(text)),
+            DeValue::Integer(number) if number.radix() == 10 => Some(of_value(number.as_str())),
+            _ => None,
+        };
+        let (expected, arguments) = match (takes_value, value) {
+            (false, DeValue::Boolean(true)) => ("", Some(vec![format!("--{called}").into()])),
+            (false, DeValue::Boolean(false)) => ("", Some(Vec::new())),
+            (false, _) => ("true or false", None),
+            (true, DeValue::Array(array)) if matches!(arg.get_action(), ArgAction::Append) => {
+                ("texts", array.iter().map(|value| of_scalar(value.get_ref())).collect())
+            }
+            (true, value) => ("a text or a number", of_scalar(value).map(|argument| vec![argument])),
+        };
+        let what = || self.error(Some(span.clone()), &format!("option `{called}`: expected {expected}"));
+        let arguments = arguments.ok_or_else(what)?;
+        Ok(Entry { id: arg.get_id().to_string(), name: called.to_owned(), at: span, arguments })
+    }
+
+    /// Reads the table of an export. The options outside of tables are its defaults.
+    fn export(
+        &self,
+        table: &DeTable<'_>,
+        span: Range<usize>,
+        outside: &ArgMatches,
+    ) -> anyhow::Result<ExportOptions> {
+        let command = export_command();
+        let entries = table
+            .iter()
+            .map(|(name, value)| self.entry(&command, name.get_ref(), name.span(), value.get_ref()));
+        let entries = entries.collect::<anyhow::Result<Vec<_>>>()?;
+        let is_inherited = |arg: &&Arg| {
+            let id = arg.get_id().as_str();
+            let is_given = outside.value_source(id) == Some(ValueSource::CommandLine);
+            is_given && !matches!(id, "dir" | "path") && entries.iter().all(|entry| entry.id != id)
+        };
+        let inherited = command.get_arguments().filter(is_inherited).flat_map(|arg| {
+            let option = OsString::from(format!("--{}", name(arg)));
+            if !arg.get_action().takes_values() {
+                return vec![option];
+            }
+            let values = outside.get_raw(arg.get_id().as_str()).into_iter().flatten();
+            values.map(|value| [&option, OsStr::new("="), value].into_iter().collect()).collect()
+        });
+        let inherited: Vec<OsString> = [OsString::from("nfs3d")].into_iter().chain(inherited).collect();
+        let parse = |entries: &mut dyn Iterator<Item = &Entry>| {
+            let own = entries.flat_map(|entry| entry.arguments.iter().cloned());
+            command.clone().try_get_matches_from(inherited.iter().cloned().chain(own))
+        };
+        let matches = self.parse(&entries, Some(span), parse)?;
+        Ok(ExportOptions::from_arg_matches(&matches)?)
+    }
+
+    /// Parses options, and adds the place to an error: that of the option in the file without which there
+    /// is no error, or of the table.
+    fn parse(
+        &self,
+        entries: &[Entry],
+        table: Option<Range<usize>>,
+        parse: impl Fn(&mut dyn Iterator<Item = &Entry>) -> Result<ArgMatches, clap::Error>,
+    ) -> anyhow::Result<ArgMatches> {
+        let error = match parse(&mut entries.iter()) {
+            Ok(matches) => return Ok(matches),
+            Err(error) => error,
+        };
+        let text = error.to_string();
+        let text =
+            text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" ");
+        let text = text.trim_start_matches("error: ");
+        let is_cause =
+            |cause: &&Entry| parse(&mut entries.iter().filter(|entry| entry.id != cause.id)).is_ok();
+        let is_named = |entry: &&Entry| text.contains(&format!("'--{} ", entry.name));
+        let cause = entries.iter().find(is_cause).or_else(|| entries.iter().find(is_named));
+        Err(match (cause, table) {
+            (Some(Entry { name, at, .. }), _) => {
+                self.error(Some(at.clone()), &format!("option `{name}`: {text}"))
+            }
+            (None, Some(table)) => self.error(Some(table), text),
+            (None, None) => error.into(),
+        })
+    }
+}

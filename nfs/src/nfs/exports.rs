@@ -1,0 +1,121 @@
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rpcrdma_nfs3::nfs_v3::Handler;
+use rpcrdma_nfs3::*;
+use rpcrdma_runtime::proto::program::{CallContext, Reject};
+
+use super::NfsHandler;
+use crate::export::{Export, FileHandle};
+
+/// The exports of a server, by the paths at which clients mount them. They can be replaced while the server
+/// runs. A call goes to the export that made its file handle ([`Export::owns`]).
+#[derive(Debug)]
+pub struct Exports<E>(Arc<RwLock<Served<E>>>);
+
+/// The paths and handlers of the exports.
+pub(super) type Served<E> = Arc<[(String, NfsHandler<E>)]>;
+
+impl<E> Clone for Exports<E> {
+    fn clone(&self) -> Self {
+        Exports(self.0.clone())
+    }
+}
+
+impl<E: Export> Exports<E> {
+    /// Serves these exports at these paths. Without any, all calls are refused with SYSTEM_ERR.
+    #[must_use]
+    pub fn new(exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) -> Self {
+        Exports(Arc::new(RwLock::new(exports.into_iter().collect())))
+    }
+
+    /// Serves these exports instead. Running calls end on the export on which they began.
+    pub fn replace(&self, exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = exports.into_iter().collect();
+    }
+
+    /// Returns true if any export allows callers with this address.
+    #[must_use]
+    pub fn allows(&self, address: IpAddr) -> bool {
+        self.served().iter().any(|(_, handler)| handler.policy.allows(address))
+    }
+
+    pub(super) fn served(&self) -> Served<E> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the handler of a file. A handle that no export has made goes to the first export, which
+    /// refuses it.
+    fn of(&self, file: &FileHandle) -> Result<NfsHandler<E>, Reject> {
+        let served = self.served();
+        let owner = match &*served {
+            [only] => Some(only),
+            several => several.iter().find(|(_, handler)| handler.export.owns(file)).or(several.first()),
+        };
+        owner.map(|(_, handler)| handler.clone()).ok_or(Reject::SystemError)
+    }
+
+    /// Returns true if two files are in different exports.
+    fn are_apart(&self, one: &FileHandle, other: &FileHandle) -> bool {
+        let served = self.served();
+        let owner = |file| served.iter().position(|(_, handler)| handler.export.owns(file));
+        served.len() > 1 && owner(one).zip(owner(other)).is_some_and(|(one, other)| one != other)
+    }
+}
+
+impl<E: Export> From<NfsHandler<E>> for Exports<E> {
+    /// Serves one export at `/`.
+    fn from(handler: NfsHandler<E>) -> Self {
+        Exports::new([("/".to_owned(), handler)])
+    }
+}
+
+macro_rules! passed_on {
+    ($($procedure:ident($args:ident -> $res:ident) by $($field:ident).+;)+) => {$(
+        async fn $procedure(&self, context: &CallContext, args: $args) -> Result<$res, Reject> {
+            self.of(&args.$($field).+.data)?.$procedure(context, args).await
+        }
+    )+};
+}
+
+impl<E: Export> Handler for Exports<E> {
+    passed_on! {
+        getattr(Getattr3Args -> Getattr3Res) by object;
+        setattr(Setattr3Args -> Setattr3Res) by object;
+        lookup(Lookup3Args -> Lookup3Res) by what.dir;
+        access(Access3Args -> Access3Res) by object;
+        readlink(Readlink3Args -> Readlink3Res) by symlink;
+        read(Read3Args -> Read3Res) by file;
+        write(Write3Args -> Write3Res) by file;
+        create(Create3Args -> Create3Res) by r#where.dir;
+        mkdir(Mkdir3Args -> Mkdir3Res) by r#where.dir;
+        symlink(Symlink3Args -> Symlink3Res) by r#where.dir;
+        mknod(Mknod3Args -> Mknod3Res) by r#where.dir;
+        remove(Remove3Args -> Remove3Res) by object.dir;
+        rmdir(Rmdir3Args -> Rmdir3Res) by object.dir;
+        readdir(Readdir3Args -> Readdir3Res) by dir;
+        readdirplus(Readdirplus3Args -> Readdirplus3Res) by dir;
+        fsstat(Fsstat3Args -> Fsstat3Res) by fsroot;
+        fsinfo(Fsinfo3Args -> Fsinfo3Res) by fsroot;
+        pathconf(Pathconf3Args -> Pathconf3Res) by object;
+        commit(Commit3Args -> Commit3Res) by file;
+    }
+
+    async fn rename(&self, context: &CallContext, args: Rename3Args) -> Result<Rename3Res, Reject> {
+        if self.are_apart(&args.from.dir.data, &args.to.dir.data) {
+            let none = || WccData { before: None, after: None };
+            let failed = Rename3Resfail { fromdir_wcc: none(), todir_wcc: none() };
+            return Ok(Rename3Res::Default(Nfsstat3::Nfs3errXdev, failed));
+        }
+        self.of(&args.from.dir.data)?.rename(context, args).await
+    }
+
+    async fn link(&self, context: &CallContext, args: Link3Args) -> Result<Link3Res, Reject> {
+        if self.are_apart(&args.file.data, &args.link.dir.data) {
+            let linkdir_wcc = WccData { before: None, after: None };
+            let failed = Link3Resfail { file_attributes: None, linkdir_wcc };
+            return Ok(Link3Res::Default(Nfsstat3::Nfs3errXdev, failed));
+        }
+        self.of(&args.link.dir.data)?.link(context, args).await
+    }
+}

@@ -1,0 +1,464 @@
+//! The configuration file of `nfs3d`, reloading and stopping it, and its part in systemd's protocols.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rpcrdma_runtime::shell::{ClientOptions, TcpClient};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A directory with a configuration file and directories to export.
+struct Place(TempDir);
+
+impl Place {
+    fn new(directories: &[&str]) -> Self {
+        let place = Place(tempfile::tempdir().unwrap());
+        for directory in directories {
+            fs::create_dir(place.path(directory)).unwrap();
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    /// Writes the file. `@` stands for this directory, and root stays root for these tests.
+    fn configure(&self, text: &str) {
+        let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
+        fs::write(self.path("nfs3d.toml"), text).unwrap();
+    }
+
+    fn nfs3d(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3d"));
+        command.args(["--config", &self.path("nfs3d.toml")]).args(arguments);
+        command.env("XDG_STATE_HOME", self.0.path()).env_remove("RUST_LOG");
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Daemon {
+        Daemon::start(self.nfs3d(&[&["--listen", "127.0.0.1:0"], arguments].concat()))
+    }
+}
+
+struct Daemon {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    line: String,
+}
+
+impl Daemon {
+    fn start(mut command: Command) -> Self {
+        command.stderr(Stdio::piped());
+        Daemon::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut daemon = Daemon { child, out, line: String::new() };
+        daemon.line = daemon.says();
+        daemon
+    }
+
+    fn says(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn url(&self, scheme: &str) -> &str {
+        self.line.split_whitespace().find(|word| word.starts_with(scheme)).unwrap().trim_end_matches('/')
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Stops it, and returns its standard error.
+    fn stop(mut self) -> String {
+        self.signal(Signal::TERM);
+        assert_eq!(self.says(), "stopped\n");
+        let mut text = String::new();
+        self.child.stderr.take().map(|mut errors| errors.read_to_string(&mut text).unwrap());
+        assert!(self.child.wait().unwrap().success(), "{text}");
+        text
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+    }
+}
+
+fn nfs3(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nfs3")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn exports_have_their_own_paths_and_options() {
+    let place = Place::new(&["a", "b"]);
+    fs::write(place.path("a/file"), "of a").unwrap();
+    fs::write(place.path("b/file"), "of b").unwrap();
+    place.configure(
+        "[[export]]\npath = '/a'\ndir = '@a'\n[[export]]\npath = '/deep/b'\ndir = '@b'\nread-only = true\n",
+    );
+    let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    for scheme in ["rdma://", "tcp://"] {
+        let url = |path: &str| format!("{}{path}", daemon.url(scheme));
+        assert_eq!(text(&nfs3(&["cat", &url("/a/file")]).stdout), "of a");
+        assert_eq!(text(&nfs3(&["cat", &url("/deep/b/file")]).stdout), "of b");
+        let put = nfs3(&["put", &place.path("b/file"), &url("/a/new")]);
+        assert!(put.status.success(), "{put:?}");
+        let refused = nfs3(&["put", &place.path("a/file"), &url("/deep/b/new")]);
+        assert!(text(&refused.stderr).contains("NFS3ERR_ROFS"), "{refused:?}");
+        let none = nfs3(&["ls", &url("/none")]);
+        assert_eq!(none.status.code(), Some(1), "{none:?}");
+    }
+    assert_eq!(fs::read(place.path("a/new")).unwrap(), b"of b");
+    daemon.stop();
+}
+
+#[test]
+fn the_command_line_overrides_the_file() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nlisten = '127.0.0.1:1'\nread-only = true\n");
+    let daemon = place.start(&[]);
+    assert!(!daemon.line.contains(":1/") && daemon.line.contains("read-only"), "{}", daemon.line);
+    daemon.stop();
+    // Options outside of tables are defaults of each export.
+    place.configure("[[export]]\ndir = '@a'\n");
+    let daemon = place.start(&["--read-only"]);
+    assert!(daemon.line.contains("read-only"), "{}", daemon.line);
+    daemon.stop();
+    place.configure("read-only = true\n[[export]]\ndir = '@a'\nread-only = false\n");
+    let daemon = place.start(&[]);
+    assert!(!daemon.line.contains("read-only"), "{}", daemon.line);
+    daemon.stop();
+}
+
+#[test]
+fn errors_name_the_file_the_line_and_the_option() {
+    let place = Place::new(&["a"]);
+    let file = place.path("nfs3d.toml");
+    // The first two lines are those of `configure`.
+    for (content, line, part) in [
+        ("listne = '[::]:1'", 3, "unknown option `listne`"),
+        ("config = 'x'", 3, "unknown option `config`"),
+        ("tcp = true", 3, "option `tcp`: expected a text or a number"),
+        ("\nstats = 'yes'", 4, "option `stats`: expected true or false"),
+        ("allow = ['10.0.0.0/8', 'there']", 3, "option `allow`: invalid value 'there'"),
+        ("provider = 'ib'", 3, "option `provider`: invalid value 'ib'"),
+        ("all-squash = true", 3, "option `all-squash`: the argument '--all-squash' cannot be used with"),
+        ("rpcbind = 'x'\n", 3, "option `rpcbind`"),
+        ("listen = 'a'\nlisten = 'b'", 4, "duplicate key"),
+        ("[[export]]\ndir = '@a'\nanon = '1'", 5, "option `anon`: invalid value '1'"),
+        ("[[export]]\npath = '/x'", 3, "option `dir` is missing"),
+        ("[[export]]\ndir = '@a'\n[[export]]\ndir = '@'", 5, "option `path`: another export has the path /"),
+        ("[[export]]\ndir = '@a'\npath = 'x'", 5, "option `path`: invalid value 'x'"),
+        ("[[export]]\ndir = '@a'\nlisten = 'x'", 5, "unknown option `listen`"),
+        ("[export]\ndir = '@a'", 3, "`export` is a table: [[export]]"),
+    ] {
+        place.configure(content);
+        let refused = place.nfs3d(&["--check-config"]).output().unwrap();
+        let message = text(&refused.stderr);
+        assert!(message.starts_with(&format!("nfs3d: {file}:{line}: {part}")), "{content}: {message}");
+        assert_eq!((refused.status.code(), message.lines().count()), (Some(2), 1), "{content}: {message}");
+    }
+    place.configure("");
+    let refused = place.nfs3d(&[]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).starts_with("nfs3d: no directory to serve"), "{refused:?}");
+    let usage = place.nfs3d(&["--listne"]).output().unwrap();
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(text(&usage.stderr).starts_with("error: unexpected argument"), "{usage:?}");
+}
+
+#[test]
+fn a_configuration_is_checked_without_a_server() {
+    let place = Place::new(&["a"]);
+    place.configure(
+        "dir = '@a'\nlisten = '127.0.0.1:1'\nallow = ['10.0.0.0/8', 'fd00::7']\nstop-timeout = 5\n",
+    );
+    let checked = place.nfs3d(&["--check-config"]).output().unwrap();
+    assert_eq!((text(&checked.stdout), text(&checked.stderr)), ("the configuration is valid\n", ""));
+    place.configure("dir = '@gone'\n");
+    let refused = place.nfs3d(&["--check-config"]).output().unwrap();
+    let expected = format!("nfs3d: {}: No such file or directory (os error 2)\n", place.path("gone"));
+    assert_eq!((refused.status.code(), text(&refused.stderr)), (Some(1), expected.as_str()));
+}
+
+#[tokio::test]
+async fn a_reload_replaces_exports_and_keeps_connections() {
+    let place = Place::new(&["a", "b"]);
+    fs::write(place.path("a/file"), "of a").unwrap();
+    fs::write(place.path("b/file"), "of b").unwrap();
+    place.configure("[[export]]\npath = '/a'\ndir = '@a'\n");
+    let mut daemon = place.start(&[]);
+    // A client that would fail if its connection ended.
+    let options = ClientOptions { reconnect: None, ..ClientOptions::default() };
+    let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
+    let client = rpcrdma_runtime::Client::connect_with(address.as_str(), options).await.unwrap();
+    let mount =
+        async |path: &str| rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&path.into()).await.unwrap();
+    let is_mounted =
+        |mounted: &rpcrdma_mount3::Mountres3| matches!(mounted, rpcrdma_mount3::Mountres3::Mnt3Ok(_));
+    let rpcrdma_mount3::Mountres3::Mnt3Ok(a) = mount("/a").await else { panic!("not mounted") };
+    assert!(!is_mounted(&mount("/b").await));
+
+    place.configure(
+        "[[export]]\npath = '/a'\ndir = '@a'\nread-only = true\n[[export]]\npath = '/b'\ndir = '@b'\n",
+    );
+    daemon.signal(Signal::HUP);
+    let line = daemon.says();
+    assert!(line.starts_with("serving ") && line.contains(&place.path("b")), "{line}");
+    assert!(is_mounted(&mount("/b").await));
+    let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
+    let object = rpcrdma_nfs3::NfsFh3 { data: a.fhandle };
+    let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: object.clone() }).await.unwrap();
+    assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Nfs3Ok(_)), "the handle stays valid: {found:?}");
+
+    place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
+    daemon.signal(Signal::HUP);
+    // The next reload shows that the server has read the wrong file.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(is_mounted(&mount("/a").await), "the exports stay");
+    place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");
+    daemon.signal(Signal::HUP);
+    assert!(!daemon.says().contains(&place.path("a")));
+    assert!(!is_mounted(&mount("/a").await) && is_mounted(&mount("/b").await));
+    let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object }).await.unwrap();
+    let stale = rpcrdma_nfs3::Nfsstat3::Nfs3errStale;
+    assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Default(status) if status == stale), "{found:?}");
+    drop(client);
+    let warnings = daemon.stop();
+    assert!(warnings.contains("nothing was changed: nowhere: No such file"), "{warnings}");
+    assert!(warnings.contains("other options need a restart"), "{warnings}");
+}
+
+/// A READ whose reply the client does not accept.
+fn stuck_read(address: &str, handle: &[u8]) -> TcpStream {
+    let mut call = Vec::new();
+    for word in [7, 0, 2, 100_003, 3, 6, 0, 0, 0, 0, u32::try_from(handle.len()).unwrap()] {
+        call.extend(word.to_be_bytes());
+    }
+    call.extend(handle);
+    for word in [0, 0, 4_u32 << 20] {
+        call.extend(word.to_be_bytes());
+    }
+    let mut stream = TcpStream::connect(address).unwrap();
+    for _ in 0..16 {
+        stream.write_all(&(0x8000_0000 | u32::try_from(call.len()).unwrap()).to_be_bytes()).unwrap();
+        stream.write_all(&call).unwrap();
+    }
+    stream
+}
+
+#[tokio::test]
+async fn a_stop_has_a_deadline() {
+    let place = Place::new(&["a"]);
+    fs::File::create(place.path("a/file")).unwrap().set_len(8 << 20).unwrap();
+    place.configure("dir = '@a'\nstop-timeout = 1\n");
+    let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    let address = daemon.url("tcp://").trim_start_matches("tcp://").to_owned();
+    let client = TcpClient::connect(address.as_str()).await.unwrap();
+    let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();
+    let rpcrdma_mount3::Mountres3::Mnt3Ok(root) = mounted else { panic!("{mounted:?}") };
+    let dir = rpcrdma_nfs3::NfsFh3 { data: root.fhandle };
+    let what = rpcrdma_nfs3::Diropargs3 { dir, name: "file".into() };
+    let looked_up = rpcrdma_nfs3::nfs_v3::Client(client).lookup(&rpcrdma_nfs3::Lookup3Args { what }).await;
+    let Ok(rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found)) = looked_up else { panic!("{looked_up:?}") };
+    let _stuck = stuck_read(&address, found.object.data.as_slice());
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    daemon.stop();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(5), "{took:?}");
+}
+
+/// A socket at which a service reports its state.
+fn service_manager(at: &Path) -> UnixDatagram {
+    let socket = UnixDatagram::bind(at).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket
+}
+
+/// The next report other than a sign of life.
+fn report(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 256];
+    loop {
+        let length = socket.recv(&mut buffer).unwrap();
+        let report = text(&buffer[..length]).to_owned();
+        if report.trim_end() != "WATCHDOG=1" {
+            return report;
+        }
+    }
+}
+
+#[test]
+fn systemd_hears_of_readiness_reloads_signs_of_life_and_the_end() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\n");
+    let at = place.path("notify");
+    let manager = service_manager(Path::new(&at));
+    let mut command = place.nfs3d(&["--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &at).env("WATCHDOG_USEC", "100000").env_remove("WATCHDOG_PID");
+    let mut daemon = Daemon::start(command);
+    assert_eq!(report(&manager).trim_end(), "READY=1");
+    let mut buffer = [0; 256];
+    for _ in 0..3 {
+        let length = manager.recv(&mut buffer).unwrap();
+        assert_eq!(text(&buffer[..length]).trim_end(), "WATCHDOG=1");
+    }
+    daemon.signal(Signal::HUP);
+    let reloading = report(&manager);
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert_eq!(report(&manager).trim_end(), "READY=1");
+    assert!(daemon.says().starts_with("serving "));
+    daemon.signal(Signal::TERM);
+    assert_eq!(report(&manager).trim_end(), "STOPPING=1");
+    daemon.stop();
+}
+
+#[test]
+fn passed_sockets_replace_the_addresses() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("a/file"), "content").unwrap();
+    place.configure("dir = '@a'\nlisten = '192.0.2.1:1'\n");
+    let [rdma, tcp] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [rdma_at, tcp_at] = [&rdma, &tcp].map(|socket| socket.local_addr().unwrap());
+    let script = "exec 3<&0 4<&2 0</dev/null 2>/dev/null; LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\"";
+    let direct = place.nfs3d(&[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(direct.get_program()).args(direct.get_args());
+    command.env("XDG_STATE_HOME", place.0.path());
+    // The shell gives them the numbers that systemd uses.
+    command.stdin(OwnedFd::from(rdma)).stderr(OwnedFd::from(tcp));
+    let daemon = Daemon::spawn(command);
+    assert_eq!(daemon.url("rdma://"), format!("rdma://{rdma_at}"));
+    assert_eq!(daemon.url("tcp://"), format!("tcp://{tcp_at}"));
+    for scheme in ["rdma://", "tcp://"] {
+        let got = nfs3(&["cat", &format!("{}/file", daemon.url(scheme))]);
+        assert_eq!(text(&got.stdout), "content", "{got:?}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn warnings_are_json_if_asked_for() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nlog-format = 'json'\n");
+    let daemon = Daemon::start(place.nfs3d(&["--listen", "0.0.0.0:0"]));
+    let log = daemon.stop();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let is_it = |line: &serde_json::Value| {
+        line["level"] == "WARN"
+            && line["fields"]["message"].as_str().unwrap().contains("--allow lets others in")
+    };
+    assert!(lines.iter().any(is_it), "{log}");
+}
+
+/// The status and the body of a reply over HTTP.
+fn fetch(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Reads Prometheus text: each sample with its labels, and a type for each family before its samples.
+fn samples(text: &str) -> std::collections::HashMap<String, f64> {
+    let mut family = String::new();
+    let mut samples = std::collections::HashMap::new();
+    for line in text.lines() {
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').unwrap();
+            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
+            assert!(!samples.contains_key(name), "twice: {line}");
+            name.clone_into(&mut family);
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        let name = sample.split('{').next().unwrap();
+        assert!(name.starts_with(&family) && !family.is_empty(), "{line}");
+        assert_eq!(sample.contains('{'), sample.ends_with("\"}"), "{line}");
+        assert!(samples.insert(sample.to_owned(), value.parse().unwrap()).is_none(), "{line}");
+    }
+    samples
+}
+
+#[tokio::test]
+async fn a_scrape_counts_known_traffic() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("a/file"), vec![7; 1 << 20]).unwrap();
+    place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
+    let daemon = place.start(&[]);
+    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let address = daemon.url("rdma://").trim_start_matches("rdma://").trim_end_matches("/,").to_owned();
+    let client = rpcrdma_runtime::Client::connect(address.as_str()).await.unwrap();
+    let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();
+    let rpcrdma_mount3::Mountres3::Mnt3Ok(root) = mounted else { panic!("{mounted:?}") };
+    let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
+    let dir = rpcrdma_nfs3::NfsFh3 { data: root.fhandle };
+    for _ in 0..5 {
+        nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: dir.clone() }).await.unwrap();
+    }
+    let what = rpcrdma_nfs3::Diropargs3 { dir, name: "file".into() };
+    let found = nfs.lookup(&rpcrdma_nfs3::Lookup3Args { what }).await.unwrap();
+    let rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found) = found else { panic!("{found:?}") };
+    let read = rpcrdma_nfs3::Read3Args { file: found.object, offset: 0, count: 1 << 20 };
+    nfs.read(&read).await.unwrap();
+    let (status, text) = fetch(&metrics, "/metrics");
+    assert_eq!(status, 200);
+    let samples = samples(&text);
+    let sample = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("no {name} in {text}"));
+    let count = |procedure: u32| {
+        let name = "rpcrdma_server_call_duration_seconds_count";
+        sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"{procedure}\"}}"))
+    };
+    assert_eq!([count(1), count(3), count(6)], [5.0, 1.0, 1.0]);
+    assert_eq!(sample("rpcrdma_server_replies_total{kind=\"success\"}"), 8.0);
+    assert_eq!(sample("rpcrdma_server_connections"), 1.0);
+    assert_eq!(sample("rpcrdma_server_connections_total{kind=\"made\"}"), 1.0);
+    assert_eq!(sample("rpcrdma_server_bytes_total{kind=\"rdma_write\"}"), f64::from(1 << 20));
+    assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
+    assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
+    // Buckets count all calls that took at most so long.
+    let bucket = |bound: &str| {
+        let name = "rpcrdma_server_call_duration_seconds_bucket";
+        sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"1\",le=\"{bound}\"}}"))
+    };
+    assert!(bucket("0.00005") <= bucket("0.1") && bucket("+Inf") == 5.0, "{text}");
+    assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(fetch(&metrics, "/other").0, 404);
+    client.close();
+    let gone = || samples_of(&metrics, "rpcrdma_server_connections") == 0.0;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !gone() {
+        assert!(Instant::now() < deadline, "the connection is still counted");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    daemon.stop();
+}
+
+fn samples_of(metrics: &str, name: &str) -> f64 {
+    samples(&fetch(metrics, "/metrics").1)[name]
+}

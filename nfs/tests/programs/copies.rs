@@ -1,0 +1,198 @@
+//! How `nfs3` copies several files, and what it prints.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+#[test]
+fn files_and_directories_are_moved() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(served.path().join("dir/below")).unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    for base in daemon.urls() {
+        fs::write(served.path().join("file"), "content").unwrap();
+        let url = |path: &str| format!("{base}{path}");
+        let mv = |from: &str, to: &str| nfs3(here.path(), &["mv", &url(from), &url(to)]);
+        succeeds(&mv("/file", "/dir/other"));
+        assert_eq!(fs::read(served.path().join("dir/other")).unwrap(), b"content");
+        succeeds(&mv("/dir/other", "/dir/below"));
+        succeeds(&mv("/dir/below", "/moved"));
+        assert!(served.path().join("moved/other").exists());
+        let missing = mv("/none", "/x");
+        assert_eq!(fails(&missing), (1, "nfs3: /none: no such file or directory (RENAME: NFS3ERR_NOENT)\n"));
+        succeeds(&mv("/moved", "/dir/below"));
+    }
+    let [rdma, tcp] = daemon.urls().map(|base| format!("{base}/dir"));
+    let apart = nfs3(here.path(), &["mv", &rdma, &tcp]);
+    assert_eq!(fails(&apart), (1, "nfs3: both URLs of mv name the same server\n"));
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn output_is_quiet_or_json_if_asked_for() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = here.path();
+    fs::write(served.path().join("a \"b\""), vec![0; 3 << 20]).unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/a%20%22b%22", daemon.url);
+    let got = nfs3(here, &["get", "--json", &url, "copy"]);
+    let line: serde_json::Value = serde_json::from_str(succeeds(&got)).unwrap();
+    assert_eq!((&line["name"], line["sha256"].as_str().unwrap().len()), (&"copy".into(), 64));
+    let listed = nfs3(here, &["--json", "ls", &daemon.url]);
+    let line: serde_json::Value = serde_json::from_str(succeeds(&listed)).unwrap();
+    assert_eq!(
+        (&line["name"], &line["kind"], &line["size"]),
+        (&"a \"b\"".into(), &"file".into(), &(3 << 20).into())
+    );
+    let told = nfs3(here, &["info", "--json", &url]);
+    let line: serde_json::Value = serde_json::from_str(succeeds(&told)).unwrap();
+    assert_eq!(line["export"], "/");
+    for arguments in [&["-q", "get", &url, "copy"][..], &["put", "--quiet", "--verify", "copy", &url]] {
+        assert_eq!(succeeds(&nfs3(here, arguments)), "");
+    }
+    let listed = nfs3(here, &["ls", "-lH", &url]);
+    assert!(succeeds(&listed).contains(" 3.00 MiB "), "{listed:?}");
+    daemon.stop(Signal::TERM);
+}
+
+/// The files below a directory, sorted.
+fn files(top: &Path) -> Vec<String> {
+    let mut pending = vec![top.to_owned()];
+    let mut files = Vec::new();
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                pending.push(entry);
+            } else {
+                files.push(entry.strip_prefix(top).unwrap().display().to_string());
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn patterns_choose_the_files_of_a_tree() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["top/x.c", "top/x.h", "top/sub/y.c", "top/sub/deep/z.c", "top/tmp/t.c"] {
+        let file = served.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, name).unwrap();
+    }
+    let daemon = Daemon::start(served.path(), &[]);
+    let chosen = ["--include", "*.c", "--exclude", "tmp", "--exclude", "sub/deep/*", "--transfers", "3"];
+    let url = format!("{}/top", daemon.url);
+    let got = nfs3(here.path(), &[&["get", "-r"][..], &chosen, &[&url, "got"]].concat());
+    assert_eq!(succeeds(&got).lines().count(), 2);
+    assert_eq!(files(&here.path().join("got")), ["sub/y.c", "x.c"]);
+    let local = served.path().join("top").display().to_string();
+    let put =
+        nfs3(here.path(), &[&["put", "-r"][..], &chosen, &[&local, &format!("{}/put", daemon.url)]].concat());
+    assert_eq!(succeeds(&put).lines().count(), 2);
+    assert_eq!(files(&served.path().join("put")), ["sub/y.c", "x.c"]);
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn a_sync_copies_changes_only() {
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(here.path().join("from/sub")).unwrap();
+    for index in 0..20 {
+        fs::write(here.path().join(format!("from/sub/{index}")), format!("content {index}")).unwrap();
+    }
+    let daemon = Daemon::start_both(served.path(), &[]);
+    let [rdma, tcp] = daemon.urls().map(|base| format!("{base}/copy"));
+    let copied = |arguments: &[&str]| {
+        let done = nfs3(here.path(), &[&["sync", "--transfers", "4"], arguments].concat());
+        succeeds(&done).lines().count()
+    };
+    assert_eq!(copied(&["from", &rdma]), 20);
+    assert_eq!(copied(&["from", &tcp]), 0);
+    assert_eq!(copied(&[&tcp, "back"]), 20);
+    assert_eq!(copied(&[&rdma, "back"]), 0);
+    assert_eq!(files(&here.path().join("back")).len(), 20);
+    // Another size, and the same size at another time.
+    fs::write(here.path().join("from/sub/3"), "longer than before").unwrap();
+    fs::write(here.path().join("from/sub/4"), "CONTENT 4").unwrap();
+    assert_eq!(copied(&["from", &rdma]), 2);
+    assert_eq!(fs::read(served.path().join("copy/sub/4")).unwrap(), b"CONTENT 4");
+    // The same size and time.
+    let changed = served.path().join("copy/sub/5");
+    let time = fs::metadata(&changed).unwrap().modified().unwrap();
+    fs::write(&changed, "CONTENT 5").unwrap();
+    fs::File::options().write(true).open(&changed).unwrap().set_modified(time).unwrap();
+    assert_eq!(copied(&["from", &rdma]), 0);
+    assert_eq!(copied(&["--checksum", "from", &rdma]), 1);
+    assert_eq!(fs::read(&changed).unwrap(), b"content 5");
+    let both = nfs3(here.path(), &["sync", "from", "to"]);
+    assert!(fails(&both).1.contains("one of FROM and TO is a URL"), "{both:?}");
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
+fn a_capture_of_tcp_is_warned_of() {
+    let served = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    let file = served.path().join("capture.pcap");
+    let warned = |url: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+        let output = command.args(["ls", url]).env("RPCRDMA_PCAP", &file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stderr).contains("RPCRDMA_PCAP is ignored")
+    };
+    let [rdma, tcp] = daemon.urls();
+    assert!(warned(tcp) && !warned(rdma));
+    daemon.stop(Signal::TERM);
+}
+
+/// Interrupts it once it is ready. Returns its output, which comes soon.
+fn interrupted(mut command: Command, ready: impl Fn() -> bool) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !ready() {
+        assert!(Instant::now() < deadline, "not ready");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let began = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    output
+}
+
+#[test]
+fn an_interrupted_run_ends_promptly_and_keeps_what_it_has() {
+    let here = tempfile::tempdir().unwrap();
+    // A server that never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+    command.args(["get", &format!("tcp://{}/file", silent.local_addr().unwrap())]);
+    let began = Instant::now();
+    interrupted(command, || began.elapsed() > Duration::from_millis(500));
+
+    let served = tempfile::tempdir().unwrap();
+    fs::File::create(served.path().join("file")).unwrap().set_len(8 << 30).unwrap();
+    let daemon = Daemon::start(served.path(), &[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
+    command.current_dir(here.path()).args(["get", &format!("{}/file", daemon.url)]);
+    let part = here.path().join("file.nfs3-part");
+    let output = interrupted(command, || fs::metadata(&part).is_ok_and(|part| part.len() > 8 << 20));
+    assert!(text(&output.stderr).contains("iB) are kept; --resume goes on with them"), "{output:?}");
+    assert!(part.exists() && here.path().join("file.nfs3-state").exists());
+    daemon.stop(Signal::TERM);
+}
+
+#[tokio::test]
+async fn the_empty_path_is_the_root() {
+    let served = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start_both(served.path(), &[]);
+    let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
+    let mount = mount_v3::Client(tcp);
+    let (empty, root) = (mount.mnt(&"".into()).await.unwrap(), mount.mnt(&"/".into()).await.unwrap());
+    let (Mountres3::Mnt3Ok(empty), Mountres3::Mnt3Ok(root)) = (empty, root) else { panic!("not mounted") };
+    assert_eq!(empty.fhandle, root.fhandle);
+    daemon.stop(Signal::TERM);
+}

@@ -1,0 +1,68 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// A host and a port, to connect to or to bind: text such as `"host:7800"`, a socket address, or a pair such
+/// as `("host", 7800)`. Names are resolved for each connection.
+pub trait ToAddress {
+    /// Returns the host and the port as text. An IPv6 address is in brackets.
+    fn to_address(&self) -> String;
+}
+
+impl<A: ToAddress + ?Sized> ToAddress for &A {
+    fn to_address(&self) -> String {
+        (**self).to_address()
+    }
+}
+
+macro_rules! by_display {
+    ($($address:ty),+) => {$(
+        impl ToAddress for $address {
+            fn to_address(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+by_display!(str, String, SocketAddr, SocketAddrV4, SocketAddrV6);
+
+macro_rules! pairs {
+    ($($ip:ty),+) => {$(
+        impl ToAddress for ($ip, u16) {
+            fn to_address(&self) -> String {
+                SocketAddr::from(*self).to_string()
+            }
+        }
+    )+};
+}
+
+pairs!(IpAddr, Ipv4Addr, Ipv6Addr);
+
+impl ToAddress for (&str, u16) {
+    fn to_address(&self) -> String {
+        let (host, port) = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl ToAddress for (String, u16) {
+    fn to_address(&self) -> String {
+        (self.0.as_str(), self.1).to_address()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_text() {
+        let v6 = Ipv6Addr::LOCALHOST;
+        assert_eq!("host:1".to_address(), "host:1");
+        assert_eq!(("host", 7800).to_address(), "host:7800");
+        assert_eq!((Ipv4Addr::LOCALHOST, 1).to_address(), "127.0.0.1:1");
+        for address in [(v6, 1).to_address(), ("::1", 1).to_address(), SocketAddr::from((v6, 1)).to_address()]
+        {
+            assert_eq!(address, "[::1]:1");
+        }
+    }
+}

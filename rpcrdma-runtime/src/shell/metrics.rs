@@ -1,0 +1,112 @@
+//! Metrics through the facade of the crate `metrics`. Without the feature `metrics`, nothing is measured.
+
+#[cfg(feature = "metrics")]
+use std::time::Instant;
+
+use std::time::Duration;
+
+use crate::proto::program::{Procedure, Program};
+use crate::proto::rdma::TrafficCounts;
+use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
+
+/// Adds counts to the counters of a metric, which differ in the label `kind`.
+pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; N], counts: [u64; N]) {
+    for (kind, count) in kinds.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
+        #[cfg(feature = "metrics")]
+        ::metrics::counter!(metric, "kind" => kind).increment(count);
+        #[cfg(not(feature = "metrics"))]
+        let _ = (metric, kind, count);
+    }
+}
+
+/// Counts bytes by the way they were transferred.
+pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
+    let TrafficCounts { call_bytes, reply_bytes, read_bytes, written_bytes, .. } = *traffic;
+    let kinds = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
+    count(metric, kinds, [call_bytes, reply_bytes, read_bytes, written_bytes]);
+}
+
+/// Adds a number to a gauge.
+pub(super) fn add(metric: &'static str, number: f64) {
+    #[cfg(feature = "metrics")]
+    ::metrics::gauge!(metric).increment(number);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (metric, number);
+}
+
+/// A part of a gauge, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Gauged {
+    metric: &'static str,
+    number: f64,
+}
+
+impl Gauged {
+    pub(super) fn new(metric: &'static str, number: f64) -> Self {
+        add(metric, number);
+        Gauged { metric, number }
+    }
+}
+
+impl Drop for Gauged {
+    fn drop(&mut self) {
+        add(self.metric, -self.number);
+    }
+}
+
+/// Measures a call of a client.
+pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
+    duration(
+        "rpcrdma_client_call_duration_seconds",
+        [<Q::Program as Program>::NUMBER, <Q::Program as Program>::VERSION, Q::NUMBER],
+        elapsed,
+    );
+}
+
+fn duration(metric: &'static str, call: [u32; 3], elapsed: Duration) {
+    #[cfg(feature = "metrics")]
+    {
+        let [program, version, procedure] = call.map(|number| number.to_string());
+        let labels = [("program", program), ("version", version), ("procedure", procedure)];
+        ::metrics::histogram!(metric, &labels).record(elapsed);
+    }
+    #[cfg(not(feature = "metrics"))]
+    let _ = (metric, call, elapsed);
+}
+
+/// Measures the handler of a call.
+pub(super) struct CallTimer {
+    #[cfg(feature = "metrics")]
+    began: Instant,
+    #[cfg(feature = "metrics")]
+    call: [u32; 3],
+}
+
+impl CallTimer {
+    pub(super) fn start(header: &CallHeader) -> Self {
+        #[cfg(not(feature = "metrics"))]
+        let _ = header;
+        CallTimer {
+            #[cfg(feature = "metrics")]
+            began: Instant::now(),
+            #[cfg(feature = "metrics")]
+            call: [header.program, header.version, header.procedure],
+        }
+    }
+
+    /// Measures a call that a handler has answered. Peers choose the numbers of other calls, which would
+    /// become labels without a limit.
+    pub(super) fn end(self, reply: Option<&RpcReply>) {
+        use Reject::{GarbageArguments, SystemError};
+        let is_known = matches!(
+            reply.map(|reply| reply.status),
+            Some(ReplyHeader::Success | ReplyHeader::Rejected(GarbageArguments | SystemError))
+        );
+        #[cfg(feature = "metrics")]
+        if is_known {
+            duration("rpcrdma_server_call_duration_seconds", self.call, self.began.elapsed());
+        }
+        #[cfg(not(feature = "metrics"))]
+        let _ = is_known;
+    }
+}
