@@ -154,6 +154,7 @@ mod tests {
 
     use super::*;
 
+    /// Requirement: R906
     #[tokio::test]
     async fn a_silent_peer_is_asked_for() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
