@@ -347,19 +347,21 @@ impl FakeProvider {
 /// The completions must be the same, and closing must return all memory.
 pub(crate) fn iwarp(data: &[u8]) {
     let Some((first, octets)) = data.split_first() else { return };
-    let crc = first & 1 != 0;
-    let expected = completions(octets, octets.len().max(1), crc);
+    let (crc, markers) = (first & 1 != 0, first & 2 != 0);
+    let expected = completions(octets, octets.len().max(1), crc, markers);
     for piece in [1, 13] {
-        assert_eq!(completions(octets, piece, crc), expected, "in pieces of {piece} octets");
+        assert_eq!(completions(octets, piece, crc, markers), expected, "in pieces of {piece} octets");
     }
 }
 
-fn completions(octets: &[u8], piece: usize, crc: bool) -> Vec<String> {
+fn completions(octets: &[u8], piece: usize, crc: bool, markers: bool) -> Vec<String> {
     let config = StreamConfig {
         role: Role::Responder,
         receive_size: 1024,
         max_fpdu: 1436,
         crc,
+        markers_in: markers,
+        markers_out: markers,
         reads_out: 4,
         reads_in: 4,
         max_region: 1 << 20,

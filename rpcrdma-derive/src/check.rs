@@ -164,10 +164,18 @@ fn eligible(field: &Field<'_>) -> Option<Error> {
     } else if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
         let message = "this cannot be DDP-eligible, since it is small and held in place: write an `Opaque` or an `XdrString`";
         Some(Error::new(field.ty.span(), message))
+    } else if is_one_of(field.ty, &["Opaque", "XdrString"]) && has_bound_zero(field.ty) {
+        let message = "this cannot be DDP-eligible, since it is always empty: remove `#[ddp_eligible]`";
+        Some(Error::new(field.ty.span(), message))
     } else {
         let message = "an array or a list is not DDP-eligible: mark the opaque field inside its element";
         is_array.then(|| Error::new(mark, message))
     }
+}
+
+fn has_bound_zero(ty: &Type) -> bool {
+    let bound = arguments(ty).and_then(|arguments| arguments.first());
+    matches!(bound, Some(GenericArgument::Const(bound)) if number(bound) == Some(0))
 }
 
 // ---- unions

@@ -221,7 +221,7 @@ fn opaque_data_shares_the_memory_it_came_in() {
     assert_eq!(file.data.as_ptr(), message[40..].as_ptr());
 }
 
-/// Requirement: R331, R334
+/// Requirement: R331
 #[test]
 fn an_error_names_the_byte_and_the_field() {
     let mut bytes = SILLYPROG;
@@ -380,6 +380,30 @@ enum Operation {
     Put(Opaque<4096>),
     #[xdr(case = 3)]
     Commit,
+}
+
+/// Requirement: R334
+#[test]
+fn a_union_without_a_default_has_its_cases_only() {
+    for discriminant in 0..6u32 {
+        let bytes = [discriminant.to_be_bytes(), [0; 4]].concat();
+        match (discriminant, from_slice::<Operation>(&bytes)) {
+            (2, Ok(Operation::Put(data))) => assert!(data.is_empty()),
+            (1 | 3, Err(error)) => {
+                assert!(matches!(error.kind(), ErrorKind::Truncated { .. } | ErrorKind::Trailing(4)));
+            }
+            (_, Err(error)) => {
+                let value = discriminant.into();
+                assert_eq!(error.kind(), ErrorKind::UnknownDiscriminant { type_name: "Operation", value });
+            }
+            (_, Ok(other)) => panic!("{discriminant}: {other:?}"),
+        }
+    }
+    let beyond = from_slice::<Operation>(&[0xff; 8]);
+    assert_eq!(
+        kind(beyond),
+        ErrorKind::UnknownDiscriminant { type_name: "Operation", value: u32::MAX.into() }
+    );
 }
 
 #[derive(Clone, Debug, PartialEq, Xdr)]

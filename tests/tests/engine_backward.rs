@@ -517,21 +517,36 @@ fn before_it_is_ready_a_server_hears_replies_and_errors_as_one_that_never_calls(
     assert!(!server.has_work());
 }
 
-/// Requirement: R220, R295
+/// Requirement: R220
 #[test]
 fn a_call_to_a_client_without_service_does_not_touch_it() {
     // A client that takes no calls has a requester only: it drops the call, and refuses one with chunks.
     let mut client = Requester::new(config(4, 4), NEGOTIATED, 1 << 20);
     client.handle_completion(received(plain(1, 4, 0)));
-    let sends = |client: &mut Requester| {
-        let mut sent = Vec::new();
-        std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
-        sent
+    let asked = |client: &mut Requester| {
+        let (mut receives, mut sent, mut tokens) = (0, Vec::new(), Vec::new());
+        for action in std::iter::from_fn(|| client.poll_action()) {
+            match &action {
+                Action::PostReceives { count } => receives += count,
+                Action::Send { token, .. } => tokens.push(*token),
+                other => panic!("{other:?}"),
+            }
+            note(&mut sent, &action);
+        }
+        (receives, sent, tokens)
     };
-    assert!(sends(&mut client).is_empty());
-    for call in with_chunks(9) {
-        client.handle_completion(received(call));
+    assert!(asked(&mut client).1.is_empty());
+    let mut expected = Vec::new();
+    for (xid, which) in (9..).zip(0..4) {
+        client.handle_completion(received(with_chunks(xid).swap_remove(which)));
+        expected.push(words(&[xid, 1, 1, 4, 2]));
     }
-    assert_eq!(sends(&mut client), [words(&[9, 1, 1, 4, 2])], "one error at a time");
+    let (receives, sent, tokens) = asked(&mut client);
+    assert_eq!(sent, expected, "each gets an error");
+    assert_eq!(receives, 0, "no Receive before its error is sent");
+    for token in tokens {
+        client.handle_completion(Completion::Sent { token });
+        assert_eq!(asked(&mut client).0, 1);
+    }
     assert_eq!(client.discarded(), 5);
 }

@@ -208,7 +208,7 @@ fn returning(writes: Vec<WriteChunk>, reply: Option<WriteChunk>) -> ChunkLists {
     ChunkLists { reads: Vec::new(), writes, reply }
 }
 
-/// Requirement: R024, R025
+/// Requirement: R025
 #[test]
 fn r030_r031_one_call_until_a_reply_grants_more() {
     let mut peer = Peer::new();
@@ -219,7 +219,7 @@ fn r030_r031_one_call_until_a_reply_grants_more() {
     peer.receive(msg(1, 2, ChunkLists::default(), &rpc_reply(1, 16)));
     assert_eq!((peer.sent.len(), peer.requester.queued()), (3, 1));
     peer.receive(msg(2, 1, ChunkLists::default(), &rpc_reply(2, 16)));
-    assert_eq!(peer.sent.len(), 3, "R024: the grant has shrunk");
+    assert_eq!(peer.sent.len(), 3, "the grant has shrunk");
     peer.receive(msg(3, 1, ChunkLists::default(), &rpc_reply(3, 16)));
     assert_eq!((peer.sent.len(), peer.requester.queued()), (4, 0));
 }
@@ -292,7 +292,7 @@ fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
     assert!(peer.events.is_empty());
 }
 
-/// Requirement: R201, R263
+/// Requirement: R201
 #[test]
 fn h75_what_a_provider_says_twice_is_heard_once() {
     let mut peer = Peer::new();
@@ -344,6 +344,47 @@ fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
     peer.fencing.push(last);
     peer.finish_fencing();
     assert!(peer.outcome().is_ok());
+}
+
+/// What the peer writes until its memory is invalidated is checked, and nothing else.
+///
+/// Requirement: R263
+#[test]
+fn a_reply_chunk_is_checked_after_it_is_fenced() {
+    let good = rpc_reply(1, 8);
+    let bad = rpc_reply(2, 8);
+    for (before, after, accepted) in [(&good, &bad, false), (&bad, &good, true)] {
+        let mut peer = Peer::new();
+        let lists = peer.lists(1, offering(1, &[], Some(2000)));
+        let chunk = lists.reply.as_ref().expect("a Reply chunk");
+        peer.slow = true;
+        peer.write(&chunk.0[0], before);
+        peer.receive(nomsg(1, returning(vec![], Some(chunk.filled(16)))));
+        assert!(peer.events.is_empty() && peer.exposed.len() == 1);
+        peer.write(&chunk.0[0], after);
+        peer.finish_fencing();
+        assert!(peer.exposed.is_empty());
+        match peer.outcome() {
+            Ok(reply) => assert!(accepted && reply.message.stream == good),
+            Err(why) => assert!(!accepted && matches!(why, FailReason::BadReply(_)), "{why:?}"),
+        }
+    }
+}
+
+/// Requirement: R043
+#[test]
+fn a_larger_threshold_lets_longer_calls_go_inline() {
+    for (threshold, len, inline) in
+        [(1024, 988, true), (1024, 989, false), (4096, 4060, true), (4096, 4061, false)]
+    {
+        let negotiated =
+            Negotiated { call_threshold: threshold, reply_threshold: 1024, remote_invalidation: false };
+        let mut peer =
+            Peer { requester: Requester::new(Config::default(), negotiated, 1 << 20), ..Peer::new() };
+        peer.call(1, with_items(1, len, &[]));
+        let sent = peer.sent.pop_front().expect("a call");
+        assert_eq!((sent.len() == threshold as usize, peer.exposed.is_empty()), (inline, inline), "{len}");
+    }
 }
 
 /// Requirement: H37, H74
@@ -399,7 +440,6 @@ fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
     assert!(requester.holds(next));
 }
 
-/// Requirement: R024
 #[test]
 fn a_call_that_is_abandoned_while_it_waits_for_a_grant_that_shrank_is_never_sent() {
     let mut requester = requester();
@@ -699,7 +739,6 @@ fn h36_a_backward_call_with_chunks_gets_err_chunk() {
     assert!(peer.events.is_empty(), "R210: the call with the same XID is another one");
 }
 
-/// Requirement: R295
 #[test]
 fn r220_h36_a_long_backward_call_gets_err_chunk() {
     let mut peer = Peer::new();

@@ -190,6 +190,9 @@ fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
         ("H15 type 0xffffffff", long(u32::MAX, &[0, 0, 0]), ErrChunk),
         ("H16 RDMA_MSGP", long(2, &[0, 0, 0, 0, 0]), ErrChunk),
         ("H17 RDMA_ERROR", long(4, &[2, 0, 0]), Nothing),
+        ("R165 ERR_VERS", header(1, 4, &[1, 1, 1]), Nothing),
+        ("R165 ERR_CHUNK", header(1, 4, &[2]), Nothing),
+        ("R165 RDMA_ERROR of an unknown kind", header(1, 4, &[7, 0, 0]), Nothing),
         ("H18 RDMA_DONE", long(3, &[0, 0, 0]), Nothing),
         ("H19 RDMA_NOMSG without lists", nomsg(ChunkLists::default()), ErrChunk),
         (
@@ -269,6 +272,62 @@ fn every_bad_header_gets_what_its_rule_says() {
         assert_eq!(peer.receives, posted, "{name}: its Receive is posted again");
         assert_eq!(peer.responder.in_progress(), 0, "{name}");
         assert!(peer.reads.is_empty() && peer.events.is_empty() && peer.closed.is_none(), "{name}");
+    }
+}
+
+/// Requirement: R029
+#[test]
+fn a_receive_is_posted_before_the_reply_that_lets_the_requester_use_it() {
+    let mut peer = Peer::with(Config { credits: 1, ..Config::default() }, 1, false);
+    for _ in 0..3 {
+        for message in [msg(ChunkLists::default(), &rpc(40)), nomsg(ChunkLists::default())] {
+            peer.receives -= 1;
+            peer.responder.handle_completion(Completion::Received { message, invalidated: None });
+            while let Some(ResponderEvent::Call(call)) = peer.responder.poll_event() {
+                peer.responder.reply(call.key, Message::whole(stream(40)));
+            }
+            let first = peer.responder.poll_action();
+            assert!(matches!(first, Some(Action::PostReceives { count: 1 })), "{first:?}");
+            let second = peer.responder.poll_action();
+            let Some(Action::Send { token, .. }) = second else { panic!("{second:?}") };
+            peer.receives += 1;
+            peer.responder.handle_completion(Completion::Sent { token });
+        }
+    }
+}
+
+/// Requirement: R024
+#[test]
+fn the_grant_grows_and_shrinks_from_reply_to_reply() {
+    let mut peer = Peer::with(Config { credits: 5, ..Config::default() }, 1, false);
+    for (set, granted) in [(2, 2), (4, 4), (1, 1), (0, 1), (9, 5)] {
+        peer.responder.set_grant(set);
+        peer.send(msg(ChunkLists::default(), &rpc(40)));
+        let call = peer.call();
+        peer.reply(&call, Message::whole(stream(40)));
+        assert_eq!(peer.answer().0.credits, granted, "a reply");
+        peer.send(nomsg(ChunkLists::default()));
+        assert_eq!(peer.answer().0.credits, granted, "ERR_CHUNK");
+        (0..2).for_each(|_| peer.responder.handle_completion(Completion::Sent { token: Token(0) }));
+        assert_eq!(peer.receives, 6, "for as many calls as were ever granted");
+    }
+}
+
+/// Requirement: R043
+#[test]
+fn a_larger_threshold_lets_longer_replies_go_inline() {
+    for (threshold, len, inline) in
+        [(1024, 996, true), (1024, 997, false), (4096, 4068, true), (4096, 4069, false)]
+    {
+        let negotiated =
+            Negotiated { call_threshold: 4096, reply_threshold: threshold, remote_invalidation: false };
+        let mut peer = Peer { responder: Responder::new(Config::default(), negotiated, 1), ..Peer::new() };
+        peer.collect();
+        peer.send(msg(ChunkLists::default(), &rpc(40)));
+        let call = peer.call();
+        peer.reply(&call, Message::whole(stream(len)));
+        assert_eq!(peer.sent.front().expect("an answer").0.len() == threshold as usize, inline, "{len}");
+        assert_eq!(matches!(peer.answer().0.body, Body::Msg(_)), inline, "{len}");
     }
 }
 

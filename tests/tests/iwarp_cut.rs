@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::iwarp::{Agreed, Offer, Role, Stream, reply};
+use rpcrdma_runtime::proto::iwarp::{Agreed, Offer, Role, Stream};
 use rpcrdma_runtime::proto::program::Procedure;
 use rpcrdma_runtime::proto::rdma::session::{Call, Event, Policy, Session};
 use rpcrdma_runtime::proto::rdma::{CallId, Config, FailReason, Reply, Requester, Responder, ResponderEvent};
@@ -81,14 +81,22 @@ struct Conversation {
     services: Services,
     streams: Option<[Stream; 2]>,
     out: [Out; 2],
+    framing: Framing,
     cut: Option<Cut>,
     is_cut: bool,
     came: Came,
     over: bool,
 }
 
-fn offer() -> Offer {
-    Offer { crc: true, reads_in: 4, reads_out: 4 }
+/// What both ends require of each other.
+#[derive(Clone, Copy, Debug)]
+struct Framing {
+    crc: bool,
+    markers: bool,
+}
+
+fn offer(Framing { crc, markers }: Framing) -> Offer {
+    Offer { crc, markers, reads_in: 4, reads_out: 4 }
 }
 
 fn config() -> Config {
@@ -121,7 +129,7 @@ fn frame(kind: FrameKind, octets: &[u8]) -> Option<(FrameHeader, ReadDepths, Byt
 }
 
 impl Conversation {
-    fn new(cut: Option<Cut>) -> Self {
+    fn new(framing: Framing, cut: Option<Cut>) -> Self {
         let mut services = Services::new();
         services.add(Echo);
         let policy = Policy { reconnect: None, ..Policy::default() };
@@ -140,6 +148,7 @@ impl Conversation {
             services,
             streams: None,
             out: [Out::default(), Out::default()],
+            framing,
             cut,
             is_cut: false,
             came: Came::default(),
@@ -161,15 +170,16 @@ impl Conversation {
     /// MPA's request and reply. False if one of them did not come whole.
     fn connect(&mut self) -> bool {
         let said = config().private_data.encode();
-        let request = offer().request(&said).expect("short private data");
+        let offer = offer(self.framing);
+        let request = offer.request(&said).expect("short private data");
         let request = self.carry(LEFT, request);
         let Some((header, depths, client)) = frame(FrameKind::Request, &request) else { return false };
-        let (agreed, depths) = offer().answer(&header, Some(depths)).expect("the same offers");
-        let answer = reply(&header, agreed.crc, false, depths, &said).expect("short private data");
+        let (agreed, depths) = offer.answer(&header, Some(depths)).expect("the same offers");
+        let answer = offer.reply(&header, false, depths, &said).expect("short private data");
         self.be_connected(RIGHT, agreed, &client);
         let answer = self.carry(RIGHT, answer);
         let Some((header, depths, server)) = frame(FrameKind::Reply, &answer) else { return false };
-        let agreed = offer().conclude(&header, Some(depths)).expect("the same offers");
+        let agreed = offer.conclude(&header, Some(depths)).expect("the same offers");
         self.be_connected(LEFT, agreed, &server);
         true
     }
@@ -353,10 +363,9 @@ fn check_reply(reply: &Reply, xid: u32) {
     assert_eq!(Res::decode(&mut reader).expect("a result"), arguments(xid).result());
 }
 
-/// Requirement: H60
-#[test]
-fn every_call_ends_once_and_all_memory_comes_back_wherever_the_stream_is_cut() {
-    let whole = Conversation::new(None).play();
+/// Cuts a conversation at every octet.
+fn cut_everywhere(framing: Framing) {
+    let whole = Conversation::new(framing, None).play();
     let traffic: Vec<_> =
         whole.ended.values().map(|outcome| outcome.as_ref().expect("nothing is cut").traffic).collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
@@ -366,7 +375,7 @@ fn every_call_ends_once_and_all_memory_comes_back_wherever_the_stream_is_cut() {
     for from in [LEFT, RIGHT] {
         for at in 0..whole.sent[from] {
             for first in [First::Receiver, First::Sender] {
-                let came = Conversation::new(Some(Cut { from, at, first })).play();
+                let came = Conversation::new(framing, Some(Cut { from, at, first })).play();
                 let replies = came.ended.values().filter(|outcome| outcome.is_ok()).count();
                 *seen.entry((replies, came.run.len() - replies)).or_default() += 1;
             }
@@ -374,6 +383,20 @@ fn every_call_ends_once_and_all_memory_comes_back_wherever_the_stream_is_cut() {
     }
     println!("{:?} octets; replies and calls without one that were run: {seen:?}", whole.sent);
     for kind in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        assert!(seen.contains_key(&kind), "{kind:?}: {seen:?}");
+        assert!(seen.contains_key(&kind), "{framing:?}, {kind:?}: {seen:?}");
     }
+}
+
+/// Requirement: H60
+#[test]
+fn every_call_ends_once_and_all_memory_comes_back_wherever_the_stream_is_cut() {
+    cut_everywhere(Framing { crc: true, markers: false });
+    cut_everywhere(Framing { crc: false, markers: false });
+}
+
+/// Requirement: R900, H60
+#[test]
+fn markers_do_not_change_how_calls_end() {
+    cut_everywhere(Framing { crc: true, markers: true });
+    cut_everywhere(Framing { crc: false, markers: true });
 }

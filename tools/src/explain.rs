@@ -242,9 +242,7 @@ impl Tracked {
         decoder.crc = crc;
         let from_start = direction.from_start;
         let conversation = &mut self.connection.conversation;
-        if conversation.markers.get(conversation::index(side)) == Some(&true) {
-            decoder.give_up();
-        }
+        decoder.marked = conversation.markers.get(conversation::index(side)) == Some(&true);
         work(direction, &mut |piece| {
             decoder.take(piece, from_start, |said| conversation.hear(side, said));
         });

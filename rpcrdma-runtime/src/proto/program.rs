@@ -6,6 +6,7 @@
 //! such a version can be called over RPC-over-RDMA. Generated code for borrowed data builds on [`borrowed`].
 
 pub mod borrowed;
+pub(crate) mod checks;
 mod origin;
 mod unremembered;
 
@@ -28,7 +29,7 @@ pub trait Program: 'static {
     const VERSION: u32;
     /// The version's name in its document.
     const NAME: &'static str;
-    /// The number and name of each procedure, in the document's order.
+    /// The number and name of each procedure, in the document's order. Calls of others do not compile.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
@@ -40,11 +41,11 @@ pub trait Program: 'static {
     note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a program that is `BackwardOnly` is called by the end that was connected to"
 )]
 pub trait Binding: Program {
-    /// The port assigned to its RPC-over-RDMA service, if any.
+    /// The port assigned to its RPC-over-RDMA service, if any. Port 0 does not compile where it is used.
     const PORT: Option<u16>;
-    /// The netids under which the service is registered (RFC 8166 section 5).
+    /// The netids under which the service is registered (RFC 8166 section 5): `rdma`, `rdma6` or both.
     const NETIDS: &'static [&'static str];
-    /// The recommended inline threshold for both directions, in bytes.
+    /// The recommended inline threshold for both directions, in bytes: a multiple of 1,024 up to 262,144.
     /// [`Config::of`](crate::proto::rdma::Config::of) proposes it to the peer.
     const INLINE_THRESHOLD: Option<u32> = None;
 }

@@ -15,7 +15,7 @@ use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, ToAddress};
-use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds};
+use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds, checks};
 use crate::proto::rdma::session::{Call, Policy};
 use crate::proto::rdma::{Reply, Stated, Traffic};
 use crate::provider::iwarp::IwarpConnector;
@@ -320,6 +320,7 @@ impl<P: Binding> Caller<P> for Client {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+        const { checks::binding::<P>() };
         let xid = self.next_xid();
         let Inner { options, stats, .. } = &*self.inner;
         observed::<Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await

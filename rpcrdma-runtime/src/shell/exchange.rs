@@ -6,7 +6,7 @@ use std::task::Poll;
 use super::CallError;
 use super::result_memory::Lease;
 use super::waiters::Submit;
-use crate::proto::program::{Credential, Procedure, Program};
+use crate::proto::program::{Credential, Procedure, Program, checks};
 use crate::proto::rdma::session::Call;
 use crate::proto::rdma::{CallId, FailReason, Reply, Traffic};
 use crate::wire::rpc::{CallHeader, decode_reply};
@@ -19,6 +19,7 @@ pub(super) fn encode<Q: Procedure>(
     args: &Q::Args,
     mut sink: Reducer,
 ) -> Result<Message, CallError> {
+    const { checks::procedure::<Q>() };
     let header = CallHeader {
         xid,
         program: <Q::Program as Program>::NUMBER,

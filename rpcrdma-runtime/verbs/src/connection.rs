@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
@@ -23,6 +24,9 @@ use super::queue_pair::QueuePair;
 use super::request::Work;
 use super::windows::{self, Fenced};
 
+/// The shortest interval between checks of the peer.
+const MIN_KEEPALIVE: Duration = Duration::from_millis(1);
+
 /// A connection over an RDMA device.
 ///
 /// Each advertised buffer has its own memory region, which is deregistered to fence the buffer. If the buffer
@@ -39,6 +43,10 @@ pub struct VerbsConnection {
     blocking: JoinSet<Result<Blocking, RecvError>>,
     /// When the connection became idle. `None` while it has work.
     idle_since: Option<Instant>,
+    /// The end of the current interval of [`Options::keepalive`].
+    keepalive: Option<Pin<Box<Sleep>>>,
+    /// Whether work or a Receive completed in this interval.
+    active: bool,
 }
 
 /// The result of a blocking job.
@@ -75,6 +83,8 @@ impl VerbsConnection {
             phase,
             blocking: JoinSet::new(),
             idle_since: None,
+            keepalive: None,
+            active: false,
         }
     }
 
@@ -221,7 +231,10 @@ impl VerbsConnection {
         let polled = queue_pair.poll(&mut self.ready);
         self.take_fenced();
         match polled {
-            Ok(progress) => progress,
+            Ok(progress) => {
+                self.active |= progress;
+                progress
+            }
             Err(reason) => {
                 self.lose(reason);
                 true
@@ -284,6 +297,23 @@ impl VerbsConnection {
         let sent = self.queue_pair.as_ref().is_some_and(|queue_pair| queue_pair.id().disconnect().is_ok());
         *disconnected = true;
         limit.as_mut().reset(Instant::now() + if sent { self.options.linger } else { Default::default() });
+        true
+    }
+
+    /// Checks the peer at the end of an interval without completions. Returns true if an interval has ended.
+    fn poll_keepalive(&mut self, cx: &mut Context<'_>) -> bool {
+        let (Phase::Open, Some(interval)) = (&self.phase, self.options.keepalive) else { return false };
+        let start = || Box::pin(sleep(interval.max(MIN_KEEPALIVE)));
+        if self.keepalive.get_or_insert_with(start).as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        self.keepalive = None;
+        // Outstanding work fails if the peer is dead.
+        if !mem::take(&mut self.active)
+            && let Some(queue_pair) = self.queue_pair.as_mut().filter(|queue_pair| queue_pair.is_idle())
+        {
+            queue_pair.submit(Work::Probe);
+        }
         true
     }
 
@@ -362,6 +392,9 @@ impl Connection for VerbsConnection {
             }
             if self.drive_queue_pair(cx) || self.poll_connection_manager(cx) || self.drive_close(cx) {
                 self.idle_since = None;
+                continue;
+            }
+            if self.poll_keepalive(cx) {
                 continue;
             }
             if self.should_spin() {

@@ -69,6 +69,11 @@ pub struct Options {
     /// How often a message is retransmitted if the peer has no posted Receive, 0 to 6 (default 6); 7 means
     /// without limit. Only for InfiniBand and RoCE.
     pub receiver_not_ready_retries: u8,
+    /// After how long without a completion a connection checks that its peer is alive (default 60 s), by an
+    /// RDMA Write of no octets; `None` disables the checks. Without them, nothing detects the death of a peer
+    /// while no call is outstanding. A check fails when the device stops retransmitting
+    /// ([`Options::retries`]), on iWARP when the device's TCP does.
+    pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,
     /// How long a local close waits for the peer's response (default 1 s).
@@ -90,6 +95,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             retries: 7,
             receiver_not_ready_retries: 6,
+            keepalive: Some(Duration::from_secs(60)),
             flush_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(1),
         }

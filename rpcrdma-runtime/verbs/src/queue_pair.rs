@@ -336,6 +336,11 @@ impl QueuePair {
                 }
                 Request::without_data(raw, Done::Unbound(handle))
             }
+            Work::Probe => {
+                let mut raw = request();
+                raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+                Request::without_data(raw, Done::Probed)
+            }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
     }
@@ -551,7 +556,7 @@ impl QueuePair {
             self.copy_slots.give_back(slot);
         }
         ready.push_back(match posted.done {
-            Done::Part | Done::Bound => return Ok(()),
+            Done::Part | Done::Bound | Done::Probed => return Ok(()),
             Done::Fetched { token, slot, len } => {
                 // SAFETY: the RDMA Read is complete, so the device no longer uses its slot.
                 let data = unsafe { self.copy_slots.read(slot, len) };

@@ -34,6 +34,8 @@ pub(super) enum Work {
         token: Token,
         handle: u32,
     },
+    /// Checks that the peer is alive: an RDMA Write of no octets, which its device acknowledges.
+    Probe,
     /// The rest of a transfer, from offset `at`. A transfer may be longer than one message of the port.
     Rest {
         transfer: Transfer,
@@ -79,6 +81,7 @@ pub(super) enum Done {
     /// A part of a transfer, but not the last.
     Part,
     Bound,
+    Probed,
     /// The window with this handle is invalidated.
     Unbound(u32),
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rpcrdma_runtime::proto::iwarp::SetupError;
+use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::{ConnectError, Options, connect};
 use rpcrdma_runtime::wire::iwarp::MpaError;
@@ -79,10 +80,9 @@ async fn h04_revisions() {
 
 /// Requirement: R342
 #[tokio::test]
-async fn h05_h06_h07_h09_requests_that_cannot_be_met() {
+async fn h06_h07_h09_requests_that_cannot_be_met() {
     for (octets, rejected) in [
-        (request(0xd0, 2, 4, &[0, 1, 0, 1]), true),   // markers
-        (request(0x50, 2, 3, &[0, 1, 0]), false),     // enhanced, without room for the depths
+        (request(0x50, 2, 3, &[0, 1, 0]), false), // enhanced, without room for the depths
         (request(0x50, 2, 65_535, &[0; 600]), false), // more private data than there may be
         (request(0x50, 2, 513, &[0; 513]), false),
         (good_request(0, 16), true),         // serves no Read
@@ -105,6 +105,24 @@ async fn h09_depths_are_clamped() {
         let end = outcome.unwrap();
         assert_eq!((end.info().reads_out, end.info().reads_in), (reads_out, reads_in), "{ird}, {ord}");
     }
+}
+
+/// Requirement: R900
+#[tokio::test]
+async fn h05_markers_that_a_peer_requires_are_sent() {
+    let (mut raw, outcome) = ask(&request(0xd0, 2, 4, &[0, 1, 0, 1]), Options::default()).await;
+    let mut end = outcome.unwrap();
+    end.submit(Action::PostReceives { count: 1 });
+    raw.write_all(&send(1, b"without markers")).await.unwrap();
+    assert!(matches!(next(&mut end).await, Completion::Received { .. }));
+    end.submit(Action::Send { token: Token(1), message: vec![vec![7; 600].into()], invalidate: None });
+    assert!(matches!(next(&mut end).await, Completion::Sent { .. }));
+    drop(end);
+    let octets = rest(raw).await;
+    let (reply, stream) = octets.split_at(20 + 4 + 5);
+    assert_eq!(reply[16], 0x50, "the responder requires CRCs, and no markers");
+    assert_eq!(stream.len(), 4 + 20 + 600 + 4 + 4, "two markers");
+    assert_eq!((&stream[..6], &stream[512..516]), (&[0, 0, 0, 0, 2, 0x6a][..], &[0, 0, 1, 0xfc][..]));
 }
 
 #[tokio::test]
@@ -144,8 +162,6 @@ async fn what_an_initiator_does_not_take_for_a_reply() {
     assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::NoDepths))));
     let outcome = answered(reply(0x50, 2, 0xffff, &[0; 600])).await;
     assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::PrivateData(0xffff)))));
-    let outcome = answered(reply(0xd0, 2, 4, &[0, 1, 0, 1])).await;
-    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::Markers))));
     let outcome = answered(reply(0x10, 2, 4, &[0, 1, 0, 1])).await;
     assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::NoCrc))));
     let outcome = answered(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()).await;

@@ -11,7 +11,7 @@ use rpcrdma_runtime::wire::iwarp::{DdpHeader, Opcode, fpdu};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::raw::{WAIT, listen, next, register, segments, send, until_closed};
+use super::raw::{WAIT, ask, listen, next, register, request, rest, segments, send, until_closed};
 
 async fn pair(client: Options, server: Options) -> (IwarpConnection, IwarpConnection) {
     let (listener, address) = listen(server).await;
@@ -99,9 +99,15 @@ async fn read_and_write(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
-    for (crc, max_fpdu) in [(true, None), (false, Some(1448)), (true, Some(60_000))] {
-        let options = Options { crc, max_fpdu, ..Options::default() };
-        let (mut client, mut server) = pair(options.clone(), options.clone()).await;
+    for (crc, markers, max_fpdu) in [
+        (true, [false, false], None),
+        (false, [false, false], Some(1448)),
+        (true, [false, false], Some(60_000)),
+        (true, [true, false], Some(60_000)),
+        (false, [true, true], None),
+    ] {
+        let options = |markers| Options { crc, markers, max_fpdu, ..Options::default() };
+        let (mut client, mut server) = pair(options(markers[0]), options(markers[1])).await;
         greet(&mut client, &mut server).await;
         let (here, there) = (data(LARGE, 1), data(LARGE, 2));
         let mut segments = Vec::new();
@@ -203,12 +209,47 @@ async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
     assert!(matches!(seen[1].1, DdpHeader::Tagged { last: true, stag: 0, .. }));
 }
 
+/// Requirement: R903
 #[tokio::test]
-async fn without_crc_if_neither_end_asks() {
-    let options = Options { crc: false, ..Options::default() };
-    let (mut client, mut server) = pair(options.clone(), options.clone()).await;
-    greet(&mut client, &mut server).await;
-    let insisting = Options { crc_as_responder: true, ..options.clone() };
-    let (mut client, mut server) = pair(options, insisting).await;
-    greet(&mut client, &mut server).await;
+async fn a_responder_requires_crcs_unless_told_otherwise() {
+    let plain = request(0x10, 2, 4, &[0, 1, 0, 1]);
+    for (options, flags) in [
+        (Options::default(), 0x50),
+        (Options { crc: false, ..Options::default() }, 0x10),
+        (Options { markers: true, ..Options::default() }, 0xd0),
+    ] {
+        let (raw, outcome) = ask(&plain, options).await;
+        drop(outcome.unwrap());
+        assert_eq!(rest(raw).await[16], flags);
+    }
+    assert!(Options::default().crc && !Options::default().markers);
+}
+
+/// Requirement: R343, R900, R902
+#[tokio::test]
+async fn markers_and_crcs_work_in_all_combinations() {
+    for crcs in [[false, false], [false, true], [true, false], [true, true]] {
+        for markers in [[false, false], [false, true], [true, false], [true, true]] {
+            let options =
+                |end: usize| Options { crc: crcs[end], markers: markers[end], ..Options::default() };
+            let (mut client, mut server) = pair(options(0), options(1)).await;
+            greet(&mut client, &mut server).await;
+            let sink = register(&mut server, Memory::Sink(BytesMut::zeroed(5000))).await;
+            let source = register(&mut server, Memory::Source(data(5000, 1))).await;
+            client.submit(Action::Write { token: Token(1), sink, data: data(5000, 2) });
+            client.submit(Action::Read { token: Token(2), source });
+            let mut read = false;
+            while !read {
+                let server = async { poll_fn(|cx| server.poll_completion(cx)).await };
+                read = tokio::select! {
+                    completion = next(&mut client) => matches!(completion, Completion::ReadDone { data: found, .. } if found == data(5000, 1)),
+                    completion = server => panic!("{completion:?}"),
+                };
+            }
+            drop(client);
+            let ended = until_closed(&mut server).await;
+            let written = |memory: &Memory| matches!(memory, Memory::Sink(sink) if *sink == data(5000, 2));
+            assert!(ended.returned.iter().any(written), "{crcs:?}, {markers:?}");
+        }
+    }
 }

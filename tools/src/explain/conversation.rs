@@ -47,7 +47,7 @@ pub struct Conversation {
     pub crc: Option<bool>,
     /// An MPA frame, a call or a reply was seen: it is no chance that it looks like iWARP.
     pub(super) is_certain: bool,
-    /// The client's, the server's octets have markers in between, which are not read here.
+    /// Whether the client's and the server's octets have markers.
     pub(super) markers: [bool; 2],
     /// The most calls without a reply at a time, by who made them: the client, the server.
     pub most_in_flight: [usize; 2],
@@ -117,11 +117,8 @@ impl Conversation {
         self.is_certain = true;
         let refused = header.reject && header.kind == FrameKind::Reply;
         self.note(by, time, frame_words(header, depths, private), refused);
-        if header.markers {
-            self.note(None, time, "it wants markers in what it receives: that is not read here", true);
-            if let Some(markers) = self.markers.get_mut(index(by.other())) {
-                *markers = true;
-            }
+        if let Some(markers) = self.markers.get_mut(index(by.other())) {
+            *markers = header.markers;
         }
         if let Some(place) = self.private.get_mut(index(by)) {
             *place = Some(PrivateData::find(private).unwrap_or(PrivateData::ABSENT));

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rpcrdma_runtime::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use rpcrdma_runtime::wire::iwarp::{
-    Code, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
+    Code, DdpHeader, FrameHeader, FrameKind, Markers, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
 };
 
 use super::stream::Piece;
@@ -70,6 +70,9 @@ pub(super) struct Decoder {
     since: u64,
     /// Whether CRCs were agreed on, if that was seen.
     pub(super) crc: Option<bool>,
+    /// Whether the receiver requires markers.
+    pub(super) marked: bool,
+    markers: Markers,
     untagged: [Option<Untagged>; 3],
     write: Option<Placed>,
     response: Option<Placed>,
@@ -109,11 +112,6 @@ impl Decoder {
         reads && (self.at < self.buffer.len() || partial)
     }
 
-    /// Reads nothing more.
-    pub(super) fn give_up(&mut self) {
-        *self = Decoder { state: State::Foreign, ..Decoder::default() };
-    }
-
     /// Reads what comes next. `from_start` says whether the capture has the direction's beginning.
     pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut say: impl FnMut(Said)) {
         match piece {
@@ -147,12 +145,12 @@ impl Decoder {
         }
     }
 
-    /// Where the next FPDU begins is not known any more.
+    /// The start of the next FPDU is unknown. With markers, so are their places, and nothing more is read.
     fn lose(&mut self) {
         self.buffer.clear();
         self.at = 0;
         if self.state != State::Foreign {
-            self.state = State::Searching;
+            self.state = if self.marked { State::Foreign } else { State::Searching };
         }
         for message in self.untagged.iter_mut().flatten() {
             message.broken = true;
@@ -213,11 +211,20 @@ impl Decoder {
     /// Reads an FPDU, if it is there whole, and gives its length.
     fn fpdu(&mut self, time: u64, say: &mut impl FnMut(Said)) -> Option<usize> {
         let rest = self.buffer.get(self.at..)?;
-        let len = fpdu::len(rest)?;
+        let len = if self.marked { self.markers.fpdu_len(rest)? } else { fpdu::len(rest)? };
         let octets = rest.get(..len)?;
+        let crc = self.crc == Some(true);
+        let mut plain = Vec::new();
+        let opened = if self.marked {
+            let mut markers = self.markers;
+            self.markers.skip(len);
+            markers.remove(octets, crc, &mut plain).and_then(|()| fpdu::open(&plain, false))
+        } else {
+            fpdu::open(octets, crc)
+        };
         let begun = self.since;
         let mut trouble = |text: String| say(Said { begun, time, what: What::Trouble(text) });
-        let segment = match fpdu::open(octets, self.crc == Some(true)) {
+        let segment = match opened {
             Ok(segment) => segment,
             Err(error) => {
                 trouble(error.to_string());

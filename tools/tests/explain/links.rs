@@ -2,7 +2,7 @@
 
 use rpcrdma_tools::explain::{Trace, read};
 
-use super::{captured, redacted, short};
+use super::{captured, framing, redacted, short};
 
 /// The packets of one of our own captures: times and octets of IP.
 fn packets(capture: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
@@ -138,7 +138,7 @@ async fn packets_that_come_twice_or_late_change_nothing() {
 /// Whatever packet lacks, what comes after it is found again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_packet_that_lacks_is_said_and_the_rest_is_shown() {
-    let (capture, reports) = captured(true).await;
+    let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let mut noticed = 0;
     for gone in 5..packets.len() - 4 {
@@ -159,7 +159,7 @@ async fn a_packet_that_lacks_is_said_and_the_rest_is_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_capture_that_begins_later_shows_what_comes_later() {
-    let (capture, reports) = captured(true).await;
+    let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let half = trace(&pcap(101, &packets[packets.len() / 2..]));
     let calls = &half.connections[0].conversation.calls;

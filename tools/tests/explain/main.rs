@@ -22,17 +22,22 @@ use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::proto::rdma::Config;
 use rpcrdma_runtime::provider::iwarp::{self, Capture, CaptureFile};
-use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer};
+use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_tools::explain::{self, Selection, Trace};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
+/// Options of both ends.
+fn framing(crc: bool, markers: bool) -> iwarp::Options {
+    iwarp::Options { crc, markers, ..iwarp::Options::default() }
+}
+
 /// Serves NFS and MOUNT from memory.
-async fn serve() -> SocketAddr {
+async fn serve(iwarp: iwarp::Options) -> SocketAddr {
     let export = Arc::new(MemoryExport::default());
-    let server = Server::bind("127.0.0.1:0")
+    let server = Server::bind_with("127.0.0.1:0", ServerOptions { iwarp, ..ServerOptions::default() })
         .await
         .unwrap()
         .service(nfs_v3::Server(NfsHandler::new(export.clone())))
@@ -43,7 +48,7 @@ async fn serve() -> SocketAddr {
 }
 
 /// A client that writes a capture, and what it says itself of its calls.
-async fn client(address: SocketAddr, path: &Path, crc: bool) -> (Client, Reports) {
+async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::Options) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
     // The least threshold there is, so that short things are long already.
@@ -51,7 +56,7 @@ async fn client(address: SocketAddr, path: &Path, crc: bool) -> (Client, Reports
     let capture = Capture::File(CaptureFile::create(path).unwrap());
     let options = ClientOptions {
         config: Config { private_data, ..Config::default() },
-        iwarp: iwarp::Options { crc, capture, ..iwarp::Options::default() },
+        iwarp: iwarp::Options { capture, ..iwarp },
         observer: Some(Observer::new(move |report| heard.lock().unwrap().push(report.clone()))),
         ..ClientOptions::default()
     };
@@ -105,11 +110,11 @@ async fn every_way(client: &Client) {
 }
 
 /// A capture of [`every_way`], and what the client says itself.
-async fn captured(crc: bool) -> (Vec<u8>, Vec<CallReport>) {
+async fn captured(iwarp: iwarp::Options) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
-    let address = serve().await;
-    let (client, reports) = client(address, &path, crc).await;
+    let address = serve(iwarp.clone()).await;
+    let (client, reports) = client(address, &path, iwarp).await;
     every_way(&client).await;
     client.drain().await;
     let reports = reports.lock().unwrap().clone();
@@ -120,8 +125,9 @@ async fn captured(crc: bool) -> (Vec<u8>, Vec<CallReport>) {
 async fn short() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
-    let address = serve().await;
-    let (client, _) = client(address, &path, true).await;
+    let iwarp = framing(true, false);
+    let address = serve(iwarp.clone()).await;
+    let (client, _) = client(address, &path, iwarp).await;
     let nfs = nfs_v3::Client(client.clone());
     let root = root(&client).await;
     let lookup = nfs.lookup(&Lookup3Args { what: place(root, "nowhere") }).await.unwrap();

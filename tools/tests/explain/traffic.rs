@@ -2,7 +2,7 @@
 
 use rpcrdma_tools::explain::{Call, Chunk, Selection, Status, read};
 
-use super::{captured, redacted, short, text};
+use super::{captured, framing, redacted, short, text};
 
 fn moved(call: &Call, which: impl Fn(&Chunk) -> bool) -> u64 {
     let of = call.operations.iter().filter(|operation| operation.chunk.as_ref().is_some_and(&which));
@@ -11,8 +11,8 @@ fn moved(call: &Call, which: impl Fn(&Chunk) -> bool) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chunks_and_lengths_are_those_that_the_client_reports() {
-    for crc in [true, false] {
-        let (capture, reports) = captured(crc).await;
+    for (crc, markers) in [(true, false), (false, false), (true, true), (false, true)] {
+        let (capture, reports) = captured(framing(crc, markers)).await;
         let trace = read(&capture[..]).unwrap();
         assert_eq!((trace.connections.len(), &trace.remarks[..]), (1, &[][..]));
         let conversation = &trace.connections[0].conversation;

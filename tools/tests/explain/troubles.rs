@@ -10,7 +10,7 @@ use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::{Capture, CaptureFile, IwarpConnection, Listener, Options, connect};
 use rpcrdma_tools::explain::{Trace, read};
 
-use super::serve;
+use super::{framing, serve};
 
 fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -30,7 +30,7 @@ async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool
 async fn said(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
-    let mut connection = connect(serve().await, &[], 1024, &into(&path)).await.unwrap();
+    let mut connection = connect(serve(framing(true, false)).await, &[], 1024, &into(&path)).await.unwrap();
     connection.submit(Action::PostReceives { count: 8 });
     for message in messages {
         connection.submit(Action::Send { token: Token(1), message: vec![message.clone()], invalidate: None });

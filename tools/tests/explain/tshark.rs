@@ -5,7 +5,7 @@ use std::fs;
 use rpcrdma_nfs3::*;
 use rpcrdma_tools::explain::read;
 
-use super::{captured, client, create, root, serve, wireshark};
+use super::{captured, client, create, framing, root, serve, wireshark};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wireshark_reads_them_down_to_nfs_and_finds_the_same_chunks() {
@@ -13,7 +13,7 @@ async fn wireshark_reads_them_down_to_nfs_and_finds_the_same_chunks() {
         return;
     }
     for crc in [true, false] {
-        let (capture, reports) = captured(crc).await;
+        let (capture, reports) = captured(framing(crc, false)).await;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.pcap");
         std::fs::write(&path, &capture).unwrap();
@@ -25,7 +25,8 @@ async fn wireshark_reads_them_down_to_nfs_and_finds_the_same_chunks() {
 async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
-    let (client, _) = client(serve().await, &path, false).await;
+    let iwarp = framing(false, false);
+    let (client, _) = client(serve(iwarp.clone()).await, &path, iwarp).await;
     let nfs = nfs_v3::Client(client.clone());
     let file = create(&nfs, root(&client).await, "data").await;
     let (data, stable) = (vec![7; 1001].into(), StableHow::FileSync);

@@ -15,7 +15,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use setup::{Agreed, Offer, SetupError, reply};
+pub use setup::{Agreed, Offer, SetupError};
 pub use stream::{OWED, Stream};
 
 /// The local role on the connection.
@@ -34,11 +34,15 @@ pub struct StreamConfig {
     pub role: Role,
     /// Maximum size of a received Send, in octets. A longer Send ends the stream.
     pub receive_size: u32,
-    /// Maximum size of a sent FPDU in octets, including its length field, pad and CRC. Clamped to 136 and
-    /// 65,532. Received FPDUs may have any size.
+    /// Maximum size of a sent FPDU in octets, including its length field, markers, pad and CRC. Clamped to
+    /// 140 and 65,532. Received FPDUs may have any size.
     pub max_fpdu: usize,
     /// Whether CRCs were agreed on.
     pub crc: bool,
+    /// Whether received FPDUs have markers: the local side requires them.
+    pub markers_in: bool,
+    /// Whether sent FPDUs have markers: the peer requires them.
+    pub markers_out: bool,
     /// Maximum number of outstanding local RDMA Reads (the local ORD). Further Reads wait, and so does the
     /// work behind them.
     pub reads_out: u32,

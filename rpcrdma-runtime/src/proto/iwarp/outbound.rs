@@ -6,9 +6,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::proto::work::{Segment, Token};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
-use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, Terminate, ddp, fpdu};
+use crate::wire::iwarp::{Crc32c, DdpHeader, Markers, Opcode, ReadRequest, Terminate, ddp, fpdu};
 
-/// Size of an FPDU in octets, without its ULPDU and padding.
+/// Size of an FPDU in octets, without its ULPDU, padding and markers.
 const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
 /// Shorter payload is copied next to its header, which is cheaper than a further piece.
 const COPY: usize = 256;
@@ -33,6 +33,8 @@ pub(super) struct Outbound {
     arena: BytesMut,
     max_fpdu: usize,
     crc: bool,
+    /// The markers, if the peer requires them.
+    markers: Option<Markers>,
     /// Whether an FPDU was sent.
     started: bool,
 }
@@ -71,7 +73,7 @@ pub(super) enum Departure {
 }
 
 impl Outbound {
-    pub(super) fn new(max_fpdu: usize, crc: bool) -> Self {
+    pub(super) fn new(max_fpdu: usize, crc: bool, markers: bool) -> Self {
         Outbound {
             work: VecDeque::new(),
             responses: VecDeque::new(),
@@ -83,6 +85,7 @@ impl Outbound {
             arena: BytesMut::new(),
             max_fpdu: max_fpdu.clamp(fpdu::MIN_LIMIT, MAX_FPDU),
             crc,
+            markers: markers.then(Markers::default),
             started: false,
         }
     }
@@ -229,23 +232,31 @@ impl Outbound {
             Place::Tagged { .. } => ddp::TAGGED_LEN,
             Place::Untagged { .. } => ddp::UNTAGGED_LEN,
         };
+        let markers = self.markers.map_or(0, |_| Markers::most(self.max_fpdu));
+        let overhead = FRAMING.saturating_add(header_len).saturating_add(markers);
         // A multiple of four, so that only a message's last segment has pad octets.
-        let room = self.max_fpdu.saturating_sub(FRAMING.saturating_add(header_len)) & !3;
+        let room = self.max_fpdu.saturating_sub(overhead) & !3;
         let payload = message.left.min(room);
         let ulpdu = header_len.saturating_add(payload);
         let header = message.header(message.left == payload);
         if self.arena.capacity() < FRAMING + COPY + ddp::UNTAGGED_LEN + 3 {
             self.arena.reserve(ARENA);
         }
-        let unsummed = self.arena.len();
-        let mut pen = Pen { arena: &mut self.arena, unsummed, out, crc: self.crc.then(Crc32c::new) };
+        let mut pen = Pen {
+            unsummed: self.arena.len(),
+            arena: &mut self.arena,
+            out,
+            crc: self.crc.then(Crc32c::new),
+            markers: self.markers.as_mut(),
+            len: 0,
+        };
+        pen.start();
         pen.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
         header.encode(|piece| pen.put(piece));
         message.take(payload, |piece| pen.share(piece));
         let pad = fpdu::padding(ulpdu);
         pen.put([0; 3].get(..pad).unwrap_or_default());
-        pen.finish();
-        FRAMING.saturating_add(ulpdu).saturating_add(pad)
+        pen.finish()
     }
 
     /// Appends the copied octets that are not in `out` yet. Must be called after the last FPDU of a round.
@@ -296,24 +307,56 @@ fn whole(opcode: Opcode, place: Place, octets: Vec<u8>) -> Outgoing {
     Outgoing { opcode, place, left: data.len(), piece: data, others, sent: 0, left_event: None }
 }
 
-/// Writes FPDUs: copies small data contiguously, and passes large payload on without copying.
+/// Writes an FPDU: copies small data contiguously, and passes large payload on without copying unless it
+/// contains markers.
 struct Pen<'a> {
     arena: &'a mut BytesMut,
     /// Start of the octets in `arena` that are not in the checksum yet.
     unsummed: usize,
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,
+    markers: Option<&'a mut Markers>,
+    /// Octets of the FPDU so far.
+    len: usize,
 }
 
 impl Pen<'_> {
+    fn start(&mut self) {
+        if let Some(markers) = &mut self.markers {
+            markers.start();
+        }
+    }
+
     fn put(&mut self, octets: &[u8]) {
+        let mut rest = octets;
+        while !rest.is_empty() {
+            self.put_marker();
+            let (piece, after) = match &mut self.markers {
+                Some(markers) => markers.split(rest),
+                None => (rest, &[][..]),
+            };
+            self.copy(piece);
+            rest = after;
+        }
+    }
+
+    /// Adds a marker if its place is reached.
+    fn put_marker(&mut self) {
+        if let Some(marker) = self.markers.as_mut().and_then(|markers| markers.due()) {
+            self.copy(&marker);
+        }
+    }
+
+    fn copy(&mut self, octets: &[u8]) {
         self.arena.put_slice(octets);
+        self.len = self.len.saturating_add(octets.len());
     }
 
     fn share(&mut self, piece: Bytes) {
-        if piece.len() < COPY {
+        if piece.len() < COPY || self.markers.is_some() {
             return self.put(&piece);
         }
+        self.len = self.len.saturating_add(piece.len());
         self.sum();
         if let Some(crc) = &mut self.crc {
             crc.update(&piece);
@@ -332,8 +375,13 @@ impl Pen<'_> {
         self.unsummed = self.arena.len();
     }
 
-    fn finish(mut self) {
+    /// Adds the CRC and returns the size of the FPDU.
+    fn finish(mut self) -> usize {
+        // A marker before the CRC is covered by it (RFC 5044 section 4.4).
+        self.put_marker();
         self.sum();
-        self.arena.put_slice(&self.crc.map_or([0; fpdu::CRC_LEN], |crc| crc.octets()));
+        let crc = self.crc.take().map_or([0; fpdu::CRC_LEN], |crc| crc.octets());
+        self.put(&crc);
+        self.len
     }
 }

@@ -14,6 +14,8 @@ const UNKNOWN_DEPTH: u16 = 1;
 pub struct Offer {
     /// Whether to request CRCs in FPDUs. CRCs are also used if only the peer requests them.
     pub crc: bool,
+    /// Whether to require markers in received FPDUs.
+    pub markers: bool,
     /// The local IRD: RDMA Reads served at a time; clamped to 1 and 128.
     pub reads_in: u16,
     /// The local ORD: outstanding local RDMA Reads; clamped to 1 and 128.
@@ -25,6 +27,10 @@ pub struct Offer {
 pub struct Agreed {
     /// Whether FPDUs have CRCs.
     pub crc: bool,
+    /// Whether received FPDUs have markers.
+    pub markers_in: bool,
+    /// Whether sent FPDUs have markers.
+    pub markers_out: bool,
     /// The maximum number of outstanding RDMA Reads of the peer.
     pub reads_in: u32,
     /// The maximum number of outstanding local RDMA Reads.
@@ -35,9 +41,6 @@ pub struct Agreed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The peer requires markers in the stream (RFC 5044 section 4.3), which are not supported.
-    #[error("the peer wants MPA markers")]
-    Markers,
     /// The peer's reply disables CRCs although the request requires them.
     #[error("the peer ignores that CRCs were asked for")]
     NoCrc,
@@ -91,7 +94,7 @@ impl Offer {
     pub fn request(&self, private_data: &[u8]) -> Result<Vec<u8>, SetupError> {
         let header = FrameHeader {
             kind: FrameKind::Request,
-            markers: false,
+            markers: self.markers,
             crc: self.crc,
             reject: false,
             enhanced: true,
@@ -112,18 +115,19 @@ impl Offer {
         request: &FrameHeader,
         depths: Option<ReadDepths>,
     ) -> Result<(Agreed, ReadDepths), SetupError> {
-        if request.markers {
-            return Err(SetupError::Markers);
-        }
         if request.revision == 0 {
             return Err(SetupError::Revision(0));
         }
         let own = self.depths();
-        let crc = self.crc || request.crc;
+        let agreed = |reads_in: u16, reads_out: u16| Agreed {
+            crc: self.crc || request.crc,
+            markers_in: self.markers,
+            markers_out: request.markers,
+            reads_in: reads_in.into(),
+            reads_out: reads_out.into(),
+        };
         let Some(depths) = depths else {
-            let agreed =
-                Agreed { crc, reads_in: own.ird.into(), reads_out: own.ord.min(UNKNOWN_DEPTH).into() };
-            return Ok((agreed, own));
+            return Ok((agreed(own.ird, own.ord.min(UNKNOWN_DEPTH)), own));
         };
         if depths.ird == 0 {
             return Err(SetupError::NoReads);
@@ -141,8 +145,7 @@ impl Offer {
             reads_in = reads_in.max(u16::from(reply.rtr_read));
             reply.ird = reply.ird.max(reads_in);
         }
-        let agreed = Agreed { crc, reads_in: reads_in.into(), reads_out: reads_out.into() };
-        Ok((agreed, reply))
+        Ok((agreed(reads_in, reads_out), reply))
     }
 
     /// Returns the parameters of an initiator that made this offer and received this reply, which is not a
@@ -151,9 +154,6 @@ impl Offer {
     /// # Errors
     /// Returns the reason why the initiator gives up.
     pub fn conclude(&self, reply: &FrameHeader, depths: Option<ReadDepths>) -> Result<Agreed, SetupError> {
-        if reply.markers {
-            return Err(SetupError::Markers);
-        }
         if reply.revision == 0 {
             return Err(SetupError::Revision(0));
         }
@@ -168,32 +168,38 @@ impl Offer {
             // not.
             Some(depths) => own.ord.min(depths.ird),
         };
-        Ok(Agreed { crc: reply.crc, reads_in: own.ird.into(), reads_out: reads_out.into() })
+        Ok(Agreed {
+            crc: reply.crc,
+            markers_in: self.markers,
+            markers_out: reply.markers,
+            reads_in: own.ird.into(),
+            reads_out: reads_out.into(),
+        })
     }
-}
 
-/// Creates the MPA reply to a request: of the same revision, and enhanced if the request is.
-///
-/// # Errors
-/// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
-pub fn reply(
-    request: &FrameHeader,
-    crc: bool,
-    reject: bool,
-    depths: ReadDepths,
-    private_data: &[u8],
-) -> Result<Vec<u8>, SetupError> {
-    let header = FrameHeader {
-        kind: FrameKind::Reply,
-        markers: false,
-        crc,
-        reject,
-        enhanced: request.enhanced,
-        reserved: 0,
-        revision: request.revision,
-        private_data_len: 0,
-    };
-    frame(header, depths, private_data)
+    /// Creates the MPA reply to a request: of the same revision, and enhanced if the request is.
+    ///
+    /// # Errors
+    /// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
+    pub fn reply(
+        &self,
+        request: &FrameHeader,
+        reject: bool,
+        depths: ReadDepths,
+        private_data: &[u8],
+    ) -> Result<Vec<u8>, SetupError> {
+        let header = FrameHeader {
+            kind: FrameKind::Reply,
+            markers: self.markers,
+            crc: self.crc || request.crc,
+            reject,
+            enhanced: request.enhanced,
+            reserved: 0,
+            revision: request.revision,
+            private_data_len: 0,
+        };
+        frame(header, depths, private_data)
+    }
 }
 
 impl Agreed {
@@ -211,6 +217,8 @@ impl Agreed {
             receive_size,
             max_fpdu,
             crc: self.crc,
+            markers_in: self.markers_in,
+            markers_out: self.markers_out,
             reads_out: self.reads_out,
             reads_in: self.reads_in,
             max_region,
@@ -222,7 +230,7 @@ impl Agreed {
 mod tests {
     use super::*;
 
-    const OWN: Offer = Offer { crc: false, reads_in: 128, reads_out: 16 };
+    const OWN: Offer = Offer { crc: false, markers: false, reads_in: 128, reads_out: 16 };
 
     fn request(crc: bool) -> FrameHeader {
         let octets = Offer { crc, ..OWN }.request(&[]).unwrap();
@@ -274,6 +282,24 @@ mod tests {
         assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "also one that was not asked for");
     }
 
+    /// Requirement: R902
+    #[test]
+    fn markers_are_decided_by_the_receiver() {
+        for (own, peers) in [(false, false), (false, true), (true, false), (true, true)] {
+            let offer = Offer { markers: own, ..OWN };
+            let request = FrameHeader { markers: peers, ..request(false) };
+            let (agreed, depths) = offer.answer(&request, Some(depths(1, 1))).unwrap();
+            assert_eq!((agreed.markers_in, agreed.markers_out), (own, peers));
+            let octets = offer.reply(&request, false, depths, &[]).unwrap();
+            let reply = FrameHeader::parse(FrameKind::Reply, octets.first_chunk().unwrap()).unwrap();
+            assert_eq!(reply.markers, own);
+            let agreed = Offer { markers: peers, ..OWN }.conclude(&reply, Some(depths)).unwrap();
+            assert_eq!((agreed.markers_in, agreed.markers_out), (peers, own));
+        }
+        let octets = Offer { markers: true, ..OWN }.request(&[]).unwrap();
+        assert!(FrameHeader::parse(FrameKind::Request, octets.first_chunk().unwrap()).unwrap().markers);
+    }
+
     /// Requirement: R373
     #[test]
     fn peer_to_peer_is_granted_with_one_kind_of_message() {
@@ -301,17 +327,15 @@ mod tests {
     /// Linux's frames equal those of an offer with the same settings.
     #[test]
     fn the_frames_of_linux() {
-        let octets =
-            Offer { crc: false, reads_in: 128, reads_out: 1 }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
+        let octets = Offer { reads_out: 1, ..OWN }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
         let mut linux =
             b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03".to_vec();
         linux[23] = 1; // Linux's ORD is 0; the local minimum is 1.
         assert_eq!(octets.unwrap(), linux);
         let (_, depths) = OWN.answer(&request(false), Some(depths(128, 0))).unwrap();
-        let reply =
-            reply(&request(false), false, false, depths, b"\xf6\xab\x0e\x18\x01\x00\x03\x03").unwrap();
+        let reply = OWN.reply(&request(false), false, depths, b"\xf6\xab\x0e\x18\x01\x00\x03\x03");
         assert_eq!(
-            reply,
+            reply.unwrap(),
             b"MPA ID Rep Frame\x10\x02\x00\x0c\x00\x00\x00\x10\xf6\xab\x0e\x18\x01\x00\x03\x03"
         );
     }

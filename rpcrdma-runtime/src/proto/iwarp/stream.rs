@@ -53,8 +53,8 @@ impl Stream {
         Stream {
             config,
             regions: Regions::new(Box::new(entropy)),
-            inbound: Inbound::new(),
-            outbound: Outbound::new(config.max_fpdu, config.crc),
+            inbound: Inbound::new(config.markers_in),
+            outbound: Outbound::new(config.max_fpdu, config.crc, config.markers_out),
             reads: VecDeque::new(),
             completions: VecDeque::new(),
             ending: None,
@@ -144,16 +144,14 @@ impl Stream {
         let mut assembly = core::mem::take(&mut self.inbound.assembly);
         let mut rest = octets;
         while self.is_open() {
-            let (found, after) = assembly.next(rest);
+            let (found, after) = assembly.next(rest, self.inbound.markers);
             rest = after;
             let fpdu = match &found {
                 Found::Whole(fpdu) => fpdu,
                 Found::Partial => assembly.partial(),
                 Found::Nowhere => break,
             };
-            if let Err(fault) = self.take_fpdu(fpdu) {
-                self.terminate(&fault, fpdu);
-            }
+            self.take_fpdu(fpdu);
             if let Found::Partial = found {
                 assembly.clear();
             }
@@ -281,11 +279,11 @@ impl Stream {
     }
 
     /// Ends the stream with a Terminate because the peer violated a rule.
-    fn terminate(&mut self, fault: &Fault, fpdu: &[u8]) {
+    fn terminate(&mut self, fault: &Fault, ulpdu: &[u8]) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
         // A peer that sends invalid data counts as having sent its first FPDU.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
-        self.cut(Some(fault.terminate(fpdu)), reason);
+        self.cut(Some(fault.terminate(ulpdu)), reason);
     }
 
     /// Ends the stream because of an invalid local request, which is not the peer's fault.

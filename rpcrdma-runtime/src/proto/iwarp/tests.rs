@@ -1,7 +1,7 @@
 //! Two streams, joined by a pipe that splits the data at arbitrary positions.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::{Entropy, Role, Stream, StreamConfig};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use crate::wire::iwarp::{Code, Crc32c, DdpHeader, Opcode, Terminate, fpdu};
 
 struct Random(u64);
 
@@ -34,6 +35,8 @@ fn config(role: Role) -> StreamConfig {
         receive_size: 4096,
         max_fpdu: 600,
         crc: true,
+        markers_in: false,
+        markers_out: false,
         reads_out: 2,
         reads_in: 2,
         max_region: 1 << 20,
@@ -166,12 +169,21 @@ struct Expected {
     sink: Vec<u8>,
 }
 
+/// Has these directions carry markers: from the initiator, and from the responder.
+fn mark(config: &mut StreamConfig, [from_initiator, from_responder]: [bool; 2]) {
+    (config.markers_out, config.markers_in) = match config.role {
+        Role::Initiator => (from_initiator, from_responder),
+        Role::Responder => (from_responder, from_initiator),
+    };
+}
+
 /// Runs all steps on both streams at once, and checks that everything arrives complete and in order.
-fn everything_arrives(steps: &[(usize, Step)], crc: bool, max_fpdu: usize, seed: u64) {
+fn everything_arrives(steps: &[(usize, Step)], crc: bool, markers: [bool; 2], max_fpdu: usize, seed: u64) {
     let mut pair = Pair::new(
         |config| {
             config.crc = crc;
             config.max_fpdu = max_fpdu;
+            mark(config, markers);
         },
         seed,
     );
@@ -263,18 +275,21 @@ fn compare(heard: Vec<Completion>, mut expected: Expected, sink: Segment, end: &
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Requirement: R003, R004, R006, R007, R203, R353, R360
+    /// Requirement: R003, R004, R006, R007, R203, R353, R360, R900
     #[test]
     fn sends_writes_reads_and_invalidations_arrive(
-        steps in steps(), crc in any::<bool>(), max_fpdu in 0usize..3000, seed in any::<u64>(),
+        steps in steps(), crc in any::<bool>(), markers in any::<[bool; 2]>(), max_fpdu in 0usize..3000,
+        seed in any::<u64>(),
     ) {
-        everything_arrives(&steps, crc, max_fpdu, seed);
+        everything_arrives(&steps, crc, markers, max_fpdu, seed);
     }
 
     /// For any input, nothing panics, and the stream ends at most once.
     #[test]
-    fn rubbish_ends_the_stream_and_no_more(octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>()) {
-        let mut stream = Stream::new(StreamConfig { crc, ..config(Role::Responder) }, entropy(3));
+    fn rubbish_ends_the_stream_and_no_more(
+        octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>(), markers_in in any::<bool>(),
+    ) {
+        let mut stream = Stream::new(StreamConfig { crc, markers_in, ..config(Role::Responder) }, entropy(3));
         stream.submit(Action::PostReceives { count: 1 });
         for octet in octets {
             stream.receive(&[octet]);
@@ -460,4 +475,152 @@ fn a_write_beyond_an_abandoned_sink_ends_the_stream() {
     pair.submit(0, Action::Write { token: Token(5), sink: beyond, data: alloc::vec![7; 9].into() });
     pair.run();
     assert!(!pair.ends[1].is_open());
+}
+
+/// Returns the output of an initiator that sends messages of all lengths up to `most`.
+fn marked_sends(crc: bool, most: usize) -> Vec<u8> {
+    let config = StreamConfig { crc, markers_out: true, ..config(Role::Initiator) };
+    let mut stream = Stream::new(config, entropy(1));
+    for len in 0..=most {
+        let message = Vec::from([pattern(len, 0).into()]);
+        stream.submit(Action::Send { token: Token(1), message, invalidate: None });
+    }
+    let mut pieces = VecDeque::new();
+    stream.poll_transmit(usize::MAX, &mut pieces);
+    pieces.iter().flatten().copied().collect()
+}
+
+/// Compares with a reader that knows the places of markers from the position in the stream alone.
+///
+/// Requirement: R900, R901
+#[test]
+fn markers_are_at_every_512th_octet_and_lead_to_the_fpdu() {
+    let octets = marked_sends(true, 700);
+    let plain: Vec<usize> = (0..octets.len()).filter(|at| at % 512 >= 4).collect();
+    let mut rest = &plain[..];
+    let mut seen = BTreeSet::new();
+    let mut before_crc = false;
+    while let [start, second, ..] = rest {
+        let ulpdu = usize::from(u16::from_be_bytes([octets[*start], octets[*second]]));
+        let (fpdu, after) = rest.split_at((ulpdu + 2).next_multiple_of(4) + 4);
+        let first = if start % 512 == 4 { start - 4 } else { *start };
+        let crc = fpdu[fpdu.len() - 4];
+        for marker in (first.next_multiple_of(512)..crc).step_by(512) {
+            let distance = if marker < *start { 0 } else { marker - start };
+            assert_eq!(octets[marker..marker + 4], u32::try_from(distance).unwrap().to_be_bytes());
+            seen.insert(distance);
+            before_crc |= marker + 4 == crc;
+        }
+        let mut sum = Crc32c::new();
+        sum.update(&octets[first..crc]);
+        assert_eq!(octets[crc..crc + 4], sum.octets());
+        assert!(crc + 4 - first <= 600, "within the limit of an FPDU");
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    // Between FPDUs, in the headers, in payload, and between padding and CRC.
+    assert!(before_crc && (0..20).step_by(4).all(|distance| seen.contains(&distance)), "{seen:?}");
+    assert!(seen.len() > 100, "{seen:?}");
+}
+
+/// Requirement: R900, R901
+#[test]
+fn markers_in_messages_of_any_length_are_removed() {
+    for crc in [true, false] {
+        for step in [1, 7, usize::MAX] {
+            let config = StreamConfig { crc, markers_in: true, ..config(Role::Responder) };
+            let mut stream = Stream::new(config, entropy(2));
+            stream.submit(Action::PostReceives { count: 1000 });
+            for piece in marked_sends(crc, 700).chunks(step) {
+                stream.receive(piece);
+            }
+            for len in 0..=700 {
+                let received = stream.poll_completion();
+                let Some(Completion::Received { message, .. }) = received else { panic!("{received:?}") };
+                assert_eq!(message, pattern(len, 0));
+            }
+            assert!(stream.is_open());
+        }
+    }
+}
+
+/// Requirement: R904
+#[test]
+fn markers_that_lead_elsewhere_end_the_stream() {
+    for (crc, code) in [(true, Code::CRC), (false, Code::FPDU_LENGTH)] {
+        for marker in [0, 512, 1024] {
+            let mut octets = marked_sends(crc, 100);
+            octets[marker + 3] ^= 8;
+            let config = StreamConfig { crc, markers_in: true, ..config(Role::Responder) };
+            let mut stream = Stream::new(config, entropy(2));
+            stream.submit(Action::PostReceives { count: 1000 });
+            stream.receive(&octets);
+            assert!(!stream.is_open());
+            let mut pieces = VecDeque::new();
+            stream.poll_transmit(usize::MAX, &mut pieces);
+            let sent: Vec<u8> = pieces.iter().flatten().copied().collect();
+            assert_eq!(Terminate::read_code(&sent[20..]), Some(code));
+        }
+    }
+}
+
+/// Returns the output of a stream as segments: opcodes and Last flags.
+fn segments(stream: &mut Stream) -> Vec<(Opcode, bool)> {
+    let mut pieces = VecDeque::new();
+    stream.poll_transmit(usize::MAX, &mut pieces);
+    let octets: Vec<u8> = pieces.iter().flatten().copied().collect();
+    let mut rest = &octets[..];
+    let mut segments = Vec::new();
+    while let Some((fpdu, after)) = fpdu::len(rest).and_then(|len| rest.split_at_checked(len)) {
+        let (header, _) = DdpHeader::parse(fpdu::open(fpdu, true).unwrap()).unwrap();
+        let (DdpHeader::Tagged { last, .. } | DdpHeader::Untagged { last, .. }) = header;
+        segments.push((Opcode::from_control(header.control()).unwrap(), last));
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    segments
+}
+
+/// Requirement: R905
+#[test]
+fn only_the_last_segment_of_a_message_has_the_last_flag() {
+    let mut pair = Pair::new(|_| {}, 6);
+    let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(2000)));
+    let source = pair.register(1, Memory::Source(pattern(2000, 0).into()));
+    let [initiator, responder] = &mut pair.ends;
+    initiator.submit(Action::Write { token: Token(1), sink, data: pattern(2000, 0).into() });
+    initiator.submit(Action::Send {
+        token: Token(2),
+        message: Vec::from([pattern(2000, 0).into()]),
+        invalidate: None,
+    });
+    let sent = segments(initiator);
+    initiator.submit(Action::Read { token: Token(3), source });
+    let mut request = VecDeque::new();
+    initiator.poll_transmit(usize::MAX, &mut request);
+    request.iter().for_each(|piece| responder.receive(piece));
+    for (opcode, segments) in [
+        (Opcode::Write, &sent[..4]),
+        (Opcode::Send { invalidate: false, solicited: false }, &sent[4..]),
+        (Opcode::ReadResponse, &segments(responder)[..]),
+    ] {
+        assert_eq!(segments, [(opcode, false), (opcode, false), (opcode, false), (opcode, true)]);
+    }
+}
+
+/// Requirement: R008, R351
+#[test]
+fn a_send_fills_a_receive_and_is_not_an_octet_longer() {
+    for max_fpdu in [600, 65_000] {
+        let mut pair = Pair::new(|config| config.max_fpdu = max_fpdu, 7);
+        pair.submit(1, Action::PostReceives { count: 2 });
+        pair.send(0, &pattern(4096, 0), None);
+        let heard = pair.take(1);
+        assert!(matches!(&heard[..], [Completion::Received { message, .. }] if *message == pattern(4096, 0)));
+        pair.send(0, &pattern(4097, 0), None);
+        let closed = pair.finish(0);
+        let Code { layer, etype, code } = Code::TOO_LONG;
+        let terminated = CloseReason::Terminated { layer, etype, code };
+        assert!(matches!(&closed, Completion::Closed { reason, .. } if *reason == terminated), "{closed:?}");
+    }
 }

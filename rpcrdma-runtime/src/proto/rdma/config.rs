@@ -1,4 +1,4 @@
-use crate::proto::program::Binding;
+use crate::proto::program::{Binding, checks};
 use crate::wire::private_data::PrivateData;
 use crate::wire::rdma::Limits;
 
@@ -45,6 +45,7 @@ impl Config {
     /// any.
     #[must_use]
     pub fn of<P: Binding>() -> Self {
+        const { checks::binding::<P>() };
         let inline = P::INLINE_THRESHOLD.unwrap_or(Config::INLINE);
         Config { private_data: PrivateData::new(true, inline, inline), ..Config::default() }
     }

@@ -52,12 +52,7 @@ impl Fetch {
     /// Returns a description of the defect. The call is answered with ERR_CHUNK.
     pub(super) fn new(reads: &[ReadSegment], payload: Option<Bytes>) -> Result<Self, &'static str> {
         let mut by_position: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
-        let mut last = None;
         for read in reads {
-            if last != Some(read.position) && by_position.contains_key(&read.position) {
-                return Err("the segments of a Read chunk do not stand together");
-            }
-            last = Some(read.position);
             by_position.entry(read.position).or_default().push(Part { segment: read.segment, data: None });
         }
         let chunks: Vec<Chunk> =
@@ -176,7 +171,17 @@ mod tests {
         let Placed::Positioned(items) = message.items else { panic!("positioned") };
         assert_eq!(items.iter().map(|item| item.position).collect::<Vec<_>>(), [48, 60]);
         assert!(Fetch::new(&[read(48, 13), read(60, 4)], inline(60)).is_err(), "overlap");
-        assert!(Fetch::new(&[read(48, 4), read(60, 4), read(48, 4)], inline(60)).is_err(), "apart");
+    }
+
+    /// Requirement: R073
+    #[test]
+    fn segments_of_one_position_need_not_be_adjacent() {
+        let segment =
+            |position, handle| ReadSegment { position, segment: Segment { handle, length: 4, offset: 0 } };
+        let message = fetched(&[segment(48, 1), segment(60, 2), segment(48, 3)], inline(60));
+        let Placed::Positioned(items) = message.items else { panic!("positioned") };
+        let items: Vec<_> = items.iter().map(|item| (item.position, &item.data[..])).collect();
+        assert_eq!(items, [(48, &[1, 1, 1, 1, 3, 3, 3, 3][..]), (60, &[2; 4][..])]);
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub enum FailReason {
 
 /// Set in the tokens of backward-direction engines only.
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
-/// The token of an error reply to a backward call. At most one is outstanding.
+/// The token of error replies to backward calls.
 const BACKWARD_ERROR: Token = Token(1 << 62);
 /// All other tokens hold an XID above these bits, which hold the index of a region, or are all set for the
 /// Send.
@@ -167,8 +167,6 @@ pub struct Requester {
     bad_replies: u32,
     /// Calls that waited for a credit.
     credit_waits: u64,
-    /// An error reply to a backward call is not yet sent.
-    backward_error: bool,
     /// Whether this is the backward direction, where calls have no chunks.
     backward: bool,
     /// Whether the provider supports [`Action::Abandon`].
@@ -203,7 +201,6 @@ impl Requester {
             discarded: 0,
             bad_replies: 0,
             credit_waits: 0,
-            backward_error: false,
             backward: false,
             local_fence: false,
             overdue: 0,
@@ -428,11 +425,9 @@ impl Requester {
             }
             Completion::Received { message, invalidated } => self.received(&message, invalidated),
             Completion::Closed { reason, .. } => self.connection_closed(&reason),
-            Completion::Sent { token } => {
-                self.backward_error &= token != BACKWARD_ERROR;
-            }
+            Completion::Sent { token: BACKWARD_ERROR } => self.post_receive(),
             // A requester neither reads nor writes.
-            Completion::ReadDone { .. } | Completion::Written { .. } => {}
+            Completion::Sent { .. } | Completion::ReadDone { .. } | Completion::Written { .. } => {}
         }
     }
 
@@ -561,9 +556,14 @@ impl Requester {
     }
 
     fn received(&mut self, message: &Bytes, invalidated: Option<u32>) {
-        self.actions.push_back(Action::PostReceives { count: 1 });
+        let decoded = decode_reply(message, &self.config.limits);
+        if let Err(ReplyRefusal::BackwardCall { xid, chunks: true }) = decoded {
+            self.refuse_backward_call(xid);
+            return self.discard("a call with chunks in the backward direction", invalidated);
+        }
+        self.post_receive();
         let len = message.len() as u64;
-        let (xid, outcome) = match decode_reply(message, &self.config.limits) {
+        let (xid, outcome) = match decoded {
             Ok((header, payload)) => {
                 let xid = header.xid;
                 let waiting = |call: &&CallState| matches!(call.phase, Phase::Waiting);
@@ -579,10 +579,7 @@ impl Requester {
             }
             Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(FailReason::BadReply(why))),
             Err(ReplyRefusal::Discard(why)) => return self.discard(why, invalidated),
-            Err(ReplyRefusal::BackwardCall { xid, chunks }) => {
-                if chunks {
-                    self.refuse_backward_call(xid);
-                }
+            Err(ReplyRefusal::BackwardCall { .. }) => {
                 return self.discard("a call in the backward direction", invalidated);
             }
         };
@@ -617,14 +614,15 @@ impl Requester {
         }
     }
 
-    /// Rejects a backward call with chunks; here the local side is the responder (RFC 8167 section 5). At
-    /// most one such error is outstanding: a peer that sends and never reads gets no more.
+    fn post_receive(&mut self) {
+        self.actions.push_back(Action::PostReceives { count: 1 });
+    }
+
+    /// Rejects a backward call with chunks; here the local side is the responder (RFC 8167 section 5.3). Its
+    /// Receive is posted again once the error is sent. A peer that sends and never reads therefore exhausts
+    /// the Receives, and not the local memory.
     fn refuse_backward_call(&mut self, xid: u32) {
-        if self.backward_error {
-            return;
-        }
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
-        self.backward_error = true;
         let token = BACKWARD_ERROR;
         self.actions.push_back(Action::Send { token, message: vec![error], invalidate: None });
     }

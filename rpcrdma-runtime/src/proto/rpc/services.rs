@@ -5,6 +5,7 @@ use core::fmt;
 use core::pin::Pin;
 
 use bytes::Bytes;
+use tracing::warn;
 
 use crate::proto::program::{AuthStat, CallContext, Credential, Origin, Reject, Service};
 use crate::wire::rpc::{CallHeader, RPCSEC_GSS, ReplyHeader, RpcCall, RpcReply, Verifier};
@@ -40,8 +41,13 @@ impl Services {
         Services::default()
     }
 
-    /// Adds a service. If two services share a program and version, the first one wins.
+    /// Adds a service. If two services share a program and version, the first one wins, and a warning is
+    /// logged.
     pub fn add(&mut self, service: impl Service) {
+        let (program, version) = (service.program(), service.version());
+        if self.programs().any(|known| known == (program, version)) {
+            warn!(program, version, "a second service for a program and version is never called");
+        }
         self.services.push(Arc::new(service));
     }
 
@@ -128,5 +134,64 @@ impl Services {
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.programs()).finish()
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::xdr::Reader;
+
+    struct OfVersion(u32);
+
+    impl Service for OfVersion {
+        fn program(&self) -> u32 {
+            7
+        }
+
+        fn version(&self) -> u32 {
+            self.0
+        }
+
+        fn dispatch<'a>(
+            &'a self,
+            _: &'a CallContext,
+            _: Reader<'a>,
+            _: &'a mut Reducer,
+        ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(octets)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_second_service_for_a_program_and_version_is_logged() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let written = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(written.clone())).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let mut services = Services::new();
+            for (version, logged) in [(1, false), (2, false), (1, true)] {
+                services.add(OfVersion(version));
+                assert_eq!(!log.lock().unwrap().is_empty(), logged, "version {version}");
+            }
+        });
+        let text = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("WARN") && text.contains("version=1"), "{text}");
     }
 }

@@ -83,7 +83,7 @@ impl IwarpConnection {
     ) -> Self {
         let config = agreed.stream(role, receive_size, options.fpdu_for(&socket), options.max_region);
         debug!(?config, peer = ?info.peer, "iWARP connection");
-        tap.begin_fpdus();
+        tap.begin_fpdus(agreed);
         IwarpConnection {
             stream: Stream::new(config, Pool::default()),
             socket,

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::capture::Tap;
 use super::{ConnectError, IwarpConnection, Options};
-use crate::proto::iwarp::{Agreed, Offer, Role, reply};
+use crate::proto::iwarp::{Agreed, Offer, Role};
 use crate::provider::ConnectionInfo;
 use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 
@@ -25,7 +25,7 @@ pub async fn connect(
     receive_size: u32,
     options: &Options,
 ) -> Result<IwarpConnection, ConnectError> {
-    let offer = options.offer(options.crc);
+    let offer = options.offer();
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
     // Checked first: if the connection cannot be captured as requested, it is not made.
@@ -118,11 +118,11 @@ impl Incoming {
         let mut tap = Tap::open(&options.capture, &socket, Role::Responder)?;
         let reading = Frame::read(&mut socket, &mut tap, FrameKind::Request);
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
-        let offer = options.offer(options.crc_as_responder);
+        let offer = options.offer();
         match offer.answer(&frame.header, frame.depths) {
             Ok((agreed, depths)) => Ok(Request { socket, tap, peer, options, frame, agreed, depths }),
             Err(error) => {
-                let octets = reply(&frame.header, frame.header.crc, true, ReadDepths::default(), &[])?;
+                let octets = offer.reply(&frame.header, true, ReadDepths::default(), &[])?;
                 send_last(&mut socket, &mut tap, &octets, options.request_timeout).await?;
                 Err(error.into())
             }
@@ -165,7 +165,7 @@ impl Request {
         private_data: &[u8],
         receive_size: u32,
     ) -> Result<IwarpConnection, ConnectError> {
-        let octets = reply(&self.frame.header, self.agreed.crc, false, self.depths, private_data)?;
+        let octets = self.options.offer().reply(&self.frame.header, false, self.depths, private_data)?;
         if has_more(&self.socket, &mut self.tap)? {
             return Err(ConnectError::EarlyData);
         }
@@ -182,7 +182,7 @@ impl Request {
     /// # Errors
     /// [`ConnectError`].
     pub async fn reject(mut self, private_data: &[u8]) -> Result<(), ConnectError> {
-        let octets = reply(&self.frame.header, self.agreed.crc, true, self.depths, private_data)?;
+        let octets = self.options.offer().reply(&self.frame.header, true, self.depths, private_data)?;
         send_last(&mut self.socket, &mut self.tap, &octets, self.options.request_timeout).await
     }
 }
@@ -284,7 +284,7 @@ fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &Options
 }
 
 impl Options {
-    fn offer(&self, crc: bool) -> Offer {
-        Offer { crc, reads_in: self.reads_in, reads_out: self.reads_out }
+    fn offer(&self) -> Offer {
+        Offer { crc: self.crc, markers: self.markers, reads_in: self.reads_in, reads_out: self.reads_out }
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tracing::warn;
 
-use crate::proto::iwarp::Role;
+use crate::proto::iwarp::{Agreed, Role};
 
 /// The environment variable that names a capture file in a build with the feature.
 const VARIABLE: &str = "RPCRDMA_PCAP";
@@ -42,7 +42,7 @@ impl Tap {
         Ok(Tap)
     }
 
-    pub(super) fn begin_fpdus(&mut self) {}
+    pub(super) fn begin_fpdus(&mut self, _: Agreed) {}
 
     pub(super) fn sending(&mut self, _: &[u8]) {}
 

@@ -14,13 +14,15 @@ const DEFAULT_FPDU: usize = 1440;
 /// The options of an iWARP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Requests CRCs when connecting (default true). A responder uses CRCs if the peer requests them.
-    /// Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the connection if TCP delivers its
-    /// padding and CRC in two pieces. Turn CRCs off if the path to such a peer resegments the stream.
+    /// Requires CRCs, as initiator and as responder (default true, RFC 5044 section 4.4). Without them, CRCs
+    /// are used if the peer requires them. Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the
+    /// connection if TCP delivers its padding and CRC in two pieces. Turn CRCs off if the path to such a
+    /// peer resegments the stream.
     pub crc: bool,
-    /// A responder uses CRCs even if the peer does not request them (default false; Linux's siw requests
-    /// none).
-    pub crc_as_responder: bool,
+    /// Requires MPA markers in what the peer sends (default false, RFC 5044 section 4.3). They are of no use
+    /// to this receiver. Linux's siw supports no markers and refuses the connection. Markers that the peer
+    /// requires are always sent.
+    pub markers: bool,
     /// Maximum number of RDMA Reads that the local side serves at once, 1 to 128 (IRD, default 128).
     /// Linux's NFS server refuses a client with an IRD of 0.
     pub reads_in: u16,
@@ -80,7 +82,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             crc: true,
-            crc_as_responder: false,
+            markers: false,
             reads_in: 128,
             reads_out: 16,
             max_fpdu: None,
@@ -157,6 +159,7 @@ mod tests {
 
     use super::*;
 
+    /// Requirement: R906
     #[tokio::test]
     async fn a_silent_peer_is_asked_for() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

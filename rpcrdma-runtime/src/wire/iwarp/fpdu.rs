@@ -1,10 +1,12 @@
-//! FPDUs: MPA's division of the TCP stream into DDP segments (RFC 5044 section 4), without markers.
+//! FPDUs: MPA's division of the TCP stream into DDP segments (RFC 5044 section 4). [`Markers`](super::Markers)
+//! adds and removes markers.
 //!
 //! An FPDU consists of a length of two octets, the ULPDU of that length, zero octets up to a multiple of
 //! four, and four octets of CRC. The CRC field is always present. It is zero and ignored if no CRC was agreed
 //! on.
 
 use super::crc::Crc32c;
+use super::markers;
 
 /// Size of the length field in octets.
 pub const LENGTH_LEN: usize = 2;
@@ -12,8 +14,8 @@ pub const LENGTH_LEN: usize = 2;
 pub const CRC_LEN: usize = 4;
 /// Maximum size of an FPDU in octets.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
-/// Minimum value of a sender's FPDU size limit in octets (RFC 5044 section 4: a ULPDU of 128).
-pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
+/// Minimum value of a sender's FPDU size limit in octets: a ULPDU of 128, and a marker.
+pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN + markers::LEN;
 
 /// The reason why octets are not a valid FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +23,9 @@ pub enum FpduError {
     /// The CRC does not match the content.
     #[error("the CRC of an FPDU is wrong")]
     Crc,
+    /// A marker does not point to the start of its FPDU.
+    #[error("an MPA marker does not point to the start of its FPDU")]
+    Marker,
 }
 
 /// Returns the size of the FPDU at the start of `octets`, or `None` if its length field is incomplete.
@@ -42,6 +47,13 @@ pub const fn padding(ulpdu: usize) -> usize {
 /// # Errors
 /// [`FpduError::Crc`] if `crc` is set and the CRC does not match, or if `octets` is incomplete.
 pub fn open(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
+    let covered = check(octets, crc)?;
+    let (length, rest) = covered.split_first_chunk().ok_or(FpduError::Crc)?;
+    rest.get(..usize::from(u16::from_be_bytes(*length))).ok_or(FpduError::Crc)
+}
+
+/// Returns an FPDU without its CRC, after checking the CRC if `crc` is set.
+pub(super) fn check(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
     let (covered, sum) = octets.split_last_chunk::<CRC_LEN>().ok_or(FpduError::Crc)?;
     if crc {
         let mut computed = Crc32c::new();
@@ -50,8 +62,7 @@ pub fn open(octets: &[u8], crc: bool) -> Result<&[u8], FpduError> {
             return Err(FpduError::Crc);
         }
     }
-    let (length, rest) = covered.split_first_chunk().ok_or(FpduError::Crc)?;
-    rest.get(..usize::from(u16::from_be_bytes(*length))).ok_or(FpduError::Crc)
+    Ok(covered)
 }
 
 #[cfg(test)]

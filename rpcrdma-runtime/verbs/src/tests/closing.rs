@@ -86,6 +86,25 @@ fn closing_does_not_depend_on_the_peer() {
     });
 }
 
+/// Requirement: R906
+#[test]
+fn an_idle_end_notices_that_its_peer_is_dead() {
+    for client_dies in [true, false] {
+        with(Settings::CARD, async |device| {
+            let options = Options { keepalive: Some(Duration::from_secs(1)), ..options() };
+            let (client, server) = connected(&options).await;
+            device.faults(|faults| faults.ignore_disconnect = true);
+            let (dead, mut alive) = if client_dies { (client, server) } else { (server, client) };
+            let quiet = tokio::time::timeout(Duration::from_secs(5), next(&mut alive)).await;
+            assert!(quiet.is_err(), "a silent peer is not a dead one: {quiet:?}");
+            drop(dead);
+            let noticed = tokio::time::timeout(Duration::from_secs(3), closed(&mut alive)).await;
+            let (reason, _) = noticed.expect("the death is noticed");
+            assert!(matches!(reason, CloseReason::Timeout(_)), "{reason:?}");
+        });
+    }
+}
+
 /// Submits one action of each kind while the device is stalled.
 async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: FakeDevice) {
     let (there, here) = (source(9000, 1), sink(9000));

@@ -100,6 +100,7 @@ fn each_bind_changes_the_handle_of_a_window() {
     });
 }
 
+/// Requirement: R295
 #[test]
 fn a_connection_without_windows_clears_the_r_flag() {
     with(Settings { windows: 1, padded_private_data: 0, ..Settings::CARD }, async |_| {

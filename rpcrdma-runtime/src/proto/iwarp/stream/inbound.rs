@@ -7,12 +7,16 @@ use super::super::regions::Refusal;
 use super::Stream;
 use crate::proto::work::{CloseReason, Completion};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND};
-use crate::wire::iwarp::{Code, DdpError, DdpHeader, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu};
+use crate::wire::iwarp::{
+    Code, DdpError, DdpHeader, FpduError, Markers, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu,
+};
 use crate::xdr::copied;
 
 /// The receive state.
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
+    /// The markers, if the local side requires them.
+    pub(super) markers: Option<Markers>,
     /// The number of complete FPDUs.
     pub(super) fpdus: u64,
     receives: u64,
@@ -65,11 +69,10 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 
 impl Fault {
     /// Returns the Terminate for this violation. It contains the length and the DDP header of the segment,
-    /// and the Read Request (RFC 5040 section 4.8), or neither if the FPDU contains no segment.
-    pub(super) fn terminate(&self, fpdu: &[u8]) -> Terminate {
+    /// and the Read Request (RFC 5040 section 4.8), or neither if the ULPDU is not a segment.
+    pub(super) fn terminate(&self, ulpdu: &[u8]) -> Terminate {
         const MPA: u8 = 2;
         let mut terminate = Terminate { code: self.code, segment: None, read_request: None };
-        let Ok(ulpdu) = fpdu::open(fpdu, false) else { return terminate };
         let (header_len, control) = match DdpHeader::parse(ulpdu) {
             Ok((header, _)) => (header.wire_len(), Some(header.control())),
             Err(DdpError::Version { tagged: true }) => (ddp::TAGGED_LEN, None),
@@ -90,7 +93,7 @@ impl Fault {
 }
 
 /// Splits a fragmented stream into FPDUs. An FPDU in one piece is not copied. Of a fragmented FPDU, at most
-/// [`fpdu::MAX_LEN`] octets are stored.
+/// [`fpdu::MAX_LEN`] octets and their markers are stored.
 #[derive(Default)]
 pub(super) struct Assembly {
     partial: Vec<u8>,
@@ -108,14 +111,17 @@ pub(super) enum Found<'a> {
 
 impl Assembly {
     /// Returns the next FPDU and the octets after it.
-    pub(super) fn next<'a>(&mut self, octets: &'a [u8]) -> (Found<'a>, &'a [u8]) {
+    pub(super) fn next<'a>(&mut self, octets: &'a [u8], markers: Option<Markers>) -> (Found<'a>, &'a [u8]) {
+        let len =
+            |octets: &[u8]| markers.map_or_else(|| fpdu::len(octets), |markers| markers.fpdu_len(octets));
         if self.partial.is_empty()
-            && let Some((fpdu, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len))
+            && let Some((fpdu, rest)) = len(octets).and_then(|len| octets.split_at_checked(len))
         {
             return (Found::Whole(fpdu), rest);
         }
-        let rest = self.fill(fpdu::LENGTH_LEN, octets);
-        let Some(len) = fpdu::len(&self.partial) else { return (Found::Nowhere, rest) };
+        let length_at = markers.map_or(0, |markers| markers.length_at());
+        let rest = self.fill(length_at.saturating_add(fpdu::LENGTH_LEN), octets);
+        let Some(len) = len(&self.partial) else { return (Found::Nowhere, rest) };
         let rest = self.fill(len, rest);
         if self.partial.len() < len { (Found::Nowhere, rest) } else { (Found::Partial, rest) }
     }
@@ -140,9 +146,10 @@ impl Assembly {
 }
 
 impl Inbound {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(markers: bool) -> Self {
         Inbound {
             assembly: Assembly::default(),
+            markers: markers.then(Markers::default),
             fpdus: 0,
             receives: 0,
             send_msn: 1,
@@ -187,10 +194,31 @@ struct Tagged<'a> {
 }
 
 impl Stream {
-    pub(super) fn take_fpdu(&mut self, octets: &[u8]) -> Result<(), Fault> {
-        let Ok(ulpdu) = fpdu::open(octets, self.config.crc) else {
-            return fault(Code::CRC, "the CRC of an FPDU is wrong");
+    /// Takes a complete FPDU. Ends the stream if the FPDU is invalid.
+    pub(super) fn take_fpdu(&mut self, octets: &[u8]) {
+        let crc = self.config.crc;
+        let mut plain = Vec::new();
+        let opened = match &mut self.inbound.markers {
+            None => fpdu::open(octets, crc),
+            Some(markers) => markers.remove(octets, crc, &mut plain).and_then(|()| fpdu::open(&plain, false)),
         };
+        match opened {
+            Ok(ulpdu) => {
+                if let Err(fault) = self.take_segment(ulpdu) {
+                    self.terminate(&fault, ulpdu);
+                }
+            }
+            Err(FpduError::Crc) => {
+                self.terminate(&Fault { code: Code::CRC, what: "the CRC of an FPDU is wrong" }, &[]);
+            }
+            Err(FpduError::Marker) => {
+                let what = "a marker does not point to the start of its FPDU";
+                self.terminate(&Fault { code: Code::FPDU_LENGTH, what }, &[]);
+            }
+        }
+    }
+
+    fn take_segment(&mut self, ulpdu: &[u8]) -> Result<(), Fault> {
         let (header, payload) = match DdpHeader::parse(ulpdu) {
             Ok(parsed) => parsed,
             Err(DdpError::Short) => return fault(Code::FPDU_LENGTH, "an FPDU is shorter than its headers"),

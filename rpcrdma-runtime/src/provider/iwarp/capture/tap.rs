@@ -6,8 +6,8 @@ use tokio::net::TcpStream;
 
 use super::packet::{Flag, MAX_PAYLOAD, Segment};
 use super::{Capture, CaptureError, CaptureFile};
-use crate::proto::iwarp::Role;
-use crate::wire::iwarp::fpdu;
+use crate::proto::iwarp::{Agreed, Role};
+use crate::wire::iwarp::{Markers, fpdu};
 
 /// The distance between the initial sequence numbers of connections. It is odd, so that no two are the same
 /// and a reused port starts a new connection.
@@ -52,13 +52,21 @@ struct Direction {
 struct Cutter {
     /// The MPA frames are complete.
     framed: bool,
+    /// The markers of this direction, if it has any.
+    markers: Option<Markers>,
     /// Remaining octets of the current FPDU.
     left: usize,
-    /// The first octet of a length field that was split.
-    half: Option<u8>,
+    /// The start of an FPDU up to its length field, if that was split.
+    head: Vec<u8>,
 }
 
 impl Cutter {
+    /// Switches to FPDUs.
+    fn begin(&mut self, markers: bool) {
+        self.framed = true;
+        self.markers = markers.then(Markers::default);
+    }
+
     /// Returns how many of these octets the next packet holds: at least one, if there are any.
     fn next(&mut self, octets: &[u8]) -> usize {
         let most = octets.len().min(MAX_PAYLOAD);
@@ -66,16 +74,18 @@ impl Cutter {
             return most;
         }
         if self.left == 0 {
-            match (self.half.take(), octets) {
-                (None, [first]) => self.half = Some(*first),
-                (None, _) => self.left = fpdu::len(octets).unwrap_or(most),
-                (Some(first), [second, ..]) => {
-                    self.left = fpdu::len(&[first, *second]).unwrap_or(most).saturating_sub(1);
-                }
-                (Some(first), []) => self.half = Some(first),
-            }
-            if self.left == 0 {
-                return most;
+            let known = self.head.len();
+            let needed = fpdu::LENGTH_LEN + self.markers.map_or(0, |markers| markers.length_at());
+            self.head.extend(octets.iter().take(needed.saturating_sub(known)));
+            let len = match &self.markers {
+                None => fpdu::len(&self.head),
+                Some(markers) => markers.fpdu_len(&self.head),
+            };
+            let Some(len) = len else { return most };
+            self.head.clear();
+            self.left = len.saturating_sub(known);
+            if let Some(markers) = &mut self.markers {
+                markers.skip(len);
             }
         }
         let here = self.left.min(most);
@@ -117,10 +127,10 @@ impl Tap {
     }
 
     /// Switches both directions to FPDUs.
-    pub(in super::super) fn begin_fpdus(&mut self) {
+    pub(in super::super) fn begin_fpdus(&mut self, agreed: Agreed) {
         if let Some(recorder) = &mut self.0 {
-            recorder.near.cutter.framed = true;
-            recorder.far.cutter.framed = true;
+            recorder.near.cutter.begin(agreed.markers_out);
+            recorder.far.cutter.begin(agreed.markers_in);
         }
     }
 
@@ -244,8 +254,9 @@ mod tests {
     use super::*;
 
     /// Returns the lengths of packets for a stream that arrives in pieces of `step` octets.
-    fn packets(stream: &[u8], step: usize) -> Vec<usize> {
-        let mut cutter = Cutter { framed: true, ..Cutter::default() };
+    fn packets(stream: &[u8], step: usize, markers: bool) -> Vec<usize> {
+        let mut cutter = Cutter::default();
+        cutter.begin(markers);
         let mut lengths = Vec::new();
         for mut piece in stream.chunks(step) {
             while !piece.is_empty() {
@@ -265,16 +276,33 @@ mod tests {
         (stream[1], stream[9]) = (2, 14);
         stream.extend([0xff; 2]);
         stream.resize(28 + fpdu::MAX_LEN, 0);
-        assert_eq!(packets(&stream, stream.len()), [8, 20, MAX_PAYLOAD, fpdu::MAX_LEN - MAX_PAYLOAD]);
+        assert_eq!(packets(&stream, stream.len(), false), [8, 20, MAX_PAYLOAD, fpdu::MAX_LEN - MAX_PAYLOAD]);
         for step in 1..40 {
             let mut at = 0;
-            for len in packets(&stream, step) {
+            for len in packets(&stream, step, false) {
                 for end in [8, 28] {
                     assert!(at + len <= end || at >= end, "pieces of {step}: {len} octets at {at}");
                 }
                 at += len;
             }
             assert_eq!(at, stream.len());
+        }
+    }
+
+    #[test]
+    fn packets_of_a_stream_with_markers_end_with_its_fpdus() {
+        // A marker, FPDUs of 8 and 504 octets with the next marker in the last one, and one of 16.
+        let mut stream = vec![0; 4 + 8 + 504 + 4 + 16];
+        stream[5] = 2;
+        stream[12..14].copy_from_slice(&498_u16.to_be_bytes());
+        stream[521] = 10;
+        assert_eq!(packets(&stream, stream.len(), true), [12, 508, 16]);
+        for step in 1..40 {
+            let mut ends = Vec::new();
+            for len in packets(&stream, step, true) {
+                ends.push(ends.last().unwrap_or(&0) + len);
+            }
+            assert!([12, 520, 536].iter().all(|end| ends.contains(end)), "pieces of {step}: {ends:?}");
         }
     }
 }

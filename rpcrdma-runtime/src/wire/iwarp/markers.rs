@@ -1,0 +1,217 @@
+//! MPA markers (RFC 5044 section 4.3): four octets at every 512th octet of a direction, from the first octet
+//! after the MPA frame on. A marker contains the distance to the start of its FPDU.
+//!
+//! A receiver requires them in its MPA frame. An FPDU contains the markers before and between its octets, and
+//! its CRC covers them.
+
+use alloc::vec::Vec;
+
+use super::fpdu::{self, FpduError};
+
+/// Distance between the first octets of two markers.
+pub const INTERVAL: usize = 512;
+/// Size of a marker in octets.
+pub const LEN: usize = 4;
+
+/// The markers of one direction, from its first FPDU on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Markers {
+    /// Octets since the start of the last marker. At 0, a marker is next.
+    at: usize,
+    /// Octets since the length field of the current FPDU, or 0 before it.
+    since: usize,
+}
+
+impl Markers {
+    /// Returns the maximum size of the markers in `octets` octets of the stream.
+    #[must_use]
+    pub const fn most(octets: usize) -> usize {
+        octets.div_ceil(INTERVAL).saturating_mul(LEN)
+    }
+
+    /// Returns the size of the FPDU at the start of `octets`, markers included, or `None` if its length field
+    /// is incomplete.
+    #[must_use]
+    pub fn fpdu_len(&self, octets: &[u8]) -> Option<usize> {
+        let len = fpdu::len(octets.get(self.length_at()..)?)?;
+        let markers = len.saturating_sub(self.gap()).div_ceil(INTERVAL - LEN);
+        Some(len.saturating_add(markers.saturating_mul(LEN)))
+    }
+
+    /// Returns the offset of the length field in the next FPDU: behind a marker, if one is next.
+    #[must_use]
+    pub const fn length_at(&self) -> usize {
+        if self.at == 0 { LEN } else { 0 }
+    }
+
+    /// Starts an FPDU.
+    pub fn start(&mut self) {
+        self.since = 0;
+    }
+
+    /// Returns the next marker if its place is reached, and counts it as sent.
+    pub fn due(&mut self) -> Option<[u8; LEN]> {
+        if self.at != 0 {
+            return None;
+        }
+        // No sender makes FPDUs longer than the field counts.
+        let distance = u16::try_from(self.since).unwrap_or(u16::MAX);
+        self.pass_marker();
+        let [high, low] = distance.to_be_bytes();
+        Some([0, 0, high, low])
+    }
+
+    /// Splits octets to send before the place of the next marker. [`Markers::due`] returned `None`.
+    pub fn split<'a>(&mut self, octets: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let (piece, rest) = octets.split_at_checked(self.gap()).unwrap_or((octets, &[]));
+        self.pass(piece.len());
+        (piece, rest)
+    }
+
+    /// Moves beyond octets that are not available, to the start of an FPDU.
+    pub fn skip(&mut self, octets: usize) {
+        self.pass(octets);
+    }
+
+    /// Removes the markers of a complete FPDU, whose size [`Markers::fpdu_len`] returned, and appends the
+    /// rest of it to `plain`.
+    ///
+    /// # Errors
+    /// - [`FpduError::Crc`] if `crc` is set and the CRC does not match.
+    /// - [`FpduError::Marker`] if a marker does not point to the start of the FPDU.
+    pub fn remove(&mut self, fpdu: &[u8], crc: bool, plain: &mut Vec<u8>) -> Result<(), FpduError> {
+        fpdu::check(fpdu, crc)?;
+        self.start();
+        let mut rest = fpdu;
+        while !rest.is_empty() {
+            if self.at == 0 {
+                let (marker, after) = rest.split_first_chunk::<LEN>().ok_or(FpduError::Marker)?;
+                let [_, _, high, low] = *marker;
+                // The lowest two bits are reserved, as is the first half.
+                if usize::from(u16::from_be_bytes([high, low]) & !3) != self.since {
+                    return Err(FpduError::Marker);
+                }
+                self.pass_marker();
+                rest = after;
+            }
+            let (piece, after) = self.split(rest);
+            plain.extend_from_slice(piece);
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of octets before the next marker.
+    const fn gap(&self) -> usize {
+        if self.at == 0 { 0 } else { INTERVAL.saturating_sub(self.at) }
+    }
+
+    fn pass(&mut self, octets: usize) {
+        self.since = self.since.saturating_add(octets);
+        self.at = self.at.wrapping_add(octets) % INTERVAL;
+    }
+
+    /// A marker before the length field is not counted in the distance of later ones.
+    fn pass_marker(&mut self) {
+        self.since = if self.since == 0 { 0 } else { self.since.saturating_add(LEN) };
+        self.at = LEN;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Crc32c;
+    use super::*;
+
+    /// Returns a stream position, and a ULPDU of this many octets as an FPDU with the markers from there on.
+    fn marked(at: usize, ulpdu: usize) -> (Markers, Vec<u8>, Vec<u8>) {
+        let start = Markers { at, since: 0 };
+        let mut markers = start;
+        let mut plain = u16::try_from(ulpdu).unwrap().to_be_bytes().to_vec();
+        plain.extend((0..ulpdu).map(|octet| u8::try_from(octet % 251).unwrap()));
+        plain.resize(plain.len() + fpdu::padding(ulpdu), 0);
+        let mut octets = Vec::new();
+        let mut rest = &plain[..];
+        while !rest.is_empty() {
+            octets.extend(markers.due().into_iter().flatten());
+            let (piece, after) = markers.split(rest);
+            octets.extend_from_slice(piece);
+            rest = after;
+        }
+        octets.extend(markers.due().into_iter().flatten());
+        let mut crc = Crc32c::new();
+        crc.update(&octets);
+        octets.extend(crc.octets());
+        plain.extend(crc.octets());
+        (start, octets, plain)
+    }
+
+    /// RFC 5044 figures 5 and 6: a Send of 24 zero octets at the start of a stream, and at octet 492.
+    #[test]
+    fn markers_of_rfc_5044() {
+        for (before, msn, marker_at, marker, crc) in [
+            (0, 1, 0, [0, 0, 0, 0], [0x52, 0x23, 0x99, 0x83]),
+            (492, 2, 20, [0, 0, 0, 0x14], [0x84, 0x92, 0x58, 0x98]),
+        ] {
+            let mut plain = [0; 44];
+            plain[..4].copy_from_slice(&[0, 0x2a, 0x41, 0x43]);
+            plain[15] = msn;
+            let mut octets = plain.to_vec();
+            octets.splice(marker_at..marker_at, marker);
+            octets.extend(crc);
+            let mut markers = Markers::default();
+            markers.skip(before);
+            assert_eq!(markers.fpdu_len(&octets), Some(octets.len()));
+            let mut found = Vec::new();
+            markers.remove(&octets, true, &mut found).unwrap();
+            assert_eq!(found, [&plain[..], &crc].concat());
+        }
+    }
+
+    /// Requirement: R901, R904
+    #[test]
+    fn markers_at_every_position_of_an_fpdu_are_removed() {
+        for at in (0..INTERVAL).step_by(4) {
+            for ulpdu in [1, 14, 18, 42, 500, 501, 502, 503, 1010, 1440, 2033] {
+                let (start, octets, plain) = marked(at, ulpdu);
+                assert_eq!(start.fpdu_len(&octets), Some(octets.len()), "{at}, {ulpdu}");
+                let first = if at == 0 { 0 } else { INTERVAL - at };
+                assert_eq!(
+                    octets.len() - plain.len(),
+                    octets.len().saturating_sub(first).div_ceil(INTERVAL) * LEN
+                );
+                for place in (first..octets.len()).step_by(INTERVAL) {
+                    let distance = if place == 0 { 0 } else { place - if at == 0 { LEN } else { 0 } };
+                    assert_eq!(octets[place..place + LEN], u32::try_from(distance).unwrap().to_be_bytes());
+                    let mut reserved = octets.clone();
+                    reserved[place] = 0xff;
+                    reserved[place + 3] |= 3;
+                    let mut found = Vec::new();
+                    assert_eq!(start.clone().remove(&reserved, false, &mut found), Ok(()), "reserved bits");
+                    assert_eq!(found, plain);
+                    let mut wrong = octets.clone();
+                    wrong[place + 3] ^= 4;
+                    let refused = |crc| start.clone().remove(&wrong, crc, &mut Vec::new());
+                    assert_eq!(refused(true), Err(FpduError::Crc), "a CRC covers its markers");
+                    assert_eq!(refused(false), Err(FpduError::Marker));
+                }
+                let mut found = Vec::new();
+                let mut markers = start;
+                markers.remove(&octets, true, &mut found).unwrap();
+                assert_eq!((found, markers.at), (plain, (at + octets.len()) % INTERVAL));
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_field_may_be_incomplete() {
+        let fresh = Markers::default();
+        for len in 0..6 {
+            assert_eq!(fresh.fpdu_len(&[0; 6][..len]), None);
+        }
+        assert_eq!(fresh.fpdu_len(&[0; 6]), Some(12));
+        let mut later = fresh;
+        later.skip(508);
+        assert_eq!((later.fpdu_len(&[0]), later.fpdu_len(&[0, 2])), (None, Some(12)));
+    }
+}

@@ -1,0 +1,33 @@
+use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::shell::CallError;
+
+struct Store;
+
+impl Program for Store {
+    const NUMBER: u32 = 0x2000_0001;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "STORE_V1";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(0, "NULL"), (1, "GET"), (1, "PUT")];
+}
+
+impl Binding for Store {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &["rdma"];
+}
+
+struct Get;
+
+impl Procedure for Get {
+    type Program = Store;
+    type Args = u32;
+    type Res = u32;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "GET";
+}
+
+fn main() {
+    let call: Box<dyn Fn(&'static Client) -> Box<dyn Future<Output = Result<u32, CallError>>>> =
+        Box::new(|client| Box::new(client.call::<Get>(&7)));
+    drop(call);
+}
