@@ -115,7 +115,8 @@ impl Incoming {
         match offer.answer(&frame.header, frame.depths) {
             Ok((agreed, depths)) => Ok(Request { socket, tap, peer, options, frame, agreed, depths }),
             Err(error) => {
-                let octets = reply(&frame.header, frame.header.crc, true, ReadDepths::default(), &[])?;
+                let octets =
+                    reply(&frame.header, frame.header.crc, true, offer.rejection(frame.depths), &[])?;
                 send_last(&mut socket, &mut tap, &octets, options.request_timeout).await?;
                 Err(error.into())
             }
