@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::interop::{self, Group};
 use crate::ledger::Ledger;
+use crate::mutants;
 use crate::step::Step;
 use crate::steps;
 
@@ -30,6 +31,8 @@ pub(crate) const JOBS: &[Step] = &[
         interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])
     }),
     job("long-fuzz", 90, |root| steps::fuzzing(root, "long-fuzz", 600)),
+    job("mutants", 60, mutants::listed),
+    job("generated-mutants", 120, mutants::generated),
     job("million-seeds", 60, |root| steps::simulation(root, "1000000")),
 ];
 

@@ -99,6 +99,11 @@ impl Ledger {
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 
+    /// How often a job has run.
+    pub(crate) fn runs(&self, job: &str) -> usize {
+        self.entries.iter().filter(|entry| entry.job == job).count()
+    }
+
     /// How long the latest successful run of a job took.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);

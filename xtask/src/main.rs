@@ -15,6 +15,7 @@ mod interop;
 mod jobs;
 mod ledger;
 mod miri;
+mod mutants;
 mod packages;
 mod report;
 mod soak;
@@ -57,6 +58,8 @@ enum Task {
     Fuzz(fuzz::Arguments),
     /// Run the tests of RDMA devices under Miri, over a fake device (needs a nightly Rust with Miri)
     Miri(miri::Arguments),
+    /// Put deliberate mistakes into a scratch copy, and report those that no test notices
+    Mutants(mutants::Arguments),
     /// Say which rules of the source documents are met, and by which tests
     Trace(trace::Arguments),
     /// Build the archive of static programs; `--check` tests it, too
@@ -91,6 +94,7 @@ fn run(task: Task) -> Result<ExitCode, String> {
         Task::Generate(arguments) => generate::run(root, &arguments),
         Task::Fuzz(arguments) => fuzz::run(root, &arguments),
         Task::Miri(arguments) => miri::run(root, &arguments),
+        Task::Mutants(arguments) => mutants::run(root, &arguments),
         Task::Trace(arguments) => trace::run(root, &arguments),
         Task::Dist(arguments) => dist::run(root, &["dist"], &arguments),
         Task::Release(arguments) => dist::run(root, &["release", "--jobs", &jobs::job_names()], &arguments),

@@ -18,7 +18,7 @@ pub use rules::{Entry, Level, Status, entries};
 /// What is run to mend a table that is out of date.
 const COMMAND: &str = "cargo xtask trace --table";
 /// Where the rules are.
-const RULES: &str = "specs/requirements";
+pub const RULES: &str = "specs/requirements";
 /// The table of them.
 const TABLE: &str = "specs/requirements/README.md";
 

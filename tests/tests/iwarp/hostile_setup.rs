@@ -22,6 +22,7 @@ fn is_rejection(answer: &[u8]) -> bool {
     answer.starts_with(b"MPA ID Rep Frame") && answer.get(16).is_some_and(|flags| flags & 0x20 != 0)
 }
 
+/// Requirement: R450, R460
 #[tokio::test]
 async fn h01_nothing_comes() {
     let (raw, outcome) = ask(&[], impatient()).await;
@@ -29,6 +30,7 @@ async fn h01_nothing_comes() {
     assert!(rest(raw).await.is_empty());
 }
 
+/// Requirement: R460, R462
 #[tokio::test]
 async fn h02_a_request_that_trickles_for_ever() {
     let (listener, address) = listen(impatient()).await;
@@ -46,7 +48,7 @@ async fn h02_a_request_that_trickles_for_ever() {
     trickle.await.unwrap();
 }
 
-/// Requirement: R340
+/// Requirement: R340, R450, R459, R467, R468
 #[tokio::test]
 async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
     for stranger in
@@ -59,7 +61,7 @@ async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
     }
 }
 
-/// Requirement: R341, R374
+/// Requirement: R341, R374, R703, R729
 #[tokio::test]
 async fn h04_revisions() {
     for revision in [3, 255] {
@@ -78,7 +80,7 @@ async fn h04_revisions() {
     assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request has a plain reply");
 }
 
-/// Requirement: R342
+/// Requirement: R342, R451, R461, R468, R702
 #[tokio::test]
 async fn h06_h07_h09_requests_that_cannot_be_met() {
     for (octets, rejected) in [
@@ -95,7 +97,7 @@ async fn h06_h07_h09_requests_that_cannot_be_met() {
     }
 }
 
-/// Requirement: R370
+/// Requirement: R370, R454, R661, R662
 #[tokio::test]
 async fn h09_depths_are_clamped() {
     for (ird, ord, reads_out, reads_in) in
@@ -125,12 +127,27 @@ async fn h05_markers_that_a_peer_requires_are_sent() {
     assert_eq!((&stream[..6], &stream[512..516]), (&[0, 0, 0, 0, 2, 0x6a][..], &[0, 0, 1, 0xfc][..]));
 }
 
+/// Requirement: R440, R447
 #[tokio::test]
 async fn h11_data_behind_the_request() {
     let octets = [good_request(16, 1), send(1, b"early")].concat();
     let (raw, outcome) = ask(&octets, Options::default()).await;
     assert!(matches!(outcome, Err(ConnectError::EarlyData)), "{outcome:?}");
     assert!(rest(raw).await.is_empty());
+}
+
+/// Also the answer to a request for CRCs, which a peer that would rather have none still generates.
+///
+/// Requirement: R443, R729
+#[tokio::test]
+async fn reserved_flags_are_not_checked() {
+    let octets = request(0x5f, 2, 4, &[0, 1, 0, 1]);
+    let (raw, outcome) = ask(&octets, Options::default()).await;
+    drop(outcome.unwrap());
+    assert_eq!(rest(raw).await[16..18], [0x50, 2], "no reserved flag, and an enhanced reply");
+    for flags in [0x5f, 0x1f] {
+        answered(reply(flags, 2, 4, &[0, 1, 0, 1])).await.unwrap();
+    }
 }
 
 /// A responder that answers with these octets, and what an initiator makes of it.
@@ -153,7 +170,7 @@ fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
     [b"MPA ID Rep Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
 }
 
-/// Requirement: R340, R342
+/// Requirement: R340, R342, R445, R447, R455, R456, R459, R461, R462
 #[tokio::test]
 async fn what_an_initiator_does_not_take_for_a_reply() {
     let outcome = answered(reply(0x70, 2, 8, &[0, 1, 0, 1, b'b', b'u', b's', b'y'])).await;
@@ -162,8 +179,13 @@ async fn what_an_initiator_does_not_take_for_a_reply() {
     assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::NoDepths))));
     let outcome = answered(reply(0x50, 2, 0xffff, &[0; 600])).await;
     assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::PrivateData(0xffff)))));
-    let outcome = answered(reply(0x10, 2, 4, &[0, 1, 0, 1])).await;
-    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::NoCrc))));
+    let outcome = answered(reply(0x50, 3, 4, &[0, 1, 0, 1])).await;
+    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Revision(3)))));
+    let outcome = answered(reply(0x50, 0, 0, &[])).await;
+    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::Revision(0)))));
+    // A request, from another initiator.
+    let outcome = answered(good_request(1, 1)).await;
+    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))));
     let outcome = answered(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()).await;
     assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))));
     let outcome = answered(reply(0x50, 2, 4, &[0])).await;
@@ -181,6 +203,7 @@ async fn a_responder_that_speaks_first_is_closed() {
     assert!(matches!(closed, rpcrdma_runtime::proto::work::Completion::Closed { .. }), "{closed:?}");
 }
 
+/// Requirement: R448
 #[tokio::test]
 async fn private_data_that_is_too_long_is_not_sent() {
     let (listener, address) = listen(Options::default()).await;

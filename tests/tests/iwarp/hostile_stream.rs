@@ -51,7 +51,8 @@ async fn run(cases: &[Case]) {
     }
 }
 
-/// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48, R010, R377, R379
+/// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48, R010, R377, R379, R555, R564, R567, R572
+/// Requirement: R574
 #[tokio::test]
 async fn memory_that_is_not_the_peers_to_touch() {
     let past = |met: &Met| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
@@ -157,7 +158,7 @@ fn endless(_: &Met) -> Vec<u8> {
 
 fn two_writes(met: &Met) -> Vec<u8> {
     let begun = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[]);
-    [begun, send(1, b"an untagged one may"), write(met.sink.handle, met.sink.offset + 8, &[1])].concat()
+    [begun, write(met.sink.handle, met.sink.offset + 8, &[1])].concat()
 }
 
 const RULES: &[Case] = &[
@@ -225,26 +226,36 @@ const RULES: &[Case] = &[
 ];
 
 /// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58, R384
+/// Requirement: R473, R509, R517, R530, R554, R555, R559, R627, R638, R640, R642, R665, R667, R673
 #[tokio::test]
 async fn rules_of_the_stream() {
     run(RULES).await;
 }
 
-/// Requirement: R261, R354, R010, R375, R376
+/// Requirement: R261, R354, R010, R375, R376, R560, R561, R562, R563, R566, R567, R570, R571, R674
 #[tokio::test]
 async fn h42_a_handle_of_another_connection() {
-    let mut one = meet(Options::default()).await;
-    let mut other = meet(Options::default()).await;
-    other.raw.write_all(&write(one.sink.handle, one.sink.offset, &[1])).await.unwrap();
-    let answer = tokio::spawn(rest(other.raw));
-    let Ended { returned, .. } = until_closed(&mut other.end).await;
-    assert_untouched(&returned, "the other's");
-    drop(other.end);
-    assert_eq!(terminate_code(&answer.await.unwrap()), Some(Code::INVALID_STAG));
-    drop(one.raw);
-    assert_untouched(&until_closed(&mut one.end).await.returned, "the one's");
+    type Use = fn(&Met) -> Vec<u8>;
+    let uses: [(Use, Code); 3] = [
+        (|one| write(one.sink.handle, one.sink.offset, &[1]), Code::INVALID_STAG),
+        (|one| read_request(1, one.source.handle, one.source.offset, 1), Code::READ_INVALID_STAG),
+        (|one| invalidate(1, one.sink.handle), Code::CANNOT_INVALIDATE),
+    ];
+    for (hostile, code) in uses {
+        let mut one = meet(Options::default()).await;
+        let mut other = meet(Options::default()).await;
+        other.raw.write_all(&hostile(&one)).await.unwrap();
+        let answer = tokio::spawn(rest(other.raw));
+        let Ended { returned, .. } = until_closed(&mut other.end).await;
+        assert_untouched(&returned, "the other's");
+        drop(other.end);
+        assert_eq!(terminate_code(&answer.await.unwrap()), Some(code));
+        drop(one.raw);
+        assert_untouched(&until_closed(&mut one.end).await.returned, "the one's");
+    }
 }
 
+/// Requirement: R557
 #[tokio::test]
 async fn r346_nothing_is_delivered_behind_an_error() {
     let mut met = meet(Options::default()).await;
@@ -256,6 +267,8 @@ async fn r346_nothing_is_delivered_behind_an_error() {
 }
 
 /// Each bit of a handle is set in about half of many, and no handle tells the next.
+///
+/// Requirement: R676
 #[tokio::test]
 async fn r262_r367_handles_cannot_be_guessed() {
     const MANY: usize = 200;
@@ -275,7 +288,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
     assert!(steps.len() > MANY - 5, "handles follow from one another");
 }
 
-/// Requirement: R010, R378, R380
+/// Requirement: R010, R378, R380, R564, R565, R573, R575
 #[tokio::test]
 async fn h45_a_write_after_the_fence() {
     let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
@@ -288,7 +301,7 @@ async fn h45_a_write_after_the_fence() {
     assert!(matches!(memory, Memory::Sink(data) if data.iter().all(|octet| *octet == 0)));
 }
 
-/// Requirement: R369
+/// Requirement: R369, R523, R602
 #[tokio::test]
 async fn h46_what_the_peer_may_invalidate_it_does() {
     let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
@@ -319,6 +332,8 @@ async fn h48_reads_and_writes_of_nothing_need_no_memory() {
 }
 
 /// The end asks for 8 octets, and the peer answers wrongly.
+///
+/// Requirement: R521
 #[tokio::test]
 async fn h50_answers_that_do_not_fit_the_question() {
     type Answer = fn(ReadRequest) -> Vec<u8>;
@@ -367,6 +382,7 @@ async fn h50_answers_that_do_not_fit_the_question() {
     }
 }
 
+/// Requirement: R463
 #[tokio::test]
 async fn h52_an_fpdu_that_never_ends() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;
@@ -376,6 +392,7 @@ async fn h52_an_fpdu_that_never_ends() {
     assert_untouched(&returned, "half an FPDU");
 }
 
+/// Requirement: R463
 #[tokio::test]
 async fn h56_a_message_that_never_ends() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;
@@ -383,6 +400,7 @@ async fn h56_a_message_that_never_ends() {
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
 }
 
+/// Requirement: R463
 #[tokio::test]
 async fn a_read_that_is_never_answered() {
     let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
@@ -391,6 +409,7 @@ async fn a_read_that_is_never_answered() {
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
 }
 
+/// Requirement: R615, R647, R648
 #[tokio::test]
 async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
     let siw = CloseReason::Terminated { layer: 1, etype: 2, code: 2 };
@@ -412,6 +431,7 @@ async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
     }
 }
 
+/// Requirement: R467, R502, R549, R553
 #[tokio::test]
 async fn h60_the_peer_leaves_in_the_middle() {
     for reset in [false, true] {
@@ -430,6 +450,7 @@ async fn h60_the_peer_leaves_in_the_middle() {
     }
 }
 
+/// Requirement: R466, R508
 #[tokio::test]
 async fn h60_half_a_close_is_a_whole_one() {
     let mut met = meet(Options::default()).await;

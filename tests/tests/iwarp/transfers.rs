@@ -41,6 +41,7 @@ async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
     assert!(matches!(next(server).await, Completion::Received { message, .. } if message == "hello"));
 }
 
+/// Requirement: R440, R446, R454, R458, R661, R662
 #[tokio::test]
 async fn private_data_goes_both_ways_without_the_depths() {
     let (client, server) = pair(Options::default(), Options::default()).await;
@@ -122,6 +123,7 @@ async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
     }
 }
 
+/// Requirement: R452
 #[tokio::test]
 async fn a_refusal_arrives_with_its_private_data() {
     let (listener, address) = listen(Options::default()).await;
@@ -142,6 +144,7 @@ async fn nobody_listens() {
     assert!(matches!(outcome, Err(ConnectError::Io(_))), "{outcome:?}");
 }
 
+/// Requirement: R458, R543
 #[tokio::test]
 async fn what_was_asked_for_arrives_before_the_close() {
     let (mut client, mut server) = pair(Options::default(), Options::default()).await;

@@ -14,8 +14,9 @@ const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
 const COPY: usize = 256;
 /// The allocation size for headers and trailers.
 const ARENA: usize = 1024;
-/// Maximum size of a sent FPDU in octets.
-const MAX_FPDU: usize = 65_532;
+/// Maximum size of a sent FPDU in octets. A multiple of four, so that no ULPDU exceeds 64,768 octets (RFC 5044
+/// section 3).
+const MAX_FPDU: usize = 64_772;
 
 /// The queues of outgoing messages.
 ///
@@ -28,7 +29,7 @@ pub(super) struct Outbound {
     terminate: Option<Terminate>,
     /// The last message was a Read Response, so the other queue is next.
     after_response: bool,
-    send_msn: u32,
+    pub(super) send_msn: u32,
     read_msn: u32,
     arena: BytesMut,
     max_fpdu: usize,

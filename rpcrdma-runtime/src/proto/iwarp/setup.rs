@@ -41,9 +41,6 @@ pub struct Agreed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The peer's reply disables CRCs although the request requires them.
-    #[error("the peer ignores that CRCs were asked for")]
-    NoCrc,
     /// MPA revision 0.
     #[error("MPA revision {0} is too old")]
     Revision(u8),
@@ -148,6 +145,14 @@ impl Offer {
         Ok((agreed(reads_in, reads_out), reply))
     }
 
+    /// Returns the depths to put in a reply that rejects a request. If the request is for a peer-to-peer
+    /// connection, they name the ready-to-receive messages that are supported (RFC 6581 section 9.2).
+    #[must_use]
+    pub fn rejection(&self, depths: Option<ReadDepths>) -> ReadDepths {
+        let peer_to_peer = depths.is_some_and(|depths| depths.peer_to_peer);
+        ReadDepths { peer_to_peer, rtr_write: peer_to_peer, rtr_read: peer_to_peer, ..self.depths() }
+    }
+
     /// Returns the parameters of an initiator that made this offer and received this reply, which is not a
     /// rejection. `depths` are those of an enhanced reply.
     ///
@@ -156,9 +161,6 @@ impl Offer {
     pub fn conclude(&self, reply: &FrameHeader, depths: Option<ReadDepths>) -> Result<Agreed, SetupError> {
         if reply.revision == 0 {
             return Err(SetupError::Revision(0));
-        }
-        if self.crc && !reply.crc {
-            return Err(SetupError::NoCrc);
         }
         let own = self.depths();
         let reads_out = match depths {
@@ -169,7 +171,8 @@ impl Offer {
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(Agreed {
-            crc: reply.crc,
+            // One side that requires CRCs suffices, whatever the reply says (RFC 5044 section 7.1.1).
+            crc: self.crc || reply.crc,
             markers_in: self.markers,
             markers_out: reply.markers,
             reads_in: own.ird.into(),
@@ -241,7 +244,7 @@ mod tests {
         ReadDepths { ird, ord, ..ReadDepths::default() }
     }
 
-    /// Requirement: R370, R371, R372
+    /// Requirement: R370, R371, R372, R712, R714, R729
     #[test]
     fn depths_meet_in_the_middle() {
         // (Request's IRD and ORD) -> the responder's depths, which its reply contains unless they are not
@@ -263,7 +266,8 @@ mod tests {
         assert_eq!(refused.unwrap_err(), SetupError::NoReads);
         for (ird, reads_out) in [(0, 0), (1, 1), (128, 16), (NOT_NEGOTIATED, 16)] {
             let reply = FrameHeader { kind: FrameKind::Reply, ..request(false) };
-            assert_eq!(OWN.conclude(&reply, Some(depths(ird, 128))).unwrap().reads_out, reads_out);
+            let agreed = OWN.conclude(&reply, Some(depths(ird, 128))).unwrap();
+            assert_eq!((agreed.reads_out, agreed.reads_in), (reads_out, 128));
         }
     }
 
@@ -277,7 +281,9 @@ mod tests {
             assert_eq!(offer.answer(&request(asked), Some(depths(1, 1))).unwrap().0.crc, on);
         }
         let without = FrameHeader { kind: FrameKind::Reply, ..request(false) };
-        assert_eq!(Offer { crc: true, ..OWN }.conclude(&without, None), Err(SetupError::NoCrc));
+        let insisting = Offer { crc: true, ..OWN };
+        assert!(insisting.conclude(&without, None).unwrap().crc, "asking once suffices");
+        assert!(!OWN.conclude(&without, None).unwrap().crc);
         let with = FrameHeader { crc: true, ..without };
         assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "also one that was not asked for");
     }
@@ -300,7 +306,7 @@ mod tests {
         assert!(FrameHeader::parse(FrameKind::Request, octets.first_chunk().unwrap()).unwrap().markers);
     }
 
-    /// Requirement: R373
+    /// Requirement: R373, R718, R719
     #[test]
     fn peer_to_peer_is_granted_with_one_kind_of_message() {
         let ask = |write, read, send| ReadDepths {
@@ -318,6 +324,32 @@ mod tests {
         assert_eq!(refused.unwrap_err(), SetupError::NoReadyMessage);
     }
 
+    /// A rejection names the messages that this end takes.
+    ///
+    /// Requirement: R719, R721
+    #[test]
+    fn a_rejection_names_the_ready_messages() {
+        let asked = ReadDepths { peer_to_peer: true, rtr_send: true, ..depths(8, 0) };
+        let reply = OWN.rejection(Some(asked));
+        assert!(reply.peer_to_peer && reply.rtr_write && reply.rtr_read && !reply.rtr_send);
+        for plain in [None, Some(depths(0, 16))] {
+            let reply = OWN.rejection(plain);
+            assert!(!reply.peer_to_peer && !reply.rtr_write && !reply.rtr_read && !reply.rtr_send);
+        }
+    }
+
+    /// Requirement: R725, R726, R727
+    #[test]
+    fn without_peer_to_peer_the_flags_are_clear_and_ignored() {
+        let flags = ReadDepths { rtr_write: true, rtr_read: true, rtr_send: true, ..depths(8, 0) };
+        let (agreed, reply) = OWN.answer(&request(false), Some(flags)).unwrap();
+        assert_eq!((agreed.reads_in, agreed.reads_out), (0, 8));
+        assert_eq!(reply, depths(0, 8));
+        let octets = OWN.rejection(Some(flags)).encode();
+        assert_eq!((octets[0] | octets[2]) & 0xc0, 0);
+    }
+
+    /// Requirement: R448
     #[test]
     fn private_data_has_an_end() {
         assert_eq!(OWN.request(&[1; 196]).unwrap().len(), 220);
@@ -325,6 +357,8 @@ mod tests {
     }
 
     /// Linux's frames equal those of an offer with the same settings.
+    ///
+    /// Requirement: R442, R443, R449, R701, R702, R710, R724, R726
     #[test]
     fn the_frames_of_linux() {
         let octets = Offer { reads_out: 1, ..OWN }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");

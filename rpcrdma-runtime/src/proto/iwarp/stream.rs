@@ -264,7 +264,7 @@ impl Stream {
 
     fn begin_read(&mut self, token: Token, source: Segment) {
         let Some((sink_stag, sink_offset)) = self.regions.fresh() else {
-            return self.fail(CloseReason::Io("no random numbers are to be had".to_string()));
+            return self.refuse("no random numbers for the sink of a Read");
         };
         let length = source.length;
         let request = ReadRequest {
@@ -286,9 +286,12 @@ impl Stream {
         self.cut(Some(fault.terminate(ulpdu)), reason);
     }
 
-    /// Ends the stream because of an invalid local request, which is not the peer's fault.
+    /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes the
+    /// place of the request (RFC 5040 section 7.1).
     fn refuse(&mut self, what: &str) {
-        self.fail(CloseReason::Io(format!("this side asked for what cannot be: {what}")));
+        let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
+        let reason = CloseReason::Io(format!("this side asked for what cannot be: {what}"));
+        self.cut(Some(terminate), reason);
     }
 
     /// Ends the stream without sending another octet.

@@ -1,7 +1,11 @@
 //! Two streams, joined by a pipe that splits the data at arbitrary positions.
 
+mod faults;
+mod segments;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
@@ -24,12 +28,12 @@ impl Random {
     }
 }
 
-fn entropy(seed: u64) -> Box<dyn Entropy> {
+pub(super) fn entropy(seed: u64) -> Box<dyn Entropy> {
     let mut random = Random(seed);
     Box::new(move || Some(random.next()))
 }
 
-fn config(role: Role) -> StreamConfig {
+pub(super) fn config(role: Role) -> StreamConfig {
     StreamConfig {
         role,
         receive_size: 4096,
@@ -275,7 +279,8 @@ fn compare(heard: Vec<Completion>, mut expected: Expected, sink: Segment, end: &
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Requirement: R003, R004, R006, R007, R203, R353, R360, R900
+    /// Requirement: R003, R004, R006, R007, R203, R353, R360, R416, R420, R435, R502, R503, R534, R541
+    /// Requirement: R634, R639, R649, R900
     #[test]
     fn sends_writes_reads_and_invalidations_arrive(
         steps in steps(), crc in any::<bool>(), markers in any::<[bool; 2]>(), max_fpdu in 0usize..3000,
@@ -303,7 +308,7 @@ proptest! {
     }
 }
 
-/// Requirement: R005, R361
+/// Requirement: R005, R361, R515
 #[test]
 fn a_write_is_there_before_the_send_behind_it() {
     let mut pair = Pair::new(|_| {}, 1);
@@ -324,7 +329,7 @@ fn a_write_is_there_before_the_send_behind_it() {
     assert!(data.iter().all(|octet| *octet == 7));
 }
 
-/// Requirement: R011, R363
+/// Requirement: R011, R363, R633, R650
 #[test]
 fn reads_beyond_the_peers_depth_wait_and_all_are_answered() {
     let mut pair = Pair::new(|_| {}, 2);
@@ -404,6 +409,7 @@ fn a_budget_bounds_what_is_made_at_once() {
     assert!(stream.poll_completion().is_none(), "most of it is still to come");
 }
 
+/// Requirement: R509, R543
 #[test]
 fn close_sends_what_was_asked_for_and_gives_memory_back() {
     let mut pair = Pair::new(|_| {}, 4);
@@ -426,6 +432,7 @@ fn a_refusal_by_the_engine_is_a_terminate() {
     assert_eq!(reason, CloseReason::Terminated { layer: 0, etype: 2, code: 0xff });
 }
 
+/// Requirement: R668
 #[test]
 fn what_cannot_be_asked_for_ends_the_stream() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };

@@ -122,7 +122,7 @@ impl Incoming {
         match offer.answer(&frame.header, frame.depths) {
             Ok((agreed, depths)) => Ok(Request { socket, tap, peer, options, frame, agreed, depths }),
             Err(error) => {
-                let octets = offer.reply(&frame.header, true, ReadDepths::default(), &[])?;
+                let octets = offer.reply(&frame.header, true, offer.rejection(frame.depths), &[])?;
                 send_last(&mut socket, &mut tap, &octets, options.request_timeout).await?;
                 Err(error.into())
             }

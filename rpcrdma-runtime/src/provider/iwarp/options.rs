@@ -101,11 +101,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the maximum length of an FPDU for a socket: the configured one, or one that fills a TCP
-    /// segment. It is a multiple of eight, as in siw, so that every payload except the last is a multiple
-    /// of four.
+    /// Returns the maximum length of an FPDU for a socket: the configured one, or the largest that fits a TCP
+    /// segment (RFC 5044 section 4.5). FPDUs are multiples of four.
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
-        self.max_fpdu.unwrap_or_else(|| segment_size(socket).unwrap_or(DEFAULT_FPDU) & !7)
+        self.max_fpdu.unwrap_or_else(|| segment_size(socket).unwrap_or(DEFAULT_FPDU) & !3)
     }
 }
 
@@ -158,6 +157,22 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    /// Requirement: R428, R432, R434
+    #[tokio::test]
+    async fn an_fpdu_fills_a_tcp_segment() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (near, _far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let near = near.unwrap();
+        let options = Options::default();
+        options.prepare(&near).unwrap();
+        assert!(near.nodelay().unwrap());
+        let segment = usize::try_from(SockRef::from(&near).tcp_mss().unwrap()).unwrap();
+        assert_eq!(options.fpdu_for(&near), segment / 4 * 4);
+        let options = Options { max_fpdu: Some(777), ..options };
+        assert_eq!(options.fpdu_for(&near), 777);
+    }
 
     /// Requirement: R906
     #[tokio::test]

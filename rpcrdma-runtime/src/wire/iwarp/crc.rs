@@ -63,6 +63,7 @@ impl core::fmt::Debug for Crc32c {
 mod tests {
     use super::*;
 
+    /// Requirement: R424
     #[test]
     fn the_check_value_of_crc32c() {
         let mut crc = Crc32c::new();

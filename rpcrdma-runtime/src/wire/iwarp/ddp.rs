@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Requirement: R518, R522
     #[test]
     fn both_headers_there_and_back() {
         let tagged =
@@ -151,6 +152,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R517
     #[test]
     fn other_versions_are_refused() {
         for version in [0, 2, 3] {

@@ -85,6 +85,7 @@ mod tests {
         crc.octets()
     }
 
+    /// Requirement: R418, R424, R425, R505
     #[test]
     fn sums_of_rfc_5044() {
         let five = figure(1);
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(sum(&[&five]), [0xb7, 0x24, 0x3e, 0xc3], "figure 5 without its marker");
     }
 
+    /// Requirement: R409, R417, R425, R505
     #[test]
     fn an_fpdu_opens() {
         let mut fpdu = figure(1);

@@ -216,6 +216,7 @@ mod tests {
         (header, depths, rest.to_vec())
     }
 
+    /// Requirement: R446, R702
     #[test]
     fn frames_of_linux() {
         let (header, depths, rest) = parse(FrameKind::Request, LINUX_REQUEST);
@@ -227,6 +228,7 @@ mod tests {
         assert_eq!(rest, [0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3]);
     }
 
+    /// Requirement: R710
     #[test]
     fn every_bit_survives() {
         for bits in 0..=255u8 {

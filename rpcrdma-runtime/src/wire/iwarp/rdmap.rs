@@ -136,6 +136,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Requirement: R601, R603, R604
     #[test]
     fn control_octets_there_and_back() {
         for low in 0..=7u8 {
@@ -152,6 +153,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R610
     #[test]
     fn a_read_request_there_and_back() {
         let request = ReadRequest {

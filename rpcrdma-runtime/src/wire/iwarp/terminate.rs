@@ -182,6 +182,7 @@ impl Terminate {
 mod tests {
     use super::*;
 
+    /// Requirement: R612
     #[test]
     fn octets_of_rfc_5040() {
         let segment = Some((40, alloc::vec![1; 18]));
@@ -205,6 +206,39 @@ mod tests {
         assert_eq!(code(&[0x12, 0x02]), Some(Code::NO_BUFFER), "cut short");
         assert_eq!(code(&[0x12]), None);
         assert_eq!(code(&[]), None);
+    }
+
+    /// Of RFC 5040 figure 9, RFC 5041 section 7.2 and RFC 5044 section 8.
+    ///
+    /// Requirement: R559, R613
+    #[test]
+    fn codes_have_the_numbers_of_the_rfcs() {
+        for (Code { layer, etype, code }, expected) in [
+            (Code::LOCAL_CATASTROPHIC, (0, 0, 0)),
+            (Code::READ_INVALID_STAG, (0, 1, 0)),
+            (Code::READ_BOUNDS, (0, 1, 1)),
+            (Code::ACCESS_RIGHTS, (0, 1, 2)),
+            (Code::READ_WRAP, (0, 1, 4)),
+            (Code::CANNOT_INVALIDATE, (0, 1, 9)),
+            (Code::RDMAP_VERSION, (0, 2, 5)),
+            (Code::UNEXPECTED_OPCODE, (0, 2, 6)),
+            (Code::STREAM_CATASTROPHIC, (0, 2, 7)),
+            (Code::UNSPECIFIED, (0, 2, 0xff)),
+            (Code::INVALID_STAG, (1, 1, 0)),
+            (Code::BASE_OR_BOUNDS, (1, 1, 1)),
+            (Code::WRAP, (1, 1, 3)),
+            (Code::TAGGED_VERSION, (1, 1, 4)),
+            (Code::INVALID_QUEUE, (1, 2, 1)),
+            (Code::NO_BUFFER, (1, 2, 2)),
+            (Code::MSN_RANGE, (1, 2, 3)),
+            (Code::INVALID_OFFSET, (1, 2, 4)),
+            (Code::TOO_LONG, (1, 2, 5)),
+            (Code::UNTAGGED_VERSION, (1, 2, 6)),
+            (Code::CRC, (2, 0, 2)),
+            (Code::FPDU_LENGTH, (2, 0, 3)),
+        ] {
+            assert_eq!((layer, etype, code), expected);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use super::super::regions::Refusal;
 use super::Stream;
 use crate::proto::work::{CloseReason, Completion};
-use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND};
+use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{
     Code, DdpError, DdpHeader, FpduError, Markers, Opcode, RdmapError, ReadRequest, Terminate, ddp, fpdu,
 };
@@ -71,6 +71,7 @@ impl Fault {
     /// Returns the Terminate for this violation. It contains the length and the DDP header of the segment,
     /// and the Read Request (RFC 5040 section 4.8), or neither if the ULPDU is not a segment.
     pub(super) fn terminate(&self, ulpdu: &[u8]) -> Terminate {
+        const RDMAP: u8 = 0;
         const MPA: u8 = 2;
         let mut terminate = Terminate { code: self.code, segment: None, read_request: None };
         let (header_len, control) = match DdpHeader::parse(ulpdu) {
@@ -85,7 +86,8 @@ impl Fault {
         }
         terminate.segment = u16::try_from(ulpdu.len()).ok().map(|length| (length, header.to_vec()));
         let is_request = control.map(Opcode::from_control) == Some(Ok(Opcode::ReadRequest));
-        if is_request && ReadRequest::parse(payload).is_some() {
+        // A Read Request that DDP refuses never becomes an RDMAP message (RFC 5040 figure 10).
+        if self.code.layer == RDMAP && is_request && ReadRequest::parse(payload).is_some() {
             terminate.read_request = Some(payload.to_vec());
         }
         terminate
@@ -246,10 +248,16 @@ impl Stream {
             (Opcode::ReadRequest, DdpHeader::Untagged { last, word, queue, msn, offset, .. }) => {
                 self.take_read_request(&Untagged { last, word, queue, msn, offset, payload })
             }
-            (Opcode::Terminate, DdpHeader::Untagged { .. }) => {
-                self.take_terminate(payload);
-                Ok(())
-            }
+            (Opcode::Terminate, DdpHeader::Untagged { queue, msn, offset, .. }) => match (queue, msn, offset)
+            {
+                (QUEUE_TERMINATE, 1, 0) => {
+                    self.take_terminate(payload);
+                    Ok(())
+                }
+                (QUEUE_TERMINATE, 1, _) => fault(Code::INVALID_OFFSET, "a Terminate in several segments"),
+                (QUEUE_TERMINATE, ..) => fault(Code::MSN_RANGE, "a Terminate out of sequence"),
+                _ => fault(Code::INVALID_QUEUE, "a Terminate on another queue than 2"),
+            },
             _ => fault(Code::UNEXPECTED_OPCODE, "the T bit does not fit the opcode"),
         }
     }
@@ -267,6 +275,10 @@ impl Stream {
         }
         if self.inbound.send.as_ref().is_some_and(|send| send.opcode != opcode) {
             return fault(Code::UNEXPECTED_OPCODE, "a Send changes its kind on the way");
+        }
+        // The Send would be delivered before all data that was written before it.
+        if segment.last && matches!(self.inbound.tagged, Some(PartialTagged::Write { .. })) {
+            return fault(Code::UNEXPECTED_OPCODE, "a Send inside of an RDMA Write");
         }
         if self.inbound.receives == 0 {
             return fault(Code::NO_BUFFER, "a Send without a Receive for it");
@@ -412,5 +424,35 @@ impl Stream {
             Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },
             None => CloseReason::Violation("the peer terminated the stream and does not say why".to_string()),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::VecDeque;
+
+    use super::super::super::tests::{config, entropy};
+    use super::super::super::{Role, Stream};
+    use super::*;
+    use crate::proto::work::{Action, Token};
+
+    /// Requirement: R527
+    #[test]
+    fn sequence_numbers_wrap_to_zero() {
+        let [mut sender, mut receiver] =
+            [Role::Initiator, Role::Responder].map(|role| Stream::new(config(role), entropy(1)));
+        sender.outbound.send_msn = u32::MAX;
+        receiver.inbound.send_msn = u32::MAX;
+        receiver.submit(Action::PostReceives { count: 3 });
+        for expected in [u32::MAX, 0, 1] {
+            sender.submit(Action::Send { token: Token(1), message: Vec::new(), invalidate: None });
+            let mut pieces = VecDeque::new();
+            sender.poll_transmit(usize::MAX, &mut pieces);
+            let octets = pieces.iter().flatten().copied().collect::<Vec<u8>>();
+            let (header, _) = DdpHeader::parse(fpdu::open(&octets, true).unwrap()).unwrap();
+            assert!(matches!(header, DdpHeader::Untagged { msn, .. } if msn == expected), "{header:?}");
+            receiver.receive(&octets);
+            assert!(matches!(receiver.poll_completion(), Some(Completion::Received { .. })));
+        }
     }
 }

@@ -1,0 +1,264 @@
+//! What ends a stream, and what the peer is told.
+
+use super::segments::{
+    SEND, SEND_INVALIDATE, Sent, read_request, register, responder, segment, sent, untagged, write,
+};
+use super::*;
+use crate::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest, fpdu};
+
+/// The memory of the stream under test.
+struct Memories {
+    sink: Segment,
+    source: Segment,
+}
+
+impl Memories {
+    fn read(&self, msn: u32, change: impl Fn(&mut ReadRequest)) -> Vec<u8> {
+        let mut request = ReadRequest {
+            sink_stag: 5,
+            sink_offset: 6,
+            length: 8,
+            source_stag: self.source.handle,
+            source_offset: self.source.offset,
+        };
+        change(&mut request);
+        read_request(msn, request)
+    }
+}
+
+/// What a Terminate has besides its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum With {
+    Nothing,
+    Header,
+    HeaderAndRequest,
+}
+
+/// What it is, what arrives, and the Terminate. Its last FPDU is the one that is at fault.
+struct Case(&'static str, fn(&Memories) -> Vec<Vec<u8>>, Code, With);
+
+const CASES: &[Case] = &[
+    Case(
+        "a CRC that is wrong",
+        |_| {
+            let mut bad = untagged(SEND, true, (0, 1, 0), b"x");
+            *bad.last_mut().unwrap() ^= 1;
+            vec![bad]
+        },
+        Code::CRC,
+        With::Nothing,
+    ),
+    Case(
+        "a Write to no memory",
+        |memories| vec![write(true, !memories.sink.handle, 0, b"x")],
+        Code::INVALID_STAG,
+        With::Header,
+    ),
+    Case(
+        "a Send out of sequence",
+        |_| vec![untagged(SEND, true, (0, 2, 0), b"x")],
+        Code::MSN_RANGE,
+        With::Header,
+    ),
+    Case(
+        "a Send of one octet too many",
+        |_| vec![untagged(SEND, true, (0, 1, 0), &[1; 4096]), untagged(SEND, true, (0, 2, 0), &[1; 4097])],
+        Code::TOO_LONG,
+        With::Header,
+    ),
+    Case(
+        "a Send of one octet too many, in two segments",
+        |_| vec![untagged(SEND, false, (0, 1, 0), &[1; 4000]), untagged(SEND, true, (0, 1, 4000), &[1; 97])],
+        Code::TOO_LONG,
+        With::Header,
+    ),
+    Case(
+        "a Send inside of an RDMA Write",
+        |memories| {
+            let begun = write(false, memories.sink.handle, memories.sink.offset, b"x");
+            vec![begun, untagged(SEND, true, (0, 1, 0), b"x")]
+        },
+        Code::UNEXPECTED_OPCODE,
+        With::Header,
+    ),
+    Case(
+        "a Send that invalidates no handle",
+        |_| vec![untagged(SEND_INVALIDATE, true, (0, 1, 0), b"x")],
+        Code::CANNOT_INVALIDATE,
+        With::Header,
+    ),
+    Case(
+        "a Read of no memory",
+        |memories| vec![memories.read(1, |request| request.source_stag ^= 1)],
+        Code::READ_INVALID_STAG,
+        With::HeaderAndRequest,
+    ),
+    Case(
+        "a Read beyond its memory",
+        |memories| vec![memories.read(1, |request| request.length = 9)],
+        Code::READ_BOUNDS,
+        With::HeaderAndRequest,
+    ),
+    Case(
+        "one Read more than agreed on",
+        |memories| (1..=3).map(|msn| memories.read(msn, |_| {})).collect(),
+        Code::STREAM_CATASTROPHIC,
+        With::HeaderAndRequest,
+    ),
+    Case(
+        "a Read out of sequence, which DDP does not deliver",
+        |memories| vec![memories.read(2, |_| {})],
+        Code::MSN_RANGE,
+        With::Header,
+    ),
+    Case(
+        "a Terminate on the queue of Sends",
+        |_| vec![untagged(Opcode::Terminate, true, (0, 1, 0), &[0x12, 2, 0, 0])],
+        Code::INVALID_QUEUE,
+        With::Header,
+    ),
+    Case(
+        "a second Terminate",
+        |_| vec![untagged(Opcode::Terminate, true, (2, 2, 0), &[0x12, 2, 0, 0])],
+        Code::MSN_RANGE,
+        With::Header,
+    ),
+    Case(
+        "the rest of a Terminate",
+        |_| vec![untagged(Opcode::Terminate, true, (2, 1, 4), &[0x12, 2, 0, 0])],
+        Code::INVALID_OFFSET,
+        With::Header,
+    ),
+];
+
+/// The only message sent is one Terminate, in one segment.
+fn only_terminate(what: &str, sent: &[Sent]) -> Vec<u8> {
+    let [Sent { opcode: Opcode::Terminate, header, payload, .. }] = sent else { panic!("{what}: {sent:?}") };
+    let control = Opcode::Terminate.control();
+    let expected = DdpHeader::Untagged { last: true, control, word: 0, queue: 2, msn: 1, offset: 0 };
+    assert_eq!(*header, expected, "{what}");
+    payload.clone()
+}
+
+/// The first fault is answered with one Terminate, whatever else is queued or follows.
+///
+/// Requirement: R426, R437, R467, R469, R507, R515, R549, R550, R551, R553, R556, R557, R558, R605, R612
+/// Requirement: R614, R615, R616, R617, R618, R624, R644, R645, R646, R660, R663, R664, R666, R668, R670
+/// Requirement: R671, R672, R673
+#[test]
+fn a_fault_is_answered_with_one_terminate_that_names_it() {
+    for Case(what, arrives, code, with) in CASES {
+        let mut stream = responder(|_| {}, 3);
+        let memories = Memories {
+            sink: register(&mut stream, Memory::Sink(BytesMut::zeroed(8))),
+            source: register(&mut stream, Memory::Source(Bytes::from_static(&[7; 8]))),
+        };
+        let message = Vec::from([Bytes::from_static(b"queued")]);
+        stream.submit(Action::Send { token: Token(1), message, invalidate: None });
+        let arrives = arrives(&memories);
+        let fault = arrives.last().unwrap();
+        stream.receive(&arrives.concat());
+        stream.receive(&write(true, 1, 1, b"another fault"));
+        let payload = only_terminate(what, &sent(&mut stream));
+        let ulpdu = fpdu::open(fault, false).unwrap();
+        let header_len = DdpHeader::parse(ulpdu).unwrap().0.wire_len();
+        let (header, request) = ulpdu.split_at(header_len);
+        let flags = match with {
+            With::Nothing => 0,
+            With::Header => 0xc0,
+            With::HeaderAndRequest => 0xe0,
+        };
+        let mut expected = vec![code.layer << 4 | code.etype, code.code, flags, 0];
+        if *with != With::Nothing {
+            expected.extend_from_slice(&u16::try_from(ulpdu.len()).unwrap().to_be_bytes());
+            expected.extend_from_slice(header);
+        }
+        if *with == With::HeaderAndRequest {
+            expected.extend_from_slice(request);
+        }
+        assert_eq!(payload, expected, "{what}");
+        let message = Vec::from([Bytes::from_static(b"late")]);
+        stream.submit(Action::Send { token: Token(2), message, invalidate: None });
+        assert!(sent(&mut stream).is_empty(), "{what}: something follows the Terminate");
+        stream.finish();
+        let last = core::iter::from_fn(|| stream.poll_completion()).last();
+        assert!(
+            matches!(&last, Some(Completion::Closed { reason: CloseReason::Violation(_), returned }) if returned.len() == 2),
+            "{what}: {last:?}"
+        );
+    }
+}
+
+/// A Send of several segments is delivered when all of them have come, and not before.
+///
+/// Requirement: R512, R515, R541, R649, R655
+#[test]
+fn a_message_without_its_last_segment_is_not_delivered() {
+    let mut stream = responder(|_| {}, 1);
+    stream.receive(&untagged(SEND, false, (0, 1, 0), b"ab"));
+    stream.receive(&untagged(SEND, false, (0, 1, 2), b"cd"));
+    assert!(stream.poll_completion().is_none());
+    stream.receive(&untagged(SEND, true, (0, 1, 4), b""));
+    assert!(
+        matches!(stream.poll_completion(), Some(Completion::Received { message, .. }) if message == "abcd")
+    );
+}
+
+/// A request that cannot be met: a Terminate is sent in its place, without a header of the peer.
+///
+/// Requirement: R532, R669
+#[test]
+fn a_request_that_cannot_be_met_is_a_terminate() {
+    let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
+    let piece = Bytes::from_static(&[0; 1 << 20]);
+    for action in [
+        Action::Read { token: Token(1), source: wrapping },
+        Action::Write { token: Token(1), sink: wrapping, data: piece.slice(..16) },
+        // 4 GiB.
+        Action::Send { token: Token(1), message: vec![piece; 4096], invalidate: None },
+    ] {
+        let mut stream = Stream::new(config(Role::Initiator), entropy(1));
+        stream.submit(action);
+        let payload = only_terminate("local", &sent(&mut stream));
+        assert_eq!(payload.len(), 4);
+        assert_eq!((payload[0], payload[2], payload[3]), (0, 0, 0), "a local error, without headers");
+    }
+}
+
+/// Work that is not complete when the stream ends has no completion but the end.
+///
+/// Requirement: R544, R550, R664
+#[test]
+fn after_the_close_nothing_begins_and_all_work_ends() {
+    let mut stream = Stream::new(config(Role::Initiator), entropy(1));
+    let place = Segment { handle: 1, length: 4, offset: 0 };
+    stream.submit(Action::Read { token: Token(1), source: place });
+    sent(&mut stream);
+    stream.submit(Action::Close { reason: CloseReason::Local });
+    let message = || Vec::from([Bytes::from_static(b"late")]);
+    stream.submit(Action::Send { token: Token(2), message: message(), invalidate: None });
+    stream.submit(Action::Write { token: Token(3), sink: place, data: Bytes::from_static(b"late") });
+    stream.submit(Action::Read { token: Token(4), source: place });
+    stream.submit(Action::Register { token: Token(5), memory: Memory::Sink(BytesMut::zeroed(1)) });
+    assert!(sent(&mut stream).is_empty());
+    stream.finish();
+    let heard: Vec<_> = core::iter::from_fn(|| stream.poll_completion()).collect();
+    assert!(
+        matches!(&heard[..], [Completion::Closed { reason: CloseReason::Local, returned }] if returned.len() == 1),
+        "{heard:?}"
+    );
+}
+
+/// An FPDU that is no segment, or of another version, has no header that could be sent back.
+#[test]
+fn a_fault_before_the_header_has_none() {
+    let control = SEND.control();
+    let header = DdpHeader::Untagged { last: true, control, word: 0, queue: 0, msn: 1, offset: 0 };
+    let short = segment(header, &[]).len() - 1;
+    let mut stream = responder(|config| config.crc = false, 1);
+    let mut octets = u16::try_from(short).unwrap().to_be_bytes().to_vec();
+    octets.extend_from_slice(&segment(header, &[])[..short]);
+    octets.resize(fpdu::len(&octets).unwrap(), 0);
+    stream.receive(&octets);
+    assert_eq!(only_terminate("short", &sent(&mut stream)), [0x20, 3, 0, 0]);
+}

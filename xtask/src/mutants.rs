@@ -1,0 +1,380 @@
+//! `cargo xtask mutants`: puts deliberate mistakes into a scratch copy, and reports those that no test notices.
+//!
+//! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks. cargo-mutants
+//! generates others, in the parts of the runtime that do no I/O.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+use xtask::{files, trace};
+
+use crate::cargo::{self, target};
+use crate::child::{self, End, print};
+use crate::ledger::Ledger;
+
+/// What `cargo xtask mutants` accepts.
+#[derive(clap::Args, Default)]
+pub(crate) struct Arguments {
+    /// The listed mistakes to try (default: all, and those that cargo-mutants generates)
+    names: Vec<String>,
+    /// Only check that each listed mistake can be made, without running a test
+    #[arg(long)]
+    check: bool,
+    /// Try one part of the generated mistakes only, such as `0/8`
+    #[arg(long, value_name = "K/N", conflicts_with_all = ["names", "check"])]
+    shard: Option<String>,
+}
+
+/// The list.
+const LIST: &str = "tests/mutants.toml";
+/// How long the tests of one mistake may take. A mistake that makes them hang is noticed.
+const LIMIT: Duration = Duration::from_secs(300);
+/// How long a build may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+/// How long all generated mistakes may take.
+const GENERATED_LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// The parts of the runtime that cargo-mutants changes.
+const GENERATED_IN: [&str; 3] =
+    ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
+/// The number of runs that try all of them.
+const PARTS: usize = 40;
+const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(rename = "mutation")]
+    mutations: Vec<Mutation>,
+    #[serde(default, rename = "survivor")]
+    survivors: Vec<Survivor>,
+}
+
+/// A mistake: one place in one file, and what replaces it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mutation {
+    name: String,
+    /// The rules that it breaks.
+    breaks: Vec<String>,
+    file: PathBuf,
+    find: String,
+    replace: String,
+    /// Arguments of `cargo test`.
+    test: String,
+    /// Why no test can notice it.
+    reason: Option<String>,
+}
+
+/// A mistake of cargo-mutants that no test can notice.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Survivor {
+    file: String,
+    /// As cargo-mutants describes it.
+    mutant: String,
+    reason: String,
+}
+
+/// What the tests make of a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Caught,
+    Survived,
+    DoesNotCompile,
+}
+
+/// Tries the listed and the generated mistakes.
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
+    child::kill_on_signals()?;
+    let list = List::read(root)?;
+    if arguments.shard.is_none() {
+        try_listed(root, &list, arguments)?;
+    }
+    if arguments.check || !arguments.names.is_empty() {
+        return Ok(());
+    }
+    if ready() { try_generated(root, &list, arguments.shard.as_deref()) } else { Err(INSTALL.to_owned()) }
+}
+
+/// The job that tries all listed mistakes.
+pub(crate) fn listed(root: &Path) -> Result<(), String> {
+    child::kill_on_signals()?;
+    try_listed(root, &List::read(root)?, &Arguments::default())
+}
+
+/// The job that tries one part of the generated mistakes: the next part in each run.
+pub(crate) fn generated(root: &Path) -> Result<(), String> {
+    const JOB: &str = "generated-mutants";
+    if !ready() {
+        not_run::record(JOB, INSTALL);
+        return Ok(());
+    }
+    child::kill_on_signals()?;
+    let part = Ledger::read(root)?.runs(JOB) % PARTS;
+    try_generated(root, &List::read(root)?, Some(&format!("{part}/{PARTS}")))
+}
+
+fn ready() -> bool {
+    Command::new("cargo").args(["mutants", "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+impl List {
+    fn read(root: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
+        let list: List = toml::from_str(&text).map_err(|error| format!("{LIST}: {error}"))?;
+        let rules = trace::entries(&root.join(trace::RULES), root)?;
+        let rules: BTreeSet<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+        let mut names = BTreeSet::new();
+        let mut found = Vec::new();
+        for mutation in &list.mutations {
+            let unknown = mutation.breaks.iter().filter(|id| !rules.contains(id.as_str()));
+            found.extend(unknown.map(|id| format!("{}: unknown rule {id}", mutation.name)));
+            if mutation.breaks.is_empty() || !names.insert(&mutation.name) {
+                found.push(format!("{}: without a rule, or listed twice", mutation.name));
+            }
+            found.extend(mutation.applied(root).err());
+        }
+        cargo::report(&found)?;
+        Ok(list)
+    }
+}
+
+impl Mutation {
+    /// Returns the file's text with the mistake.
+    fn applied(&self, root: &Path) -> Result<String, String> {
+        let Mutation { name, file, find, replace, .. } = self;
+        let text = fs::read_to_string(root.join(file))
+            .map_err(|error| format!("{name}: {}: {error}", file.display()))?;
+        match text.matches(find.as_str()).count() {
+            1 => Ok(text.replacen(find.as_str(), replace, 1)),
+            count => Err(format!("{name}: {count} places in {} match, not 1", file.display())),
+        }
+    }
+}
+
+fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), String> {
+    let chosen = list
+        .mutations
+        .iter()
+        .filter(|mutation| arguments.names.is_empty() || arguments.names.contains(&mutation.name));
+    let chosen: Vec<&Mutation> = chosen.collect();
+    if chosen.is_empty() {
+        return Err(format!("no such mistake in {LIST}"));
+    }
+    if arguments.check {
+        print(&format!("{} mistakes can be made", chosen.len()));
+        return Ok(());
+    }
+    let scratch = Scratch::new(root)?;
+    let tests: BTreeSet<&str> = chosen.iter().map(|mutation| mutation.test.as_str()).collect();
+    for test in tests {
+        if scratch.test(test)? != Outcome::Survived {
+            return Err(format!("without any mistake, `cargo test {test}` fails"));
+        }
+    }
+    let (mut caught, mut explained, mut found) = (0, 0, Vec::new());
+    for mutation in chosen {
+        let outcome = scratch.try_one(mutation)?;
+        let breaks = mutation.breaks.join(", ");
+        print(&format!("{outcome:?}: {} ({breaks})", mutation.name));
+        match (outcome, &mutation.reason) {
+            (Outcome::Caught, None) => caught += 1,
+            (Outcome::Survived, Some(_)) => explained += 1,
+            (Outcome::Caught, Some(_)) => {
+                found.push(format!("{} is noticed: remove its reason", mutation.name))
+            }
+            (Outcome::Survived, None) => {
+                found.push(format!("{} survived, and breaks {breaks}", mutation.name))
+            }
+            (Outcome::DoesNotCompile, _) => found.push(format!("{} does not compile", mutation.name)),
+        }
+    }
+    print(&format!("listed mistakes: {caught} caught, {explained} explained, {} not", found.len()));
+    cargo::report(&found)
+}
+
+/// A copy of the workspace with a target directory of its own.
+struct Scratch {
+    root: PathBuf,
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the copy the same as the workspace. Files that are equal stay as they are, so that cargo compiles
+    /// only what has changed.
+    fn new(root: &Path) -> Result<Self, String> {
+        let folder = target(root).join("mutants");
+        let scratch =
+            Scratch { root: root.to_path_buf(), tree: folder.join("tree"), target: folder.join("target") };
+        let wanted: BTreeSet<String> =
+            files::below(root)?.iter().map(|path| files::relative(root, path)).collect();
+        for path in files::below(&scratch.tree)? {
+            if !wanted.contains(&files::relative(&scratch.tree, &path)) {
+                fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+        }
+        for name in wanted {
+            scratch.restore(Path::new(&name))?;
+        }
+        Ok(scratch)
+    }
+
+    /// Copies a file of the workspace, unless the copy is equal.
+    fn restore(&self, name: &Path) -> Result<(), String> {
+        let (from, to) = (self.root.join(name), self.tree.join(name));
+        let failed = |error: std::io::Error| format!("{}: {error}", to.display());
+        if fs::read(&from).ok() == fs::read(&to).ok() {
+            return Ok(());
+        }
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        // A new file: its time is that of the change, which is how cargo sees it.
+        let content = fs::read(&from).map_err(|error| format!("{}: {error}", from.display()))?;
+        fs::write(&to, content).map_err(failed)?;
+        let permissions = fs::metadata(&from).map_err(failed)?.permissions();
+        fs::set_permissions(&to, permissions).map_err(failed)
+    }
+
+    /// Makes one mistake, runs its tests and removes the mistake.
+    fn try_one(&self, mutation: &Mutation) -> Result<Outcome, String> {
+        let path = self.tree.join(&mutation.file);
+        let text = mutation.applied(&self.root)?;
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let outcome = self.test(&mutation.test);
+        self.restore(&mutation.file)?;
+        outcome
+    }
+
+    fn test(&self, test: &str) -> Result<Outcome, String> {
+        let arguments: Vec<&str> = test.split_whitespace().collect();
+        let mut output = Vec::new();
+        let build = self.cargo(&[&["test", "--no-run"], &arguments[..]].concat());
+        if child::run(build, BUILD_LIMIT, |line| output.push(line.to_owned()))? != End::Succeeded {
+            output.iter().filter(|line| line.starts_with("error")).for_each(|line| print(line));
+            return Ok(Outcome::DoesNotCompile);
+        }
+        let run = self.cargo(&[&["test"], &arguments[..]].concat());
+        let end = child::run(run, LIMIT, |_| {})?;
+        Ok(if end == End::Succeeded { Outcome::Survived } else { Outcome::Caught })
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = cargo::command(&self.tree, arguments);
+        command.env("CARGO_TARGET_DIR", &self.target).env_remove("RPCRDMA_LAB");
+        command
+    }
+}
+
+/// Runs cargo-mutants, which makes its own scratch copy, and compares what survived with the list. The runtime's
+/// own tests run first, since they build in a fraction of the time. Only survivors meet the others.
+fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
+    let output = target(root).join("mutants");
+    let in_runtime = cargo_mutants(root, &output, &["rpcrdma-runtime", "--", "--lib"], |command| {
+        command.args(shard.into_iter().flat_map(|shard| ["--shard", shard]));
+    })?;
+    let missed = if in_runtime.is_empty() {
+        in_runtime
+    } else {
+        cargo_mutants(root, &output, &["rpcrdma-tests", "--", "--tests"], |command| {
+            command.args(in_runtime.lines().flat_map(|line| ["--re".to_owned(), exactly(line)]));
+        })?
+    };
+    let found = unexplained(&missed, &list.survivors);
+    print(&format!("generated mistakes: {} survived, {} unexplained", missed.lines().count(), found.len()));
+    cargo::report(&found)
+}
+
+/// Runs cargo-mutants once, with the tests of one package. Returns the mistakes that survived, one in a line.
+fn cargo_mutants(
+    root: &Path,
+    output: &Path,
+    tests: &[&str],
+    select: impl Fn(&mut Command),
+) -> Result<String, String> {
+    let mut command = cargo::command(root, &["mutants", "--package", "rpcrdma-runtime", "--no-shuffle"]);
+    for part in GENERATED_IN {
+        command.args(["--file", part]);
+    }
+    command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(output);
+    select(&mut command);
+    command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB");
+    // 2: mistakes survived. 3: some ran into the time limit, which counts as noticed.
+    match child::run(command, GENERATED_LIMIT, print)? {
+        End::Succeeded | End::Failed(Some(2 | 3)) => {}
+        End::TimedOut => return Err("cargo-mutants takes too long: use --shard".to_owned()),
+        End::Failed(_) => return Err("cargo-mutants failed".to_owned()),
+    }
+    let missed = output.join("mutants.out/missed.txt");
+    fs::read_to_string(&missed).map_err(|error| format!("{}: {error}", missed.display()))
+}
+
+/// Returns the regular expression that matches exactly this text.
+fn exactly(text: &str) -> String {
+    let is_special = |c: char| r"\.+*?()|[]{}^$".contains(c);
+    let escaped = text.chars().flat_map(|c| is_special(c).then_some('\\').into_iter().chain([c]));
+    format!("^{}$", escaped.collect::<String>())
+}
+
+/// The lines of cargo-mutants that no survivor of the list explains. A line begins with file, line and column;
+/// the numbers change with the code and are not compared.
+fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
+    let is_explained = |line: &str| {
+        let Some((place, mutant)) = line.split_once(": ") else { return false };
+        let file = place.split(':').next();
+        survivors.iter().any(|known| {
+            Some(known.file.as_str()) == file && known.mutant == mutant && !known.reason.is_empty()
+        })
+    };
+    missed.lines().filter(|line| !is_explained(line)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_survivor_is_explained_wherever_it_stands_in_its_file() {
+        let survivors = [Survivor {
+            file: "a/b.rs".to_owned(),
+            mutant: "replace x -> bool with true".to_owned(),
+            reason: "It is so.".to_owned(),
+        }];
+        let missed = "a/b.rs:3:5: replace x -> bool with true\n\
+                      a/c.rs:3:5: replace x -> bool with true\n\
+                      a/b.rs:9:1: replace x -> bool with false\n";
+        let found = unexplained(missed, &survivors);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].starts_with("a/c.rs") && found[1].ends_with("false"), "{found:?}");
+    }
+
+    #[test]
+    fn a_line_is_matched_by_itself_alone() {
+        assert_eq!(exactly("a.rs:1: b -> (c)"), r"^a\.rs:1: b -> \(c\)$");
+    }
+
+    #[test]
+    fn a_mistake_needs_exactly_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.rs"), "one two two").unwrap();
+        let mutation = |find: &str| Mutation {
+            name: "m".to_owned(),
+            breaks: Vec::new(),
+            file: "a.rs".into(),
+            find: find.to_owned(),
+            replace: "three".to_owned(),
+            test: String::new(),
+            reason: None,
+        };
+        assert_eq!(mutation("one").applied(folder.path()).unwrap(), "three two two");
+        for (find, count) in [("two", "2 places"), ("four", "0 places")] {
+            let error = mutation(find).applied(folder.path()).unwrap_err();
+            assert!(error.contains(count), "{error}");
+        }
+    }
+}
