@@ -13,8 +13,10 @@ use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::Arguments;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash, must_not_run_twice};
 use rpcrdma_nfs::output::{self, Closed, complain, one_line};
+use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
@@ -147,6 +149,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         Some(key) => export.keyed(key),
         None => export,
     });
+    let has_kerberos = arguments.sec.iter().any(|security| security.service().is_some());
+    let gss = has_kerberos.then(kerberos::server).transpose()?;
     // A handler keeps the signal from ending the process. Instead, a WRITE past the limit for files
     // (RLIMIT_FSIZE) fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
@@ -160,6 +164,9 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let mut services = Services::new();
     services.add(nfs_v3::Server(nfs));
     services.add(mount_v3::Server(MountHandler::new(export).policy(policy)));
+    if let Some(gss) = gss {
+        services.secured(gss);
+    }
     let registered = register(&arguments, &services, &listening.addresses).await?;
     let mode = if arguments.read_only { ", read-only" } else { "" };
     say(format_args!("serving {dir} at {}{mode}", listening.urls()));
@@ -222,7 +229,7 @@ fn warn(arguments: &Arguments, listening: &Listening, tells_callers_apart: bool)
     if !tells_callers_apart {
         complain("nfs3d", "not as root, so every caller has the rights of the user who runs this");
     }
-    if tells_callers_apart && !arguments.all_squash {
+    if tells_callers_apart && !arguments.all_squash && arguments.sec.contains(&Security::Sys) {
         let whom = if arguments.no_root_squash { "any user" } else { "any user but root" };
         let what = "AUTH_SYS is believed: who can call can be";
         complain("nfs3d", format_args!("{what} {whom}; --all-squash and --secure take less"));
@@ -243,7 +250,8 @@ fn policy(arguments: &Arguments, listening: &Listening) -> Policy {
         _ => Squash::Root,
     };
     let allow = if arguments.allow.is_empty() { listening.this_machine() } else { arguments.allow.clone() };
-    Policy { allow, secure: arguments.secure, squash, anonymous: arguments.anon }
+    let (security, principals) = (arguments.sec.clone(), kerberos::principals());
+    Policy { allow, secure: arguments.secure, squash, anonymous: arguments.anon, security, principals }
 }
 
 async fn register(

@@ -10,14 +10,15 @@ use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
 use super::Policy;
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
+use crate::security::Security;
 
 /// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
 /// reply is bounded.
 const MOUNTS_MAX: usize = 128;
 /// Maximum number of networks in an EXPORT reply, which is bounded.
 const NETS_MAX: usize = 1000;
-/// AUTH_SYS and AUTH_NONE, the preferred one first.
-const FLAVORS: [i32; 2] = [1, 0];
+/// The number of AUTH_NONE.
+const AUTH_NONE: i32 = 0;
 
 /// Handles MOUNT version 3 for one export with the path `/`. Directories below it can be mounted too.
 #[derive(Debug)]
@@ -45,6 +46,13 @@ impl<E: Export> MountHandler<E> {
     /// AUTH_TOOWEAK if the policy does not admit the caller.
     fn must_admit(&self, context: &CallContext) -> Result<(), Reject> {
         if self.policy.admits(context) { Ok(()) } else { Err(Reject::AuthError(AuthStat::TooWeak)) }
+    }
+
+    /// Returns the flavors that NFS accepts. Callers with AUTH_NONE are anonymous where AUTH_SYS is accepted.
+    fn flavors(&self) -> Vec<i32> {
+        let security = &self.policy.security;
+        let none = security.contains(&Security::Sys).then_some(AUTH_NONE);
+        security.iter().map(|security| security.flavor()).chain(none).collect()
     }
 
     fn mounts(&self) -> MutexGuard<'_, VecDeque<(String, Dirpath)>> {
@@ -100,13 +108,13 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
             return Ok(Mountres3::Default(Mountstat3::Mnt3errAcces));
         }
         let (export, wanted) = (self.export.clone(), path.clone());
-        let caller = self.policy.caller(&context.credential);
+        let caller = self.policy.caller(context).await;
         let find = move || walk(&*export, &caller, &wanted);
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
             Ok(fhandle) => {
                 self.remember(host(context), path);
-                Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors: FLAVORS.to_vec() })
+                Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors: self.flavors() })
             }
             Err(error) => Mountres3::Default(status(error)),
         })
