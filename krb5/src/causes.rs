@@ -8,6 +8,8 @@ use rpcrdma_runtime::proto::rpc::gss::GssError;
 /// A cause, and its fix.
 type Cause = (&'static str, &'static str);
 
+/// The name of the service's key in a fix.
+const KEY: &str = "SERVICE/HOST";
 const NO_TICKET: Cause = ("no ticket", "run `kinit`");
 const OLD_TICKET: Cause = ("the ticket has expired", "run `kinit`");
 const NO_SERVICE: Cause = (
@@ -76,7 +78,10 @@ fn find(causes: &[(i32, Cause)], minor: u32) -> Option<Cause> {
 
 fn text(cause: Option<Cause>, service: &str, detail: &dyn Display) -> String {
     match cause {
-        Some((cause, fix)) => format!("Kerberos: {cause} ({service}); {fix} ({detail})"),
+        Some((cause, fix)) => {
+            let fix = fix.replace(KEY, &service.replacen('@', "/", 1));
+            format!("Kerberos: {cause} ({service}); {fix} ({detail})")
+        }
         None => format!("Kerberos: no context with {service}: {detail}"),
     }
 }

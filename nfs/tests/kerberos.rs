@@ -5,13 +5,14 @@
 #[path = "kerberos/realm.rs"]
 mod realm;
 
+use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use std::{fs, thread};
+use std::{env, fs, thread};
 
 use bytes::Bytes;
 use rpcrdma_mount3::{Mountres3, mount_v3};
@@ -31,11 +32,35 @@ use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::{Message, Received};
 use rustix::process::geteuid;
 
-use self::realm::{STRANGER, USER, directory, kinit, within};
+use self::realm::{DIRECTORY, Realm, STRANGER, USER};
 
 const KERBEROS: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
 const ALL: &str = "krb5p,krb5i,krb5";
 const ANONYMOUS: u32 = 65_534;
+
+/// Runs a test in a new realm. The realm is named by the environment, which a process cannot change for itself without
+/// unsafe code, so the test runs in a second process.
+fn within(test: &str, body: impl Future<Output = ()>) {
+    if env::var_os(DIRECTORY).is_some() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        return runtime.unwrap().block_on(body);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(realm) = Realm::start(folder.path()) else { return };
+    let mut inner = realm.command(&env::current_exe().unwrap());
+    let status = inner.args(["--exact", test, "--nocapture"]).status().unwrap();
+    assert!(status.success(), "{}", fs::read_to_string(folder.path().join("kdc.log")).unwrap_or_default());
+}
+
+/// Returns the directory of the realm.
+fn directory() -> PathBuf {
+    env::var_os(DIRECTORY).unwrap().into()
+}
+
+/// Gets a ticket for a principal, for so long.
+fn kinit(principal: &str, lifetime: &str) {
+    realm::ticket(&mut Command::new("kinit"), principal, lifetime);
+}
 
 /// `nfs3d` over both transports.
 struct Daemon {
@@ -200,11 +225,11 @@ fn errors_name_the_cause_and_the_fix() {
         refuses(&nfs3(&["ls", &url]), &["ticket has expired", "kinit"]);
         kinit(USER, "1h");
         let unknown = url.replace("localhost", "127.0.0.1");
-        refuses(&nfs3(&["ls", &unknown]), &["does not know this service", "nfs@127.0.0.1"]);
+        refuses(&nfs3(&["ls", &unknown]), &["does not know this service", "addprinc -randkey nfs/127.0.0.1"]);
         let other_key = directory().join("elsewhere.keytab");
         let other = Daemon::start(Daemon::command(ALL, "127.0.0.1:0").env("KRB5_KTNAME", other_key));
         let [url, _] = other.urls("", Security::Krb5);
-        refuses(&nfs3(&["ls", &url]), &["no key for this ticket", "nfs@localhost", "ktadd"]);
+        refuses(&nfs3(&["ls", &url]), &["no key for this ticket", "ktadd nfs/localhost"]);
         let no_key = Daemon::command(ALL, "127.0.0.1:0").env("KRB5_KTNAME", "/nonexistent").output().unwrap();
         refuses(&no_key, &["no key of the service nfs", "ktadd", "KRB5_KTNAME"]);
     });
@@ -228,16 +253,14 @@ fn a_client_goes_on_after_its_server_was_restarted() {
 fn a_new_ticket_replaces_an_expired_context() {
     within("a_new_ticket_replaces_an_expired_context", async {
         let daemon = Daemon::start(&mut Daemon::command(ALL, "127.0.0.1:0"));
-        for sec in KERBEROS {
-            kinit(USER, "4s");
-            let remote = Remote::mount(&daemon.url("", sec)).await.unwrap();
-            remote.top().await.unwrap();
-            tokio::time::sleep(Duration::from_secs(7)).await;
-            let expired = remote.top().await.unwrap_err().to_string();
-            assert!(expired.contains("ticket has expired"), "{expired}");
-            kinit(USER, "1h");
-            remote.top().await.unwrap();
-        }
+        kinit(USER, "4s");
+        let remote = Remote::mount(&daemon.url("", Security::Krb5i)).await.unwrap();
+        remote.top().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        let expired = remote.top().await.unwrap_err().to_string();
+        assert!(expired.contains("ticket has expired"), "{expired}");
+        kinit(USER, "1h");
+        remote.top().await.unwrap();
     });
 }
 
@@ -287,7 +310,7 @@ fn a_repeated_call_is_dropped_and_a_changed_one_is_denied() {
             let nfs = nfs_v3::Client(client);
             let args = Fsinfo3Args::default();
             nfs.fsinfo(&args).await.unwrap();
-            assert_eq!(nfs.0.server().await.unwrap(), b"nfs/localhost@RPCRDMA.TEST");
+            assert!(nfs.0.server().await.unwrap().starts_with(b"nfs/localhost@"));
             let call = recorder.last.lock().unwrap().clone();
             let again = services.answer(&Received::whole(call.clone()), None).await;
             assert!(again.is_none(), "{sec}: a sequence number is used once");

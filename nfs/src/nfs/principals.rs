@@ -16,8 +16,11 @@ const KEPT_MAX: usize = 4096;
 #[derive(Clone)]
 pub struct Principals(Arc<Inner>);
 
+/// Finds the user of a name.
+type Find = dyn Fn(&[u8]) -> Option<Caller> + Send + Sync;
+
 struct Inner {
-    find: Box<dyn Fn(&[u8]) -> Option<Caller> + Send + Sync>,
+    find: Box<Find>,
     kept: Mutex<HashMap<Bytes, (Instant, Option<Caller>)>>,
 }
 

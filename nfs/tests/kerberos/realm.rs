@@ -1,6 +1,5 @@
 //! A Kerberos realm of a test: its own KDC on loopback, with all files in a temporary directory.
 
-use std::future::Future;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,52 +9,32 @@ use std::{env, fs, thread};
 
 use not_run::not_run;
 
-/// Names the directory of the realm in the processes that belong to it.
-const DIRECTORY: &str = "RPCRDMA_REALM";
+/// Names the directory of the realm in the environment of its programs.
+pub(crate) const DIRECTORY: &str = "RPCRDMA_REALM";
 const PASSWORD: &str = "secret";
 /// Debian keeps the programs of a KDC there, which is not on the path of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
-/// The user with a principal whom every Linux has.
+/// A principal whose user every Linux has, with the number 1.
 pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";
 
-/// Runs a test in a new realm. The realm is named by the environment, which a process cannot change for itself without
-/// unsafe code, so the test runs in a second process.
-pub(crate) fn within(test: &str, body: impl Future<Output = ()>) {
-    if env::var_os(DIRECTORY).is_some() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        return runtime.unwrap().block_on(body);
-    }
-    let programs = ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"];
-    if programs.into_iter().any(|name| find(name).is_none()) {
-        return not_run("missing packages: krb5-kdc krb5-admin-server krb5-user");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let realm = Realm::start(folder.path());
-    let mut inner = realm.command(&env::current_exe().unwrap());
-    let status = inner.args(["--exact", test, "--nocapture"]).status().unwrap();
-    assert!(status.success(), "{}", fs::read_to_string(folder.path().join("kdc.log")).unwrap_or_default());
-}
-
-/// Returns the directory of the realm.
-pub(crate) fn directory() -> PathBuf {
-    env::var_os(DIRECTORY).unwrap().into()
-}
-
-/// Gets a ticket for a principal, for so long.
-pub(crate) fn kinit(principal: &str, lifetime: &str) {
-    feed(Command::new("kinit").args(["-l", lifetime, principal]), &format!("{PASSWORD}\n"));
-}
-
-struct Realm {
+/// A running realm.
+pub(crate) struct Realm {
     folder: PathBuf,
     kdc: Child,
 }
 
 impl Realm {
-    fn start(folder: &Path) -> Self {
+    /// Starts a realm with two users, the key of `nfs/localhost` in `keytab`, and the key of `nfs/elsewhere` in
+    /// `elsewhere.keytab`. Records that the test did not run if the machine lacks the programs.
+    pub(crate) fn start(folder: &Path) -> Option<Self> {
+        let programs = ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"].map(find);
+        let [Some(krb5kdc), Some(kdb5_util), Some(_), Some(_)] = programs else {
+            not_run("missing packages: krb5-kdc krb5-admin-server krb5-user");
+            return None;
+        };
         let at = folder.display();
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let client = format!(
@@ -70,25 +49,31 @@ impl Realm {
         );
         fs::write(folder.join("krb5.conf"), client).unwrap();
         fs::write(folder.join("kdc.conf"), server).unwrap();
-        feed(command(folder, &find("kdb5_util").unwrap()).args(["create", "-s", "-P", PASSWORD]), "");
-        let keys = format!(
+        feed(command(folder, &kdb5_util).args(["create", "-s", "-P", PASSWORD]), "");
+        let mut kdc = command(folder, &krb5kdc);
+        let kdc = kdc.args(["-n", "-P"]).arg(folder.join("pid")).stdout(Stdio::null()).spawn().unwrap();
+        let realm = Realm { folder: folder.to_owned(), kdc };
+        realm.admin(&format!(
             "addprinc -pw {PASSWORD} {USER}\naddprinc -pw {PASSWORD} {STRANGER}\n\
              addprinc -randkey nfs/localhost\nktadd -k {at}/keytab nfs/localhost\n\
              addprinc -randkey nfs/elsewhere\nktadd -k {at}/elsewhere.keytab nfs/elsewhere\n"
-        );
-        feed(&mut command(folder, &find("kadmin.local").unwrap()), &keys);
-        let mut kdc = command(folder, &find("krb5kdc").unwrap());
-        let kdc = kdc.args(["-n", "-P"]).arg(folder.join("pid")).stdout(Stdio::null()).spawn().unwrap();
+        ));
         let deadline = Instant::now() + Duration::from_secs(30);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             assert!(Instant::now() < deadline, "the KDC does not listen");
             thread::sleep(Duration::from_millis(20));
         }
-        Realm { folder: folder.to_owned(), kdc }
+        Some(realm)
     }
 
-    fn command(&self, program: &Path) -> Command {
+    /// Returns a command in the environment of the realm.
+    pub(crate) fn command(&self, program: &Path) -> Command {
         command(&self.folder, program)
+    }
+
+    /// Runs commands of `kadmin.local`.
+    pub(crate) fn admin(&self, commands: &str) {
+        feed(&mut self.command(&find("kadmin.local").unwrap()), commands);
     }
 }
 
@@ -99,7 +84,11 @@ impl Drop for Realm {
     }
 }
 
-/// Returns a command in the environment of a realm.
+/// Gets a ticket for so long with this `kinit`, in the environment of a realm.
+pub(crate) fn ticket(kinit: &mut Command, principal: &str, lifetime: &str) {
+    feed(kinit.args(["-l", lifetime, principal]), &format!("{PASSWORD}\n"));
+}
+
 fn command(folder: &Path, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("KRB5_CONFIG", folder.join("krb5.conf"));
