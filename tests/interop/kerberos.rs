@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::time::Duration;
 
 use rpcrdma_nfs::security::Security;
 use rustix::process::geteuid;
@@ -16,6 +16,8 @@ use crate::served::Served;
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
 /// The port at which Linux's client creates its contexts over TCP if it uses NFS over RDMA (`rpc.gssd`).
 const GSSD_PORT: u16 = 2049;
+/// The time limit of a mount that fails.
+const LIMIT: Duration = Duration::from_secs(120);
 /// The number of the user in the guest who has a ticket.
 const GUEST_USER: u32 = 1000;
 
@@ -35,10 +37,11 @@ fn join(guest: &Guest, realm: &Realm, folder: &Path) {
         guest.bring(folder.join(name).to_str().unwrap());
     }
     guest.run(&format!(
-        "cp /host/guest.conf /etc/krb5.conf; cp /host/guest.keytab /etc/krb5.keytab
+        "set -e
+         cp /host/guest.conf /etc/krb5.conf; cp /host/guest.keytab /etc/krb5.keytab
          cp /host/tickets /tmp/krb5cc_{GUEST_USER}; chown {GUEST_USER} /tmp/krb5cc_{GUEST_USER}
          modprobe -a sunrpc rpcsec_gss_krb5 cts
-         mkdir -p /run/rpc_pipefs; mount -t rpc_pipefs sunrpc /run/rpc_pipefs
+         mount -t rpc_pipefs sunrpc /var/lib/nfs/rpc_pipefs
          (rpc.gssd -f -vvv >/run/gssd.log 2>&1 &)"
     ));
 }
@@ -85,10 +88,9 @@ fn the_client(guest: &Guest, realm: &Realm, folder: &Path) {
             }
         }
     }
-    let refused = guest.run(&format!(
-        "mount -t nfs -o vers=3,sec=sys,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp} host:/ /mnt 2>&1; echo $?"
-    ));
-    assert!(!refused.trim_end().ends_with("\n0") && refused.trim() != "0", "AUTH_SYS is refused: {refused}");
+    let options = format!("vers=3,sec=sys,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp}");
+    let (status, said) = guest.try_run(&format!("mount -t nfs -o {options} host:/ /mnt"), LIMIT);
+    assert_ne!(status, 0, "AUTH_SYS is refused: {said}");
 }
 
 /// `nfs3` and Linux's server, over RDMA.
@@ -98,6 +100,7 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
         "cp /etc/exports /run/exports
          echo '/export *(rw,fsid=1,sec=krb5:krb5i:krb5p,no_subtree_check,insecure)' >/etc/exports
          modprobe -a nfsd; mount -t nfsd nfsd /proc/fs/nfsd 2>/dev/null
+         mkdir -p /var/tmp
          (rpc.svcgssd -f -vvv -n >/run/svcgssd.log 2>&1 &)",
     );
     guest.serve();
@@ -119,7 +122,7 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
 }
 
 fn nfs3(realm: &Realm, guest: &Guest, arguments: &[&str]) {
-    let mut command: Command = realm.command(Path::new(env!("CARGO_BIN_EXE_nfs3")));
+    let mut command = realm.command(Path::new(env!("CARGO_BIN_EXE_nfs3")));
     let output = command.args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}\n{}", guest.run("tail -n 40 /run/svcgssd.log"));
