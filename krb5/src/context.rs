@@ -74,7 +74,8 @@ impl<C: Steps> GssExchange for Exchange<C> {
         let is_client = matches!(self.side, Side::Client { .. });
         let context = Context::new(context, is_client).map_err(causes::plain)?;
         if context.detects_replays {
-            let why = "the client asks for replay detection by Kerberos, which RPCSEC_GSS forbids (RFC 2203 section 5.2.2)";
+            let why = "the client asks for replay detection by Kerberos, and RPCSEC_GSS has its own \
+                       (RFC 2203 section 5.2.2)";
             return Err(GssError { text: Some(why.into()), ..GssError::FAILURE });
         }
         Ok(GssStep::Done(token, Arc::new(context)))
@@ -105,8 +106,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails once the ticket has ended, which the library does not check. Only the start of a call is checked: a
-    /// call that began in time has its result.
+    /// Fails once the ticket has ended, which the library does not check. Only the start of a call is checked:
+    /// a call that began in time has its result.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),
@@ -136,26 +137,45 @@ impl<C: Steps> GssContext for Context<C> {
         Ok(wrapped.to_vec())
     }
 
-    /// The library accepts messages that are signed and not encrypted, so their flag is checked first. The library
-    /// then verifies the flag with the message.
+    /// The library accepts messages that are signed and not encrypted, so the flag is checked first. The
+    /// library then verifies the flag with the message.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError> {
-        let is_sealed =
-            wrapped.starts_with(&WRAP_TOKEN) && wrapped.get(2).is_some_and(|flags| flags & SEALED != 0);
-        if !is_sealed {
+        if !is_sealed(wrapped) {
             return Err(GssError::DEFECTIVE_TOKEN);
         }
         let message = self.inner().unwrap(wrapped).map_err(causes::plain)?;
         Ok(message.to_vec())
     }
 
-    /// A checksum is a header of 16 bytes and at most 24 bytes (RFC 4121 section 4.2.6.1, RFC 8009 section 5). A
-    /// wrapped message has, in addition, a confounder of 16 bytes, filler of less than 16 bytes and a copy of the
-    /// header.
+    /// A checksum is a header of 16 bytes and at most 24 bytes (RFC 4121 section 4.2.6.1, RFC 8009 section
+    /// 5). A wrapped message has, in addition, a confounder of 16 bytes, filler of less than 16 bytes and a
+    /// copy of the header.
     fn overhead(&self) -> Overhead {
         Overhead { mic: 40, wrap: 88 }
     }
 
     fn peer(&self) -> &[u8] {
         &self.peer
+    }
+}
+
+/// Returns true if a wrapped message claims to be encrypted.
+fn is_sealed(wrapped: &[u8]) -> bool {
+    wrapped.starts_with(&WRAP_TOKEN) && wrapped.get(2).is_some_and(|flags| flags & SEALED != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers of RFC 4121 section 4.2.6.2. Older mechanisms begin with 0x60.
+    #[test]
+    fn a_message_that_is_only_signed_is_not_sealed() {
+        for sealed in [[5, 4, 2, 0xff], [5, 4, 7, 0xff]] {
+            assert!(is_sealed(&sealed), "{sealed:?}");
+        }
+        for other in [&[5, 4, 0, 0xff][..], &[5, 4, 5, 0xff], &[4, 4, 2, 0xff], &[0x60, 4, 2], &[5, 4], &[]] {
+            assert!(!is_sealed(other), "{other:?}");
+        }
     }
 }

@@ -38,8 +38,8 @@ const KERBEROS: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5
 const ALL: &str = "krb5p,krb5i,krb5";
 const ANONYMOUS: u32 = 65_534;
 
-/// Runs a test in a new realm. The realm is named by the environment, which a process cannot change for itself without
-/// unsafe code, so the test runs in a second process.
+/// Runs a test in a new realm. The realm is named by the environment, which a process cannot change for
+/// itself without unsafe code, so the test runs in a second process.
 fn within(test: &str, body: impl Future<Output = ()>) {
     if env::var_os(DIRECTORY).is_some() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -24,7 +24,7 @@ const GUEST_USER: u32 = 1000;
 /// Creates the keys of the servers and of the guest, and starts the guest's side of the realm.
 fn join(guest: &Guest, realm: &Realm, folder: &Path) {
     let at = folder.display();
-    // The guest reaches the host's loopback, and our server, as `host`. This program reaches the guest as 127.0.0.1.
+    // The guest reaches our server on the host as `host`. This program reaches the guest as 127.0.0.1.
     realm.admin(&format!(
         "addprinc -randkey nfs/host\nktadd -k {at}/keytab nfs/host\n\
          addprinc -randkey host/guest\nktadd -k {at}/guest.keytab host/guest\n\

@@ -67,7 +67,7 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
         not_run::record("krb5-tests", format_args!("missing packages: {}", missing.join(" ")));
         return Ok(());
     }
-    cargo::run(root, &[&["test", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
+    cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
 }
 
 /// What README names, without the lab, which has steps of its own.
