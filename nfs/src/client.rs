@@ -20,7 +20,9 @@ use rpcrdma_nfs3::{
 use rpcrdma_runtime::proto::program::{AuthSys, Credential};
 use rpcrdma_runtime::shell::ClientOptions;
 
-pub use connection::Connection;
+use crate::security::Security;
+
+pub use connection::{Connection, NfsConnection};
 pub use error::ClientError;
 pub use listing::Item;
 pub use transfer::{Digest, Progress, Take};
@@ -38,7 +40,8 @@ const GROUPS_MAX: usize = 16;
 /// A mounted export.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    nfs: nfs_v3::Client<Connection>,
+    nfs: nfs_v3::Client<NfsConnection>,
+    connection: Connection,
     root: NfsFh3,
     /// The export's path, as components.
     mounted: Vec<Bytes>,
@@ -105,20 +108,24 @@ impl Remote {
         url: &Url,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
-        let client = connection.into();
-        let mount = connection::mount_of(&client, url, options).await?;
+        let connection = connection.into();
+        let mount = connection::mount_of(&connection, url, options).await?;
         let exports = mount.export().await.map_err(|source| ClientError::call("EXPORT", "/", source))?;
         let wanted: Vec<Bytes> = components(&url.path).collect();
         let mounted = longest_export(&exports.0, &wanted);
         let path = joined(&mounted);
         let result = mount.mnt(&Dirpath::from(path.clone())).await;
         let root = match result.map_err(|source| ClientError::call("MNT", &path, source))? {
-            Mountres3::Mnt3Ok(found) => NfsFh3 { data: found.fhandle },
+            Mountres3::Mnt3Ok(found) => {
+                must_offer(&found.auth_flavors, url, &path)?;
+                NfsFh3 { data: found.fhandle }
+            }
             Mountres3::Default(status) => {
                 return Err(ClientError::status("MNT", &path, status as i32));
             }
         };
-        Ok(Remote { mounted, ..Remote::of(client, root).await? })
+        let nfs = NfsConnection::new(connection.clone(), url)?;
+        Ok(Remote { mounted, ..Remote::with(nfs, connection, root).await? })
     }
 
     /// Returns an export that was mounted elsewhere, given its handle and a connection for its files. Use
@@ -127,16 +134,21 @@ impl Remote {
     /// # Errors
     /// [`ClientError`] if FSINFO fails.
     pub async fn of(client: impl Into<Connection>, root: NfsFh3) -> Result<Self, ClientError> {
-        let nfs = nfs_v3::Client(client.into());
+        let connection = client.into();
+        Remote::with(connection.clone().into(), connection, root).await
+    }
+
+    async fn with(nfs: NfsConnection, connection: Connection, root: NfsFh3) -> Result<Self, ClientError> {
+        let (nfs, mounted) = (nfs_v3::Client(nfs), Vec::new());
         let mut remote =
-            Remote { nfs, root, mounted: Vec::new(), read_size: CHUNK_MAX, write_size: CHUNK_MAX };
+            Remote { nfs, connection, root, mounted, read_size: CHUNK_MAX, write_size: CHUNK_MAX };
         remote.ask_sizes().await?;
         Ok(remote)
     }
 
     /// Returns the client of the NFS program, for procedures without a method here.
     #[must_use]
-    pub fn nfs(&self) -> &nfs_v3::Client<Connection> {
+    pub fn nfs(&self) -> &nfs_v3::Client<NfsConnection> {
         &self.nfs
     }
 
@@ -172,7 +184,7 @@ impl Remote {
     /// Returns the connection of the NFS program.
     #[must_use]
     pub fn connection(&self) -> &Connection {
-        &self.nfs.0
+        &self.connection
     }
 
     /// Returns the path of the mounted export.
@@ -251,6 +263,17 @@ impl Remote {
             Readlink3Res::Default(status, _) => Err(ClientError::status("READLINK", path, status as i32)),
         }
     }
+}
+
+/// # Errors
+/// [`ClientError::Security`] if the server lists flavors, and not the one of the URL.
+fn must_offer(flavors: &[i32], url: &Url, path: &str) -> Result<(), ClientError> {
+    let offered: Vec<Security> = flavors.iter().copied().filter_map(Security::from_flavor).collect();
+    if offered.is_empty() || offered.contains(&url.security) {
+        return Ok(());
+    }
+    let offered = offered.iter().map(Security::to_string).collect::<Vec<_>>().join(", ");
+    Err(ClientError::Security { path: path.to_owned(), wanted: url.security, offered })
 }
 
 fn components(path: &[u8]) -> impl Iterator<Item = Bytes> {

@@ -3,6 +3,7 @@
 //! - [`client`] mounts an export and reads, writes and lists its files.
 //! - [`nfs`] has the handlers of the NFS and MOUNT programs, which serve any [`export::Export`].
 //! - [`provider`] selects the provider for RPC-over-RDMA: iWARP in user space or an RDMA device.
+//! - [`security`] names AUTH_SYS and the services of Kerberos. [`kerberos`] needs the feature `krb5`.
 //! - [`export`] defines the trait of a file system. Two are included: one in memory, and, with the feature
 //!   `directory`, one that serves a directory of a Linux machine.
 //!
@@ -14,7 +15,10 @@ pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod export;
+#[cfg_attr(not(feature = "krb5"), path = "kerberos/not_built.rs")]
+pub mod kerberos;
 pub mod nfs;
 #[cfg(feature = "programs")]
 pub mod output;
 pub mod provider;
+pub mod security;

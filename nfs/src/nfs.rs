@@ -7,6 +7,7 @@ mod listing;
 mod mount;
 mod once;
 mod policy;
+mod principals;
 mod turns;
 
 use std::sync::Arc;
@@ -20,13 +21,14 @@ pub use exports::Exports;
 pub use mount::MountHandler;
 pub use once::must_not_run_twice;
 pub use policy::{Policy, Squash};
+pub use principals::Principals;
 
 use self::turns::Turns;
 
 /// Handles the 22 procedures of NFS version 3.
 ///
-/// Callers have their AUTH_SYS identity unless a [`Policy`] changes it. Callers without AUTH_SYS are
-/// anonymous. The export decides what they may do.
+/// Callers have their AUTH_SYS identity unless a [`Policy`] changes it. Callers with AUTH_NONE are anonymous.
+/// The export decides what they may do.
 #[derive(Debug)]
 pub struct NfsHandler<E> {
     export: Arc<E>,
@@ -79,10 +81,10 @@ impl<E: Export> NfsHandler<E> {
         at_hand: impl FnOnce(&E, &Caller) -> Option<T>,
         call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        if !self.policy.admits(context) {
+        if !self.policy.admits(context) || !self.policy.accepts(context) {
             return Err(Reject::AuthError(AuthStat::TooWeak));
         }
-        let caller = self.policy.caller(&context.credential);
+        let caller = self.policy.caller(context).await;
         if !E::BLOCKS {
             return Ok(call(&self.export, &caller));
         }

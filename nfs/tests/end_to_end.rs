@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rpcrdma_mount3::mount_v3;
-use rpcrdma_nfs::client::{ClientError, Connection, Remote, Url};
+use rpcrdma_nfs::client::{ClientError, NfsConnection, Remote, Url};
 use rpcrdma_nfs::export::directory::DirectoryExport;
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{Error, Export};
@@ -353,7 +353,7 @@ async fn the_other_procedures_answer() {
 }
 
 /// MKNOD: pipes for everybody, devices for root.
-async fn special_files(nfs: &nfs_v3::Client<Connection>, root: NfsFh3) {
+async fn special_files(nfs: &nfs_v3::Client<NfsConnection>, root: NfsFh3) {
     let r#where = |name: &'static str| Diropargs3 { dir: root, name: name.into() };
     let made = async |name, what| nfs.mknod(&Mknod3Args { r#where: r#where(name), what }).await.unwrap();
     let attributes = Sattr3 { mode: Some(0o620), ..Sattr3::default() };

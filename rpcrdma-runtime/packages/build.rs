@@ -1,4 +1,4 @@
-//! With the feature `required`, fails the build if system packages are missing.
+//! With the features `required` and `krb5`, fails the build if system packages are missing.
 #![allow(clippy::print_stdout)] // cargo reads directives from the standard output
 
 #[path = "src/lib.rs"]
@@ -12,18 +12,22 @@ fn main() {
     for name in ["PATH", "PKG_CONFIG_PATH", "LIBCLANG_PATH"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
-    if env::var_os("CARGO_FEATURE_REQUIRED").is_none() {
-        return;
+    if env::var_os("CARGO_FEATURE_REQUIRED").is_some() {
+        require("rpcrdma-verbs (feature `verbs`)", packages::missing);
     }
+    if env::var_os("CARGO_FEATURE_KRB5").is_some() {
+        require("rpcrdma-krb5 (feature `krb5`)", packages::missing_for_krb5);
+    }
+}
+
+fn require(user: &str, missing: fn() -> Vec<&'static str>) {
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
-        println!("cargo::error=rpcrdma-verbs (feature `verbs`) supports Linux only");
+        println!("cargo::error={user} supports Linux only");
         return;
     }
-    let missing = packages::missing();
+    let missing = missing();
     if !missing.is_empty() {
         let packages = missing.join(" ");
-        println!(
-            "cargo::error=rpcrdma-verbs (feature `verbs`): missing system packages; on Debian: apt-get install {packages}"
-        );
+        println!("cargo::error={user}: missing system packages; on Debian: apt-get install {packages}");
     }
 }

@@ -134,7 +134,7 @@ pub(crate) async fn files_of(guest: &Guest) {
             assert!(reads.lock().unwrap().iter().any(|call| call.write_bytes > 4096), "{reads:?}");
         }
         guest.settle();
-        remote.nfs().0.close();
+        remote.connection().close();
     }
     guest.run("rm /export/file");
 }

@@ -20,12 +20,17 @@ pub mod framed;
 mod guest;
 mod in_guest;
 mod inside;
+#[cfg(feature = "krb5")]
+mod kerberos;
 mod kernel_client;
 mod kernel_server;
 mod mounted;
 mod ours;
 mod place;
 mod procedures;
+#[cfg(feature = "krb5")]
+#[path = "../../nfs/tests/kerberos/realm.rs"]
+mod realm;
 mod recorded;
 mod relay;
 mod served;

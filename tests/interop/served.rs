@@ -38,7 +38,7 @@ impl Served {
         Served::run(nfs3d().arg(dir).env("RPCRDMA_PCAP", capture), 0, 0)
     }
 
-    fn run(command: &mut Command, rdma: u16, tcp: u16) -> Self {
+    pub(crate) fn run(command: &mut Command, rdma: u16, tcp: u16) -> Self {
         let ip = address();
         let mut child = command
             .args(["--listen", &format!("{ip}:{rdma}"), "--tcp", &format!("{ip}:{tcp}")])

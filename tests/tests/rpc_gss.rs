@@ -15,7 +15,8 @@ use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Caller, Program, Re
 use rpcrdma_runtime::proto::rdma::{FailReason, Traffic};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::rpc::gss::{
-    GssCaller, GssCredential, GssFailure, GssServer, GssServerOptions, GssService,
+    GssCaller, GssCredential, GssError, GssExchange, GssFailure, GssMechanism, GssServer, GssServerOptions,
+    GssService,
 };
 use rpcrdma_runtime::shell::{
     CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, Sends, ServerOptions, TcpServer,
@@ -768,6 +769,42 @@ async fn a_context_that_is_too_old_is_a_context_problem() {
     assert!(matches!(failed, Err(CallError::Gss(GssFailure::Refused(_)))), "{failed:?}");
     toy.expired.store(false, Ordering::Relaxed);
     echo(&client, &args(1, 1, 1)).await.unwrap();
+}
+
+/// As Kerberos does, whose new contexts last as long as the user's new ticket.
+struct Renewed(Toy);
+
+impl GssMechanism for Renewed {
+    fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
+        self.0.expired.store(false, Ordering::Relaxed);
+        self.0.begin()
+    }
+
+    fn explain(&self, refused: GssError) -> GssError {
+        GssError { text: Some(format!("{} has no ticket", self.0.name).into()), ..refused }
+    }
+}
+
+#[tokio::test]
+async fn a_client_replaces_its_expired_context() {
+    for service in SERVICES {
+        let (services, gss, _) = secured(GssServerOptions::default());
+        let alice = Toy::new("alice");
+        let client = GssClient::new(Direct::new(services), Renewed(alice.clone()), service);
+        for contexts in [1, 2] {
+            echo(&client, &args(1, 1, 1)).await.unwrap();
+            assert_eq!(gss.contexts(), contexts);
+            alice.expired.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_mechanism_explains_why_a_server_refuses() {
+    let (services, _, _) = secured(GssServerOptions::default());
+    let client = GssClient::new(Direct::new(services), Renewed(Toy::new("nobody")), GssService::None);
+    let refused = echo(&client, &args(1, 1, 1)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the server makes no context: nobody has no ticket");
 }
 
 #[tokio::test]

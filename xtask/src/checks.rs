@@ -7,7 +7,7 @@ use std::path::Path;
 use xtask::files::{self, relative};
 use xtask::{generate, trace};
 
-use crate::packages::{VERBS, VERBS_FEATURES};
+use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
 use crate::{cargo, cycles, deny, documents, packages};
 
@@ -25,6 +25,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("no_std", no_std),
     step("docs", docs),
     step("verbs", verbs),
+    step("krb5", krb5),
     step("packages", packages::check),
     step("msrv", packages::msrv),
 ];
@@ -71,6 +72,23 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
+/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, where what these need of the system is there.
+fn krb5(root: &Path) -> Result<(), String> {
+    let missing = rpcrdma_verbs_packages::missing_for_krb5();
+    if !missing.is_empty() {
+        not_run::record("krb5", format_args!("missing packages: {}", missing.join(" ")));
+        return Ok(());
+    }
+    cargo::run(
+        root,
+        &[&["clippy", "--all-targets"][..], &KRB5_FEATURES, &["--", "-D", "warnings"]].concat(),
+    )?;
+    let arguments = [&["doc", "--no-deps"][..], &KRB5_FEATURES].concat();
+    let mut command = cargo::command(root, &arguments);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    cargo::succeed(command, &arguments)
+}
+
 /// Modules of the runtime, each with those that it must not name.
 const LAYERS: &[(&str, &[&str])] = &[
     ("xdr", &["wire", "proto", "provider", "shell"]),
@@ -92,6 +110,7 @@ const WITHOUT_CYCLES: &[&str] = &[
     "tests/lab/src",
     "tests/sim/src",
     "rpcrdma-runtime/verbs/src",
+    "krb5/src",
     "xtask/src",
     "xtask/dist/src",
 ];
@@ -144,6 +163,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim"]),
     ("rpcrdma-sim", &["rpcrdma-runtime", "rpcrdma-derive"]),
     (VERBS, &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),
+    ("rpcrdma-krb5", &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),
     ("rpcrdma-nfs3", &["rpcrdma-runtime", "rpcrdma-derive"]),
     ("rpcrdma-mount3", &["rpcrdma-runtime", "rpcrdma-derive"]),
     ("rpcrdma-rpcbind", &["rpcrdma-runtime", "rpcrdma-derive"]),
@@ -183,7 +203,7 @@ const PRODUCTS: &[(&str, &[&str])] = &[
 ];
 
 /// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is one syn, and by default
-/// nothing is built with a system's library for RDMA.
+/// nothing is built with a system's library for RDMA or Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let ours = OURS.iter().map(|row| (row, "all"));
@@ -197,10 +217,12 @@ fn dependencies(root: &Path) -> Result<(), String> {
         }
     }
     let all = tree(root, &["--edges", "all", "--target", "all"])?;
-    if all.iter().any(|line| line.starts_with("ibverbs")) {
-        found.push(
-            "the default build must not depend on ibverbs: `cargo tree --invert ibverbs-sys`".to_owned(),
-        );
+    for library in ["ibverbs-sys", "libgssapi-sys"] {
+        if all.iter().any(|line| line.starts_with(library)) {
+            found.push(format!(
+                "the default build must not depend on {library}: `cargo tree --invert {library}`"
+            ));
+        }
     }
     // What is compiled here. loom has another syn on Windows.
     let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::cargo::{self, scratch};
 use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
+use crate::packages::KRB5_FEATURES;
 
 /// Which of the tests to run, and what the lab needs for them.
 #[derive(Clone, Copy)]
@@ -19,6 +20,8 @@ pub(crate) struct Group {
     pub(crate) long: bool,
     /// Whether they need programs with the feature `verbs`, for the devices in the guest.
     pub(crate) devices: bool,
+    /// Whether they need programs with the feature `krb5`, and a KDC on this machine.
+    pub(crate) kerberos: bool,
     /// Whether they need fsx, fio, dbench and pjdfstest.
     pub(crate) suites: bool,
     /// The kernel to run.
@@ -33,7 +36,7 @@ const SECOND_KERNEL: &str = "6.1";
 impl Group {
     const fn short(only: &'static [&'static str], skip: &'static [&'static str]) -> Self {
         let filters = Filters { only, skip };
-        Group { filters, long: false, devices: false, suites: false, kernel: KERNEL }
+        Group { filters, long: false, devices: false, kerberos: false, suites: false, kernel: KERNEL }
     }
 
     /// Tests at full length.
@@ -47,6 +50,10 @@ impl Group {
 
     pub(crate) const fn with_devices(self) -> Self {
         Group { devices: true, ..self }
+    }
+
+    pub(crate) const fn with_kerberos(self) -> Self {
+        Group { kerberos: true, ..self }
     }
 
     pub(crate) const fn with_suites(self) -> Self {
@@ -68,14 +75,20 @@ pub(crate) const ON_SECOND_KERNEL: Group =
 pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> {
     let needs = [(group.devices, "--verbs"), (group.suites, "--suites")];
     let needs: Vec<&str> = needs.iter().filter(|(needed, _)| *needed).map(|(_, option)| *option).collect();
+    let missing = if group.kerberos { rpcrdma_verbs_packages::missing_for_krb5() } else { Vec::new() };
+    if !missing.is_empty() {
+        not_run::record(name, format_args!("missing packages: {}", missing.join(" ")));
+        return Ok(());
+    }
     if !ready(root, name, group.kernel, &needs)? {
         return Ok(());
     }
     if group.suites {
         lab(root, group.kernel, &["suites"])?;
     }
-    // The whole workspace, so that nothing is compiled again with other features.
-    let mut command = cargo::command(root, &["test", "--test", "interop"]);
+    // Without Kerberos the whole workspace, so that nothing is compiled again with other features.
+    let packages = if group.kerberos { &KRB5_FEATURES[..] } else { &[] };
+    let mut command = cargo::command(root, &[&["test", "--test", "interop"], packages].concat());
     command
         .env("RPCRDMA_LAB", if group.long { "long" } else { "1" })
         .env("RPCRDMA_LAB_KERNEL", group.kernel)

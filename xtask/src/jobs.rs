@@ -26,6 +26,7 @@ pub(crate) const JOBS: &[Step] = &[
     job("server-siw", 35, |root| interop::run(root, "server-siw", &SERVER_SIW)),
     job("server-rxe", 35, |root| interop::run(root, "server-rxe", &SERVER_RXE)),
     job("second-kernel", 60, |root| interop::run(root, "second-kernel", &interop::ON_SECOND_KERNEL)),
+    job("kerberos", 30, |root| interop::run(root, "kerberos", &KERBEROS)),
     job("bench", 30, |root| interop::bench(root, "bench", &[], &["--verbs"])),
     job("profile", 30, |root| {
         interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])
@@ -50,6 +51,7 @@ const CLIENT_RXE: Group = Group::long(&["by_verbs::our_client_over_rxe"]).with_d
 const SERVER_GUEST: Group = Group::long(&["in_guest::our_server"]);
 const SERVER_SIW: Group = Group::long(&["by_verbs::our_server_over_siw"]).with_devices();
 const SERVER_RXE: Group = Group::long(&["by_verbs::our_server_over_rxe"]).with_devices();
+const KERBEROS: Group = Group::long(&["kerberos::"]).with_kerberos();
 
 const fn job(name: &'static str, minutes: u64, run: fn(&Path) -> Result<(), String>) -> Step {
     Step { name, minutes, run }

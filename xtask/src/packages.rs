@@ -16,6 +16,17 @@ pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
 /// What it needs to be more than empty.
 pub(crate) const VERBS_FEATURES: [&str; 2] = ["--features", "rpcrdma-verbs/devices"];
+
+/// Selects the packages with Kerberos, with all of it.
+pub(crate) const KRB5_FEATURES: [&str; 6] = [
+    "--package",
+    "rpcrdma-krb5",
+    "--package",
+    "rpcrdma-nfs",
+    "--features",
+    "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5",
+];
+
 /// The files that every package has.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that no package has.

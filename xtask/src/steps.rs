@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::filters::{self, Filters};
-use crate::packages::{VERBS, VERBS_FEATURES};
+use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
 use crate::{cargo, child, fuzz, interop, miri};
 
@@ -13,6 +13,7 @@ use crate::{cargo, child, fuzz, interop, miri};
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "features", minutes: 15, run: features },
     Step { name: "verbs-tests", minutes: 15, run: verbs_tests },
+    Step { name: "krb5-tests", minutes: 15, run: krb5_tests },
     Step { name: "tests", minutes: 40, run: tests },
     Step { name: "tour", minutes: 10, run: tour },
     Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
@@ -57,6 +58,16 @@ fn verbs_tests(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     cargo::run(root, &[&["test", "--package", VERBS][..], &VERBS_FEATURES].concat())
+}
+
+/// Kerberos, with a KDC on loopback.
+fn krb5_tests(root: &Path) -> Result<(), String> {
+    let missing = rpcrdma_verbs_packages::missing_for_krb5();
+    if !missing.is_empty() {
+        not_run::record("krb5-tests", format_args!("missing packages: {}", missing.join(" ")));
+        return Ok(());
+    }
+    cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
 }
 
 /// What README names, without the lab, which has steps of its own.

@@ -20,8 +20,10 @@ use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::cli::nfs3d::{Arguments, Config};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
 use rpcrdma_nfs::output::{self, one_line};
+use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::proto::rpc::Services;
@@ -144,6 +146,8 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     let files = raise_file_limit();
     let key = handle_key(arguments.handle_key.as_deref(), log)?;
     let directories = exports::open(&exports, key.as_ref(), &[])?;
+    let has_kerberos = directories.iter().any(Directory::has_kerberos);
+    let gss = has_kerberos.then(kerberos::server).transpose()?;
     // A handler keeps the signal from ending the process. Instead, a WRITE past the limit for files
     // (RLIMIT_FSIZE) fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
@@ -161,6 +165,9 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     let mut services = Services::new();
     services.add(nfs_v3::Server(exports.clone()));
     services.add(mount_v3::Server(MountHandler::of(exports.clone())));
+    if let Some(gss) = gss {
+        services.secured(gss);
+    }
     let registered = register(&arguments, &services, &listening.addresses).await?;
     let told = match &exporter {
         Some(exporter) => format!(", metrics at {}", exporter.url()?),
@@ -173,7 +180,7 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         tokio::spawn(exporter.run(stopping.clone()));
     }
     let prints_stats = arguments.stats;
-    let running = Running { arguments, line, log, key, this_machine, exports, directories };
+    let running = Running { arguments, line, log, key, has_kerberos, this_machine, exports, directories };
     tokio::spawn(running.obey(signals, stop));
     systemd::notify(&[NotifyState::Ready]);
     let ran = listening.server.services(services).run(stopped(&mut stopping)).await;
@@ -222,6 +229,8 @@ struct Running {
     line: Vec<OsString>,
     log: Log,
     key: Option<HandleKey>,
+    /// The server was started with a key for Kerberos.
+    has_kerberos: bool,
     this_machine: Vec<IpNet>,
     exports: Exports<DirectoryExport>,
     directories: Vec<Directory>,
@@ -255,7 +264,13 @@ impl Running {
             systemd::notify(&[NotifyState::Reloading, now]);
         }
         let reloaded = Config::read(&self.line).and_then(|config| {
-            Ok((exports::open(&config.exports, self.key.as_ref(), &self.directories)?, config.server))
+            let directories = exports::open(&config.exports, self.key.as_ref(), &self.directories)?;
+            let needs_kerberos = directories.iter().any(Directory::has_kerberos) && !self.has_kerberos;
+            anyhow::ensure!(
+                !needs_kerberos,
+                "--sec with Kerberos needs a restart if no export had it before"
+            );
+            Ok((directories, config.server))
         });
         match reloaded {
             Ok((directories, arguments)) => {
@@ -311,7 +326,10 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
     if directories.iter().any(|directory| !directory.tells_callers_apart) {
         log.warn("not as root, so every caller has the rights of the user who runs this");
     }
-    let believing = |directory: &&Directory| directory.tells_callers_apart && !directory.options.all_squash;
+    let believing = |directory: &&Directory| {
+        let options = &directory.options;
+        directory.tells_callers_apart && !options.all_squash && options.sec.contains(&Security::Sys)
+    };
     if directories.iter().any(|directory| believing(&directory)) {
         let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);
         let whom = if is_root_believed { "any user" } else { "any user but root" };

@@ -13,8 +13,8 @@ use crate::provider::Provider;
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///
 /// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is called on the same
-/// connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the end of the URL overrides both. In a path,
-/// %20 is a space and %3F a question mark.
+/// connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the end of the URL overrides both. ?sec=krb5, krb5i
+/// or krb5p uses the Kerberos ticket of this user. In a path, %20 is a space and %3F a question mark.
 ///
 /// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
 /// 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG controls the log, for example

@@ -10,6 +10,7 @@ use clap::{Args, CommandFactory, Parser, ValueEnum};
 use ipnet::IpNet;
 
 use crate::provider::Provider;
+use crate::security::Security;
 
 pub use config::Config;
 
@@ -92,6 +93,10 @@ pub struct ExportOptions {
     /// served: its loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
+    /// The security that NFS calls may have, the preferred one first: sys (AUTH_SYS), krb5 (Kerberos), krb5i (with integrity),
+    /// krb5p (with encryption). Others are refused. Kerberos needs a key of the service nfs in the keytab (KRB5_KTNAME)
+    #[arg(long, value_name = "SECURITY", value_delimiter = ',', default_value = "sys")]
+    pub sec: Vec<Security>,
     /// Let root of other machines be root here instead of anonymous
     #[arg(long, conflicts_with = "all_squash")]
     pub no_root_squash: bool,

@@ -1,14 +1,21 @@
+use std::future::Future;
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
-use rpcrdma_runtime::shell::{CallError, ClientOptions, TcpClient, TcpClientOptions};
+use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
+use rpcrdma_runtime::proto::rdma::Traffic;
+use rpcrdma_runtime::proto::rpc::gss::GssFailure;
+use rpcrdma_runtime::shell::{
+    CallError, Carrier, ClientOptions, GssClient, Sends, TcpClient, TcpClientOptions,
+};
+use rpcrdma_runtime::xdr::{Message, Received};
 use rpcrdma_services::rpcbind::{Netid, Rpcbind};
 
 use super::{ClientError, Transport, Url};
+use crate::kerberos;
 
 /// A connection to a server, over either transport.
 #[derive(Clone, Debug)]
@@ -38,6 +45,95 @@ impl<P: Binding> Caller<P> for Connection {
         match self {
             Connection::Rdma(client) => client.call::<Q>(args).await,
             Connection::Tcp(client) => client.call::<Q>(args).await,
+        }
+    }
+}
+
+impl<P: Binding> Carrier<P> for Connection {
+    fn next_xid(&self) -> u32 {
+        match self {
+            Connection::Rdma(client) => Carrier::<P>::next_xid(client),
+            Connection::Tcp(client) => Carrier::<P>::next_xid(client),
+        }
+    }
+
+    fn min_item(&self) -> usize {
+        match self {
+            Connection::Rdma(client) => Carrier::<P>::min_item(client),
+            Connection::Tcp(client) => Carrier::<P>::min_item(client),
+        }
+    }
+
+    async fn observe<Q: Procedure<Program = P>>(
+        &self,
+        xid: u32,
+        exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
+    ) -> Result<Q::Res, CallError> {
+        match self {
+            Connection::Rdma(client) => client.observe::<Q>(xid, exchange).await,
+            Connection::Tcp(client) => client.observe::<Q>(xid, exchange).await,
+        }
+    }
+
+    async fn carry(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+        sends: Sends,
+    ) -> Result<(Received, Traffic), CallError> {
+        match self {
+            Connection::Rdma(client) => Carrier::<P>::carry(client, procedure, message, bounds, sends).await,
+            Connection::Tcp(client) => Carrier::<P>::carry(client, procedure, message, bounds, sends).await,
+        }
+    }
+}
+
+/// The calls of the NFS program over a connection, with the security of a URL.
+#[derive(Clone, Debug)]
+pub enum NfsConnection {
+    /// With the credential of the connection.
+    Sys(Connection),
+    /// Over RPCSEC_GSS.
+    Gss(GssClient<Connection, NfsV3>),
+}
+
+impl From<Connection> for NfsConnection {
+    fn from(connection: Connection) -> Self {
+        NfsConnection::Sys(connection)
+    }
+}
+
+impl Caller<NfsV3> for NfsConnection {
+    type Error = CallError;
+
+    async fn call<Q: Procedure<Program = NfsV3>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+        match self {
+            NfsConnection::Sys(connection) => connection.call::<Q>(args).await,
+            NfsConnection::Gss(client) => client.call::<Q>(args).await,
+        }
+    }
+}
+
+impl NfsConnection {
+    /// Returns the calls over a connection to the server of a URL, with the URL's security.
+    ///
+    /// # Errors
+    /// [`ClientError::Call`] without the feature `krb5`, if the URL asks for Kerberos.
+    pub fn new(connection: Connection, url: &Url) -> Result<Self, ClientError> {
+        let Some(service) = url.security.service() else { return Ok(connection.into()) };
+        let mechanism = kerberos::client(&url.host)
+            .map_err(|error| ClientError::call("?sec=", "/", GssFailure::from(error).into()))?;
+        Ok(NfsConnection::Gss(GssClient::new(connection, mechanism, service)))
+    }
+
+    /// Returns a connection whose calls receive the eligible item of their result in this memory, as
+    /// [`Connection::with_result_memory`] does. Over RPCSEC_GSS, results do not use it.
+    #[must_use]
+    pub fn with_result_memory(&self, memory: BytesMut) -> Self {
+        match self {
+            NfsConnection::Sys(connection) => connection.with_result_memory(memory).into(),
+            NfsConnection::Gss(client) => NfsConnection::Gss(client.clone()),
         }
     }
 }

@@ -5,6 +5,7 @@ use rpcrdma_runtime::shell::{CallError, ConnectError};
 use rpcrdma_services::rpcbind;
 
 use crate::export::Error;
+use crate::security::Security;
 
 /// Why an operation on a server's file failed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,18 @@ pub enum ClientError {
         path: String,
         /// The status (RFC 1813 section 2.6).
         status: u32,
+    },
+    /// The server does not accept the security of the URL.
+    #[error(
+        "{path}: the server does not accept {wanted}, only {offered}; ?sec=NAME at the end of the URL chooses"
+    )]
+    Security {
+        /// The export.
+        path: String,
+        /// The security of the URL.
+        wanted: Security,
+        /// What the server accepts.
+        offered: String,
     },
     /// The server violates the protocol in a way that only shows across calls.
     #[error("{path}: {procedure}: {what}")]

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{CHUNK_MAX, ClientError, Connection, Remote, RemoteFile, WINDOW, below};
+use super::{CHUNK_MAX, ClientError, Connection, NfsConnection, Remote, RemoteFile, WINDOW, below};
 
 /// Maximum number of attempts to write everything when the server restarts before the commit.
 const ATTEMPTS: u32 = 3;
@@ -102,7 +102,7 @@ impl Remote {
     /// no longer exists (`svc_rdma_write_info_free_async`). The data is already complete, so the result is
     /// ignored and the wait is short.
     async fn call_once_more(&self) {
-        if matches!(self.nfs.0, Connection::Rdma(_)) {
+        if matches!(self.connection, Connection::Rdma(_)) {
             let _ = timeout(ONCE_MORE, self.nfs.null()).await;
         }
     }
@@ -339,7 +339,7 @@ struct Range {
 /// Reads a range with as many calls as the server needs. Also returns whether the file ends with it. `reader`
 /// has memory for a result.
 async fn read_range(
-    [reader, nfs]: [Client<Connection>; 2],
+    [reader, nfs]: [Client<NfsConnection>; 2],
     range: Range,
     path: String,
 ) -> Result<(Vec<Bytes>, bool), ClientError> {
@@ -373,7 +373,7 @@ async fn read_range(
 /// Writes a range with as many calls as the server needs. Returns the verifiers of data that the server may
 /// still lose.
 async fn write_range(
-    nfs: Client<Connection>,
+    nfs: Client<NfsConnection>,
     file: NfsFh3,
     mut offset: u64,
     mut data: Bytes,

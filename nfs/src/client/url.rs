@@ -2,6 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::provider::Provider;
+use crate::security::{Security, UnknownSecurity};
 
 /// The well-known port of rpcbind.
 const RPCBIND: u16 = 111;
@@ -32,8 +33,8 @@ impl Transport {
 }
 
 /// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
-/// hexadecimal digits stand for a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT` and
-/// `provider=NAME` are separated by `&`.
+/// hexadecimal digits stand for a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
+/// `provider=NAME` and `sec=NAME` are separated by `&`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// The transport of NFS.
@@ -50,6 +51,8 @@ pub struct Url {
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,
+    /// The security of NFS calls. MOUNT is called with AUTH_SYS.
+    pub security: Security,
 }
 
 /// Why a URL is invalid.
@@ -68,8 +71,13 @@ pub enum UrlError {
     #[error("in the URL's path, % stands before two hexadecimal digits; %25 is a percent sign")]
     Escape,
     /// An option after `?` is unknown.
-    #[error("behind ? a URL can have mountport=PORT, rpcbind=PORT and provider=NAME; %3F is a question mark")]
+    #[error(
+        "behind ? a URL can have mountport=PORT, rpcbind=PORT, provider=NAME and sec=NAME; %3F is a question mark"
+    )]
     Option,
+    /// The security after `sec=` is unknown.
+    #[error("in a URL, {0}")]
+    Security(#[from] UnknownSecurity),
 }
 
 impl Url {
@@ -110,6 +118,7 @@ impl Url {
             "mountport" => self.mount_port = Some(port(value)?),
             "rpcbind" => self.rpcbind_port = port(value)?,
             "provider" => self.provider = value.parse().map_err(|_| UrlError::Option)?,
+            "sec" => self.security = value.parse()?,
             _ => return Err(UrlError::Option),
         }
         Ok(self)
@@ -142,8 +151,9 @@ impl FromStr for Url {
             given => port(given.strip_prefix(':').ok_or(UrlError::Port)?)?,
         };
         let (host, path) = (host.to_owned(), decode(path.as_bytes())?);
-        let provider = Provider::default();
-        let url = Url { transport, host, port, path, mount_port: None, rpcbind_port: RPCBIND, provider };
+        let (provider, security) = (Provider::default(), Security::default());
+        let url =
+            Url { transport, host, port, path, mount_port: None, rpcbind_port: RPCBIND, provider, security };
         options.map_or(Ok(url.clone()), |options| options.split('&').try_fold(url, Url::set))
     }
 }
@@ -181,10 +191,12 @@ impl fmt::Display for Url {
         }
         let rpcbind = Some(self.rpcbind_port).filter(|port| *port != RPCBIND);
         let provider = Some(self.provider).filter(|provider| *provider != Provider::default());
+        let security = Some(self.security).filter(|security| *security != Security::default());
         let options = [
             ("mountport", self.mount_port.map(|port| port.to_string())),
             ("rpcbind", rpcbind.map(|port| port.to_string())),
             ("provider", provider.map(|provider| provider.to_string())),
+            ("sec", security.map(|security| security.to_string())),
         ];
         let mut sign = '?';
         for (name, value) in options.into_iter().filter_map(|(name, value)| Some((name, value?))) {
@@ -232,6 +244,7 @@ mod tests {
             mount_port: None,
             rpcbind_port: 111,
             provider: Provider::Auto,
+            security: Security::Krb5i,
         };
         let tcp = Url { transport: Transport::Tcp, mount_port: Some(5), rpcbind_port: 6, ..rdma.clone() };
         for url in [rdma, tcp] {
@@ -243,11 +256,16 @@ mod tests {
     fn options_say_where_the_other_programs_are() {
         let url: Url = "tcp://h/dir?mountport=20048&rpcbind=7".parse().unwrap();
         assert_eq!((url.mount_port, url.rpcbind_port, &url.path[..]), (Some(20048), 7, &b"/dir"[..]));
+        for security in [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p] {
+            let url: Url = format!("rdma://h/?sec={security}").parse().unwrap();
+            assert_eq!(url.security, security);
+        }
         for (wrong, error) in [
             ("tcp://h/?", UrlError::Option),
             ("tcp://h/?mountport", UrlError::Option),
             ("tcp://h/?mountport=0", UrlError::Port),
             ("tcp://h/?port=1", UrlError::Option),
+            ("tcp://h/?sec=krb4", UrlError::Security(UnknownSecurity)),
             ("tcp://h/?mountport=1&", UrlError::Option),
         ] {
             assert_eq!(wrong.parse::<Url>(), Err(error), "{wrong}");

@@ -12,6 +12,7 @@ use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 use super::exports::Served;
 use super::{Exports, NfsHandler, Policy};
 use crate::export::{Caller, Error, Export, FileHandle, FileKind};
+use crate::security::Security;
 
 /// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
 /// reply is bounded.
@@ -20,8 +21,8 @@ const MOUNTS_MAX: usize = 128;
 const NETS_MAX: usize = 1000;
 /// Maximum number of exports in an EXPORT reply.
 const EXPORTS_MAX: usize = 128;
-/// AUTH_SYS and AUTH_NONE, the preferred one first.
-const FLAVORS: [i32; 2] = [1, 0];
+/// The number of AUTH_NONE.
+const AUTH_NONE: i32 = 0;
 
 /// Handles MOUNT version 3. Directories below an export can be mounted too.
 #[derive(Debug)]
@@ -96,6 +97,12 @@ fn find<'a, E>(
     found.min_by_key(|(_, below)| below.clone().count())
 }
 
+/// Returns the flavors that NFS accepts. Callers with AUTH_NONE are anonymous where AUTH_SYS is accepted.
+fn flavors(policy: &Policy) -> Vec<i32> {
+    let none = policy.security.contains(&Security::Sys).then_some(AUTH_NONE);
+    policy.security.iter().map(|security| security.flavor()).chain(none).collect()
+}
+
 /// Returns the directory of a path, if the caller may search it. Links are not followed.
 fn walk(export: &impl Export, caller: &Caller, path: &[Vec<u8>]) -> Result<FileHandle, Error> {
     let mut at = export.root();
@@ -135,7 +142,7 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         if !handler.policy.admits(context) {
             return Ok(Mountres3::Default(Mountstat3::Mnt3errAcces));
         }
-        let (export, caller) = (handler.export.clone(), handler.policy.caller(&context.credential));
+        let (export, caller) = (handler.export.clone(), handler.policy.caller(context).await);
         let below: Vec<_> = below.map(<[u8]>::to_vec).collect();
         let turn =
             handler.turns.take(Owner::of_call(context), None).await.map_err(|_| Reject::SystemError)?;
@@ -144,11 +151,12 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
             let _turn = turn;
             walk(&*export, &caller, &below)
         };
+        let auth_flavors = flavors(&handler.policy);
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
             Ok(fhandle) => {
                 self.remember(host(context), path);
-                Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors: FLAVORS.to_vec() })
+                Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors })
             }
             Err(error) => Mountres3::Default(status(error)),
         })

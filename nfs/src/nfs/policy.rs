@@ -1,9 +1,12 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use rpcrdma_runtime::proto::program::{CallContext, Credential};
+use rpcrdma_runtime::proto::program::{AuthSys, CallContext, Credential};
+use rpcrdma_runtime::proto::rpc::gss::GssCaller;
 
+use super::Principals;
 use crate::export::Caller;
+use crate::security::Security;
 
 /// Which callers become anonymous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +21,8 @@ pub enum Squash {
 }
 
 /// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process that can call
-/// from an admitted address can claim any identity that is not squashed.
+/// from an admitted address can claim any identity that is not squashed. RPCSEC_GSS proves a name, and
+/// [`Policy::principals`] knows its user.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The admitted source networks; empty admits all.
@@ -30,13 +34,25 @@ pub struct Policy {
     pub squash: Squash,
     /// The user and group of anonymous callers.
     pub anonymous: (u32, u32),
+    /// The accepted security of NFS calls, the preferred one first. Other calls are refused with
+    /// AUTH_TOOWEAK. MOUNT lists it, and accepts calls with any.
+    pub security: Vec<Security>,
+    /// The users of callers with RPCSEC_GSS.
+    pub principals: Principals,
 }
 
 impl Default for Policy {
     /// Admits every caller with its claimed identity.
     fn default() -> Self {
         let anonymous = (Caller::NOBODY.uid, Caller::NOBODY.gid);
-        Policy { allow: Vec::new(), secure: false, squash: Squash::default(), anonymous }
+        Policy {
+            allow: Vec::new(),
+            secure: false,
+            squash: Squash::default(),
+            anonymous,
+            security: vec![Security::Sys],
+            principals: Principals::default(),
+        }
     }
 }
 
@@ -62,31 +78,50 @@ impl Policy {
         self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&address))
     }
 
-    /// Returns the identity of a caller.
+    /// Returns true if NFS calls may have the security of this call.
     #[must_use]
-    pub fn caller(&self, credential: &Credential) -> Caller {
+    pub fn accepts(&self, context: &CallContext) -> bool {
+        Security::of(context).is_some_and(|security| self.security.contains(&security))
+    }
+
+    /// Returns the identity of a caller. Without AUTH_SYS in [`Policy::security`], a caller with AUTH_SYS is
+    /// anonymous.
+    pub async fn caller(&self, context: &CallContext) -> Caller {
+        let known = match (context.extensions.get::<GssCaller>(), &context.credential) {
+            (Some(caller), _) => self.principals.user(&caller.name).await,
+            (None, Credential::Sys(sys)) if self.security.contains(&Security::Sys) => {
+                let AuthSys { uid, gid, gids, .. } = sys.clone();
+                Some(Caller { uid, gid, gids })
+            }
+            _ => None,
+        };
+        self.squashed(known)
+    }
+
+    fn squashed(&self, known: Option<Caller>) -> Caller {
         let (uid, gid) = self.anonymous;
-        let anonymous = Caller { uid, gid, gids: Vec::new() };
-        let Credential::Sys(sys) = credential else { return anonymous };
         let is_root = |id: u32| id == 0 && self.squash == Squash::Root;
-        if self.squash == Squash::All || is_root(sys.uid) || sys.uid == NONE {
-            return anonymous;
-        }
+        let is_kept = |of: &Caller| self.squash != Squash::All && !is_root(of.uid) && of.uid != NONE;
         let group = |of: u32| if is_root(of) || of == NONE { gid } else { of };
-        Caller { uid: sys.uid, gid: group(sys.gid), gids: sys.gids.iter().map(|of| group(*of)).collect() }
+        match known.filter(is_kept) {
+            Some(Caller { uid, gid, gids }) => {
+                Caller { uid, gid: group(gid), gids: gids.into_iter().map(group).collect() }
+            }
+            None => Caller { uid, gid, gids: Vec::new() },
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rpcrdma_runtime::proto::program::AuthSys;
+    use rpcrdma_runtime::proto::program::Extensions;
+    use rpcrdma_runtime::proto::rpc::gss::GssService;
 
     use super::*;
 
     fn called(uid: u32, gid: u32, gids: &[u32], squash: Squash) -> (u32, u32, Vec<u32>) {
-        let sys = AuthSys { uid, gid, gids: gids.to_vec(), ..AuthSys::default() };
         let policy = Policy { squash, anonymous: (7, 8), ..Policy::default() };
-        let Caller { uid, gid, gids } = policy.caller(&Credential::Sys(sys));
+        let Caller { uid, gid, gids } = policy.squashed(Some(Caller { uid, gid, gids: gids.to_vec() }));
         (uid, gid, gids)
     }
 
@@ -97,8 +132,39 @@ mod tests {
         assert_eq!(called(1000, 100, &[4], Squash::Root), (1000, 100, vec![4]));
         assert_eq!(called(1000, 100, &[4], Squash::All), (7, 8, vec![]));
         assert_eq!(called(0, 0, &[0], Squash::Strangers), (0, 0, vec![0]));
-        let stranger = Policy::default().caller(&Credential::None);
-        assert_eq!(stranger, Caller::NOBODY);
+        assert_eq!(Policy::default().squashed(None), Caller::NOBODY);
+    }
+
+    fn context(credential: Credential, extensions: Extensions) -> CallContext {
+        let (xid, program, version, procedure) = (1, 100_003, 3, 1);
+        CallContext { xid, program, version, procedure, credential, peer: None, extensions }
+    }
+
+    #[tokio::test]
+    async fn a_proven_name_is_a_user_and_a_claim_is_not_without_auth_sys() {
+        let alice = Caller { uid: 1000, gid: 100, gids: vec![4] };
+        let found = alice.clone();
+        let principals = Principals::new(move |name| (name == b"alice@A").then(|| found.clone()));
+        let security = vec![Security::Krb5p, Security::Krb5i];
+        let policy = Policy { security, principals, ..Policy::default() };
+        let gss = |name: &'static str, service| {
+            let caller = GssCaller { name: name.into(), service };
+            let credential = Credential::Other { flavor: 6, body: Default::default() };
+            context(credential, Extensions::default().with(caller))
+        };
+        for (name, user) in [("alice@A", alice), ("alice@B", Caller::NOBODY)] {
+            let call = gss(name, GssService::Privacy);
+            assert!(policy.accepts(&call));
+            assert_eq!(policy.caller(&call).await, user, "{name}");
+        }
+        assert!(!policy.accepts(&gss("alice@A", GssService::None)));
+        let claim = AuthSys { uid: 1000, gid: 100, ..AuthSys::default() };
+        let claim = context(Credential::Sys(claim), Extensions::default());
+        assert!(!policy.accepts(&claim) && Policy::default().accepts(&claim));
+        assert_eq!(policy.caller(&claim).await, Caller::NOBODY);
+        assert_eq!(Policy::default().caller(&claim).await.uid, 1000);
+        let none = context(Credential::None, Extensions::default());
+        assert!(!policy.accepts(&none) && Policy::default().accepts(&none));
     }
 
     #[test]
@@ -108,9 +174,7 @@ mod tests {
     }
 
     fn admitted(policy: &Policy, peer: Option<std::net::SocketAddr>) -> bool {
-        let (credential, extensions) = (Credential::None, Default::default());
-        let (xid, program, version, procedure) = (1, 100_003, 3, 1);
-        policy.admits(&CallContext { xid, program, version, procedure, credential, peer, extensions })
+        policy.admits(&CallContext { peer, ..context(Credential::None, Extensions::default()) })
     }
 
     #[test]

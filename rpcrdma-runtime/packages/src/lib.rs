@@ -1,4 +1,4 @@
-//! Lists the system packages that rpcrdma-verbs needs and the system lacks.
+//! Lists the system packages that rpcrdma-verbs and rpcrdma-krb5 need and the system lacks.
 //!
 //! The crates that generate the bindings also fail without these packages, but with the error messages of
 //! their tools. A build script of rpcrdma-verbs would run after theirs. This is a separate crate without
@@ -19,22 +19,36 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3", "python3")];
 
+/// The same for rpcrdma-krb5.
+const KRB5_LIBRARIES: &[(&str, &str)] = &[("mit-krb5-gssapi", "libkrb5-dev")];
+const KRB5_PROGRAMS: &[(&str, &str)] = &[("cc", "gcc")];
+
 /// The directories that are searched for libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
-/// Returns the Debian packages that are missing.
+/// Returns the missing Debian packages of those that rpcrdma-verbs needs.
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
+    missing_of(LIBRARIES, PROGRAMS)
+}
+
+/// Returns the missing Debian packages of those that rpcrdma-krb5 needs.
+#[must_use]
+pub fn missing_for_krb5() -> Vec<&'static str> {
+    missing_of(KRB5_LIBRARIES, KRB5_PROGRAMS)
+}
+
+fn missing_of(libraries: &[(&str, &'static str)], programs: &[(&str, &'static str)]) -> Vec<&'static str> {
     let mut missing = Vec::new();
     if runs("pkg-config", &["--version"]) {
         let lacks = |(name, _): &&(&str, &str)| !runs("pkg-config", &["--exists", name]);
-        missing.extend(LIBRARIES.iter().filter(lacks).map(|(_, package)| *package));
+        missing.extend(libraries.iter().filter(lacks).map(|(_, package)| *package));
     } else {
         missing.push("pkg-config");
-        missing.extend(LIBRARIES.iter().map(|(_, package)| *package));
+        missing.extend(libraries.iter().map(|(_, package)| *package));
     }
     let lacks = |(name, _): &&(&str, &str)| !runs(name, &["--version"]);
-    missing.extend(PROGRAMS.iter().filter(lacks).map(|(_, package)| *package));
+    missing.extend(programs.iter().filter(lacks).map(|(_, package)| *package));
     if !has_libclang() {
         missing.push("libclang-dev");
     }

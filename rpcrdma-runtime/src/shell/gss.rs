@@ -14,7 +14,9 @@ use super::CallError;
 use super::carrier::{Carrier, Sends};
 use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::Traffic;
-use crate::proto::rpc::gss::{GssFailure, GssMechanism, GssService, GssSession, GssStep};
+use crate::proto::rpc::gss::{
+    GssError, GssExchange, GssFailure, GssMechanism, GssService, GssSession, GssStep,
+};
 use crate::wire::rpc::{MAX_SEQUENCE, ReplyError};
 use crate::xdr::Size;
 
@@ -24,8 +26,8 @@ const MOST_STEPS: usize = 16;
 /// A client of one program version over RPCSEC_GSS: authenticated, and with integrity or privacy if
 /// requested. Clones share the context.
 ///
-/// The first call establishes the context. If the server rejects it, or its sequence numbers are exhausted,
-/// the client establishes a new one and repeats the call, which was not executed. Dropping the last clone
+/// The first call establishes the context. If the server rejects it, it has expired, or its sequence numbers
+/// are exhausted, the client establishes a new one and repeats the call, which was not executed. Dropping the last clone
 /// spawns a task that tells the server to destroy the context.
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
@@ -115,7 +117,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     }
 
     async fn make(&self, carrier: &impl Carrier<P>) -> Result<Live, CallError> {
-        let (mechanism, service) = (&*self.0.mechanism, self.0.service);
+        let (mechanism, service) = (&self.0.mechanism, self.0.service);
         let mut handle = Bytes::new();
         let session = match exchange_tokens(carrier, mechanism, service, &mut handle).await {
             // The server drops the context when a token is retransmitted on a new connection. Start again.
@@ -153,7 +155,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         let exchange = async {
             let Live { session, numbers } = live;
             let number = numbers.take().await?;
-            let message = session.call::<Q>(xid, number.0, args, carrier.min_item())?;
+            let message = session.call::<Q>(xid, number.0, args, carrier.min_item()).map_err(unsent)?;
             let bounds = session.reply_bounds(Q::reply_bounds(args));
             let (reply, traffic): (_, Traffic) = carrier.carry(Q::NAME, message, bounds, Sends::Once).await?;
             Ok((session.result(xid, number.0, &reply)?, traffic))
@@ -162,18 +164,36 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     }
 }
 
+/// Runs a step of a mechanism on the blocking pool: it may ask a key server on another machine.
+async fn step(
+    step: impl FnOnce() -> Result<(Box<dyn GssExchange>, GssStep), GssError> + Send + 'static,
+) -> Result<(Box<dyn GssExchange>, GssStep), CallError> {
+    match tokio::task::spawn_blocking(step).await {
+        Ok(step) => Ok(step.map_err(GssFailure::from)?),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(CallError::Disconnected),
+        },
+    }
+}
+
 /// Establishes a context by exchanging tokens until both sides are done. `handle` is the context handle,
 /// once the server has sent it.
 async fn exchange_tokens<P: Program>(
     carrier: &impl Carrier<P>,
-    mechanism: &dyn GssMechanism,
+    mechanism: &Arc<dyn GssMechanism>,
     service: GssService,
     handle: &mut Bytes,
 ) -> Result<GssSession, CallError> {
-    let mut exchange = mechanism.begin().map_err(GssFailure::from)?;
-    let mut step = exchange.step(&[]).map_err(GssFailure::from)?;
+    let own = mechanism.clone();
+    let first = move || {
+        let mut exchange = own.begin()?;
+        let step = exchange.step(&[])?;
+        Ok((exchange, step))
+    };
+    let (mut exchange, mut next) = step(first).await?;
     for _ in 0..MOST_STEPS {
-        let (token, context) = match step {
+        let (token, context) = match next {
             GssStep::Continue(token) => (token, None),
             GssStep::Done(token, context) => (token, Some(context)),
         };
@@ -181,16 +201,24 @@ async fn exchange_tokens<P: Program>(
         let message = GssSession::init_call::<P>(xid, handle, token.into())?;
         let bounds = GssSession::init_bounds(mechanism.longest_token());
         let (reply, _) = carrier.carry("RPCSEC_GSS_INIT", message, bounds, Sends::Repeated).await?;
-        let answer = GssSession::init_answer(xid, &reply)?;
+        let answer = GssSession::init_answer(xid, &reply).map_err(|failure| match failure {
+            GssFailure::Refused(error) => GssFailure::Refused(mechanism.explain(error)),
+            other => other,
+        })?;
         match (context, answer.complete) {
             (Some(context), true) => return Ok(GssSession::new(context, service, answer)?),
             (Some(_), false) => {
                 return Err(GssFailure::Protocol("it wants a token when there are no more").into());
             }
             (None, complete) => {
-                step = exchange.step(&answer.token).map_err(GssFailure::from)?;
+                let token = answer.token.clone();
+                (exchange, next) = step(move || {
+                    let step = exchange.step(&token)?;
+                    Ok((exchange, step))
+                })
+                .await?;
                 if complete {
-                    return match step {
+                    return match next {
                         GssStep::Done(token, context) if token.is_empty() => {
                             Ok(GssSession::new(context, service, answer)?)
                         }
@@ -214,6 +242,14 @@ async fn destroy<C: Carrier<P>, P: Program>(carrier: &C, live: &Live) -> Result<
     Ok(live.session.ended(xid, number.0, &reply)?)
 }
 
+/// Returns the failure of a call that was not sent.
+fn unsent(failure: GssFailure) -> GssFailure {
+    match failure {
+        GssFailure::Mechanism(error) if error.is_expired() => GssFailure::Expired,
+        other => other,
+    }
+}
+
 /// Returns true if the server does not know the context being established.
 fn is_unknown(error: &CallError) -> bool {
     matches!(
@@ -230,6 +266,7 @@ fn wants_another(error: &CallError) -> bool {
         error,
         CallError::Gss(
             GssFailure::Exhausted
+                | GssFailure::Expired
                 | GssFailure::Rejected(ReplyError::Auth(
                     AuthStat::GssCredentialProblem | AuthStat::GssContextProblem
                 ))

@@ -31,6 +31,8 @@ const MODULES: &[&str] = &[
     "rdma_rxe",
     "ib_uverbs",
     "rdma_ucm",
+    "rpcsec_gss_krb5",
+    "cts",
 ];
 
 /// Returns a description of the build inputs. The kernel files are rebuilt when it changes.

@@ -7,6 +7,7 @@ use anyhow::Context;
 use ipnet::IpNet;
 use rpcrdma_nfs::cli::nfs3d::ExportOptions;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{NfsHandler, Policy, Squash};
 
 /// One exported directory.
@@ -44,6 +45,11 @@ pub(crate) fn open(
 }
 
 impl Directory {
+    /// Returns true if callers may use Kerberos.
+    pub(crate) fn has_kerberos(&self) -> bool {
+        self.options.sec.iter().any(|security| security.service().is_some())
+    }
+
     /// Returns the path and the handler. Without `--allow`, it serves these networks of this machine.
     pub(crate) fn served(&self, this_machine: &[IpNet]) -> (String, NfsHandler<DirectoryExport>) {
         let options = &self.options;
@@ -53,7 +59,9 @@ impl Directory {
             _ => Squash::Root,
         };
         let allow = if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() };
-        let policy = Policy { allow, secure: options.secure, squash, anonymous: options.anon };
+        let (security, principals) = (options.sec.clone(), kerberos::principals());
+        let policy =
+            Policy { allow, secure: options.secure, squash, anonymous: options.anon, security, principals };
         (options.path.clone(), self.handler.clone().policy(Arc::new(policy)))
     }
 }

@@ -49,9 +49,12 @@ impl Failures {
             CallError::Transport(FailReason::Registration) => &mut counts.registration,
             CallError::Transport(FailReason::Version { .. }) => &mut counts.version,
             CallError::Transport(FailReason::Chunk) => &mut counts.chunk,
-            CallError::Gss(GssFailure::Encode(_) | GssFailure::Mechanism(_) | GssFailure::Exhausted) => {
-                &mut counts.unsendable
-            }
+            CallError::Gss(
+                GssFailure::Encode(_)
+                | GssFailure::Mechanism(_)
+                | GssFailure::Exhausted
+                | GssFailure::Expired,
+            ) => &mut counts.unsendable,
             CallError::Rejected(_) | CallError::Gss(GssFailure::Rejected(_) | GssFailure::Refused(_)) => {
                 &mut counts.rejected
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use bytes::Bytes;
-use rpcrdma_nfs::client::{Connection, Remote, RemoteFile, Url, this_user};
+use rpcrdma_nfs::client::{Connection, NfsConnection, Remote, RemoteFile, Url, this_user};
 #[cfg(feature = "verbs")]
 use rpcrdma_nfs::{client::Transport, provider::Provider};
 use rpcrdma_nfs3::nfs_v3::{self, NfsV3};
@@ -33,7 +33,7 @@ pub(crate) struct Called {
 /// The state that concurrent callers share.
 #[derive(Clone)]
 struct File {
-    nfs: nfs_v3::Client<Connection>,
+    nfs: nfs_v3::Client<NfsConnection>,
     handle: NfsFh3,
     /// The maximum number of bytes in one READ or WRITE.
     max_transfer: usize,

@@ -16,6 +16,7 @@ mod server;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 pub use crate::wire::rpc::{GssControl, GssCredential, GssService};
 #[cfg(feature = "std")]
@@ -83,6 +84,12 @@ pub trait GssMechanism: Send + Sync {
     fn longest_token(&self) -> u32 {
         64 << 10
     }
+
+    /// Adds a text to the error with which a server refused a context. The default returns the error
+    /// unchanged.
+    fn explain(&self, refused: GssError) -> GssError {
+        refused
+    }
 }
 
 /// The exchange that creates a context. The mechanism's sequence and replay detection stays off (RFC 2203
@@ -106,26 +113,43 @@ pub enum GssStep {
 
 /// The reason for a GSS-API failure: the major status of RFC 2203 appendix A, and the mechanism's minor
 /// status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the security mechanism failed (major status {major:#x}, minor {minor})")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct GssError {
     /// The major status. Never 0 or 1, which are not failures.
     pub major: u32,
     /// The minor status.
     pub minor: u32,
+    /// The cause and how to fix it, if the mechanism knows. Replaces both numbers in messages.
+    pub text: Option<Arc<str>>,
+}
+
+impl fmt::Display for GssError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GssError { major, minor, text } = self;
+        match text {
+            Some(text) => f.write_str(text),
+            None => write!(f, "the security mechanism failed (major status {major:#x}, minor {minor})"),
+        }
+    }
 }
 
 impl GssError {
     /// GSS_S_BAD_MIC: a checksum is wrong.
-    pub const BAD_MIC: GssError = GssError { major: 0x0006_0000, minor: 0 };
+    pub const BAD_MIC: GssError = GssError::new(0x0006_0000, 0);
     /// GSS_S_DEFECTIVE_TOKEN: a token or a wrapped message cannot be decoded.
-    pub const DEFECTIVE_TOKEN: GssError = GssError { major: 0x0009_0000, minor: 0 };
+    pub const DEFECTIVE_TOKEN: GssError = GssError::new(0x0009_0000, 0);
     /// GSS_S_CREDENTIALS_EXPIRED: the credentials have expired.
-    pub const CREDENTIALS_EXPIRED: GssError = GssError { major: 0x000b_0000, minor: 0 };
+    pub const CREDENTIALS_EXPIRED: GssError = GssError::new(0x000b_0000, 0);
     /// GSS_S_CONTEXT_EXPIRED: the context is too old.
-    pub const CONTEXT_EXPIRED: GssError = GssError { major: 0x000c_0000, minor: 0 };
+    pub const CONTEXT_EXPIRED: GssError = GssError::new(0x000c_0000, 0);
     /// GSS_S_FAILURE: see the minor status.
-    pub const FAILURE: GssError = GssError { major: 0x000d_0000, minor: 0 };
+    pub const FAILURE: GssError = GssError::new(0x000d_0000, 0);
+
+    /// Returns an error without a text.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32) -> Self {
+        GssError { major, minor, text: None }
+    }
 
     /// Returns true if a new context would help.
     #[must_use]
@@ -156,6 +180,9 @@ pub enum GssFailure {
     /// All sequence numbers are used up: a new context is needed.
     #[error("the context has no sequence numbers left")]
     Exhausted,
+    /// The context expired before the call was sent: a new context is needed.
+    #[error("the security context has expired")]
+    Expired,
     /// The arguments break a bound of their type.
     #[error("the arguments cannot be encoded: {0}")]
     Encode(#[source] xdr::Error),

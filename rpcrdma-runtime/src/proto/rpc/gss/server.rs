@@ -8,6 +8,7 @@ use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use tracing::debug;
 
 use self::table::{Handle, Handles, Table};
 use super::{
@@ -243,6 +244,7 @@ fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssErr
 
 /// Returns the answer if no context is created.
 fn failed(error: GssError) -> Made {
+    debug!(%error, "no context was made");
     let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };
     Made { result, verifier: Verifier::default() }
 }

@@ -80,7 +80,7 @@ impl GssSession {
         let complete = match answer.gss_major {
             xdr::GSS_S_COMPLETE => true,
             xdr::GSS_S_CONTINUE_NEEDED => false,
-            major => return Err(GssFailure::Refused(GssError { major, minor: answer.gss_minor })),
+            major => return Err(GssFailure::Refused(GssError::new(major, answer.gss_minor))),
         };
         if answer.handle.is_empty() || answer.handle.len() > MAX_HANDLE {
             return Err(GssFailure::Protocol("a handle that is empty or too long"));
