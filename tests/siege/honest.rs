@@ -14,6 +14,7 @@ use rpcrdma_nfs3::{
 };
 use rpcrdma_runtime::Client;
 use rpcrdma_runtime::shell::{ClientOptions, TcpClient, TcpClientOptions};
+use tokio::sync::oneshot;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::daemon::{FILES, SMALL};
@@ -32,9 +33,15 @@ pub(crate) struct Record {
     pub(crate) failures: Vec<String>,
 }
 
-/// The client, on a thread of its own.
+/// The client, on a thread of its own. Dropping it stops the client.
+pub(crate) struct Honest {
+    log: Log,
+    _running: oneshot::Sender<()>,
+}
+
+/// What the client's tasks write to.
 #[derive(Clone, Default)]
-pub(crate) struct Honest(Arc<Mutex<Record>>);
+struct Log(Arc<Mutex<Record>>);
 
 /// The transport of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -46,31 +53,40 @@ enum By {
 impl Honest {
     /// Starts the client and waits until it has found its files.
     pub(crate) fn start(rdma: SocketAddr, tcp: SocketAddr) -> anyhow::Result<Self> {
-        let (honest, (ready, is_ready)) = (Honest::default(), mpsc::channel());
+        let (log, (ready, is_ready)) = (Log::default(), mpsc::channel());
+        let (running, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let running = honest.clone();
+        let tasks = log.clone();
         thread::spawn(move || {
             runtime.block_on(async {
                 let known = find_files(By::Tcp(tcp)).await;
                 let known = known.map_err(|error| ready.send(Err(error)));
                 let Ok(files) = known else { return };
                 let _ = ready.send(Ok(()));
-                tokio::join!(
-                    running.call(By::Rdma(rdma), &files),
-                    running.call(By::Tcp(tcp), &files),
-                    running.arrive([By::Rdma(rdma), By::Tcp(tcp)]),
-                );
+                let forever = async {
+                    tokio::join!(
+                        tasks.call(By::Rdma(rdma), &files),
+                        tasks.call(By::Tcp(tcp), &files),
+                        tasks.arrive([By::Rdma(rdma), By::Tcp(tcp)]),
+                    )
+                };
+                tokio::select! {
+                    _ = forever => {}
+                    _ = stopped => {}
+                }
             });
         });
         is_ready.recv()??;
-        Ok(honest)
+        Ok(Honest { log, _running: running })
     }
 
-    /// Returns the record since the last time.
+    /// Returns the record since the last call of this function.
     pub(crate) fn take(&self) -> Record {
-        std::mem::take(&mut *self.record())
+        std::mem::take(&mut *self.log.record())
     }
+}
 
+impl Log {
     fn record(&self) -> MutexGuard<'_, Record> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
