@@ -62,7 +62,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     let times = if arguments.short { &SHORT } else { &FULL };
-    let mut siege = Siege::lay(times).await?;
+    let mut siege = Siege::start(times).await?;
     println!("{}", heading());
     let unloaded = siege.watch(times.during / 2).await?;
     println!("{:<27} {:<6} {unloaded}", "(none)", "");
@@ -81,7 +81,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         if !broken.is_empty() {
             failed.push(attack.name);
             // Each attack is judged by itself.
-            siege = Siege::lay(times).await?;
+            siege = Siege::start(times).await?;
         }
     }
     if failed.is_empty() {
@@ -102,7 +102,7 @@ struct Siege {
 
 impl Siege {
     /// Starts a server and an honest client.
-    async fn lay(times: &'static Times) -> anyhow::Result<Self> {
+    async fn start(times: &'static Times) -> anyhow::Result<Self> {
         let daemon = Daemon::start()?;
         let target = Target::find(&daemon).await?;
         let honest = Honest::start(daemon.rdma, daemon.tcp)?;
