@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use rpcrdma_mount3::{Mountres3, mount_v3};
@@ -17,6 +15,7 @@ use rpcrdma_runtime::proto::program::{AuthSys, Caller, Credential, Procedure, Pr
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::wire::rpc::{CallHeader, RpcCall, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
+use tokio::runtime::{Builder, Runtime};
 
 /// Makes calls of an export in memory and of a model of its tree of files. Both must agree on which calls
 /// succeed, and on names, sizes and content. Then makes one call of either program with arbitrary arguments.
@@ -37,19 +36,19 @@ pub(crate) fn files(data: &[u8]) {
         CallHeader { xid: 1, program, version, procedure: u32::from(script.byte() % 24), credential: root() };
     let mut call = Writer::new();
     header.encode(&mut call).and_then(|()| call.put(script.0)).expect("a writer has no limit");
-    let _ = ready(server.0.answer(&Received::whole(call.into_bytes()), None));
+    let _ = wait(server.0.answer(&Received::whole(call.into_bytes()), None));
 }
 
 fn root() -> Credential {
     Credential::Sys(AuthSys::default())
 }
 
-/// Returns the output of a future that never waits.
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("a call of an export in memory waits"),
-    }
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without I/O"));
+
+/// Waits for a call. MNT runs on the blocking pool.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME.block_on(future)
 }
 
 /// Services that are called without a transport.
@@ -119,7 +118,7 @@ struct Model(Vec<Node>);
 /// Returns the content of a successful result.
 macro_rules! ok {
     ($calling:expr, $ok:path) => {
-        match ready($calling) {
+        match wait($calling) {
             Ok($ok(result)) => Some(result),
             Ok(_) => None,
         }
@@ -128,7 +127,7 @@ macro_rules! ok {
 
 impl Model {
     fn of(server: &Direct) -> Self {
-        let mounted = ready(mount_v3::Client(server).mnt(&"/".into()));
+        let mounted = wait(mount_v3::Client(server).mnt(&"/".into()));
         let Ok(Mountres3::Mnt3Ok(mounted)) = mounted else { panic!("the root is not mounted") };
         let handle = NfsFh3 { data: mounted.fhandle };
         Model(vec![Node { handle, body: Body::Directory(BTreeMap::new()), parent: 0, names: 1 }])
