@@ -5,8 +5,12 @@
 use std::path::Path;
 
 use rpcrdma_sim::fabric::Rng;
-use rpcrdma_tests::captured;
+use rpcrdma_tests::{captured, gss};
 
+#[path = "../../fuzz/files.rs"]
+mod files;
+#[path = "../../fuzz/peers.rs"]
+mod peers;
 #[path = "../../fuzz/runtime.rs"]
 mod runtime;
 
@@ -79,4 +83,39 @@ fn a_requester_and_any_responder() {
 #[test]
 fn a_stream_of_iwarp() {
     hold(runtime::iwarp, &seeds("iwarp"));
+}
+
+#[test]
+fn files_and_a_model_of_them() {
+    hold(files::files, &seeds("files"));
+}
+
+#[test]
+fn credentials() {
+    hold(files::credentials, &seeds("credentials"));
+}
+
+#[test]
+fn contexts_of_rpcsec_gss() {
+    hold(peers::gss, &seeds("gss"));
+}
+
+#[test]
+fn addresses_and_lists_of_rpcbind() {
+    hold(peers::rpcbind, &seeds("rpcbind"));
+}
+
+#[test]
+fn captures_to_explain() {
+    hold(peers::explain, &seeds("explain"));
+}
+
+#[test]
+fn both_sides_of_tcp() {
+    hold(peers::tcp, &seeds("tcp"));
+}
+
+#[test]
+fn a_client_and_any_server() {
+    hold(peers::client, &seeds("client"));
 }

@@ -26,6 +26,13 @@ const TARGETS: &[(&str, &str)] = &[
     ("requester", "requester"),
     ("responder", "responder"),
     ("iwarp", "iwarp"),
+    ("files", "files"),
+    ("credentials", "credentials"),
+    ("gss", "gss"),
+    ("rpcbind", "rpcbind"),
+    ("explain", "explain"),
+    ("tcp", "tcp"),
+    ("client", "client"),
 ];
 
 /// Marks of coverage that libFuzzer follows, and checks that a release does without.

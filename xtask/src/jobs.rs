@@ -31,6 +31,7 @@ pub(crate) const JOBS: &[Step] = &[
     job("profile", 30, |root| {
         interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])
     }),
+    job("siege", 30, |root| steps::siege(root, &[])),
     job("long-fuzz", 90, |root| steps::fuzzing(root, "long-fuzz", 600)),
     job("mutants", 60, mutants::listed),
     job("generated-mutants", 120, mutants::generated),

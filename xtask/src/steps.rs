@@ -16,6 +16,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "krb5-tests", minutes: 15, run: krb5_tests },
     Step { name: "tests", minutes: 40, run: tests },
     Step { name: "tour", minutes: 10, run: tour },
+    Step { name: "siege", minutes: 10, run: |root| siege(root, &["--short"]) },
     Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
     Step { name: "miri", minutes: 20, run: memory },
     Step { name: "fuzz", minutes: 15, run: |root| fuzzing(root, "fuzz", 20) },
@@ -80,6 +81,12 @@ fn tests(root: &Path) -> Result<(), String> {
 
 fn tour(root: &Path) -> Result<(), String> {
     cargo::run(root, &["run", "--release", "--package", "rpcrdma-examples", "--bin", "tour"])
+}
+
+/// Attacks on `nfs3d`. Without `--short`, honest calls must also be fast, which needs an idle machine.
+pub(crate) fn siege(root: &Path, options: &[&str]) -> Result<(), String> {
+    let siege = ["run", "--release", "--package", "rpcrdma-tests", "--bin", "siege", "--"];
+    cargo::run(root, &[&siege, options].concat())
 }
 
 /// So many seeds of the simulation, or a range of them.

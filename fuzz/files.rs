@@ -1,0 +1,414 @@
+//! The fuzz targets for the NFS and MOUNT programs and for AUTH_SYS. `tests/tests/fuzz_seeds.rs` also runs
+//! them.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs::export::memory::MemoryExport;
+use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash};
+use rpcrdma_nfs3::*;
+use rpcrdma_runtime::proto::program::{AuthSys, Caller, Credential, Procedure, Program};
+use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::wire::rpc::{CallHeader, RpcCall, decode_reply};
+use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
+use tokio::runtime::{Builder, Runtime};
+
+/// Makes calls of an export in memory and of a model of its tree of files. Both must agree on which calls
+/// succeed, and on names, sizes and content. Then makes one call of either program with arbitrary arguments.
+pub(crate) fn files(data: &[u8]) {
+    let export = Arc::new(MemoryExport::default());
+    let mut services = Services::new();
+    services.add(nfs_v3::Server(NfsHandler::new(export.clone())));
+    services.add(mount_v3::Server(MountHandler::new(export)));
+    let server = Direct(services);
+    let mut script = Script(data);
+    let mut model = Model::of(&server);
+    for _ in 0..script.byte() % 64 {
+        model.step(&mut script, &server);
+    }
+    model.compare(&server);
+    let (program, version) = [(100_003, 3), (100_005, 3)][usize::from(script.byte() % 2)];
+    let header =
+        CallHeader { xid: 1, program, version, procedure: u32::from(script.byte() % 24), credential: root() };
+    let mut call = Writer::new();
+    header.encode(&mut call).and_then(|()| call.put(script.0)).expect("a writer has no limit");
+    let _ = wait(server.0.answer(&Received::whole(call.into_bytes()), None));
+}
+
+fn root() -> Credential {
+    Credential::Sys(AuthSys::default())
+}
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without I/O"));
+
+/// Waits for a call. MNT runs on the blocking pool.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME.block_on(future)
+}
+
+/// Services that are called without a transport.
+struct Direct(Services);
+
+impl<P: Program> Caller<P> for &Direct {
+    type Error = Infallible;
+
+    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, Infallible> {
+        let (program, version) = (P::NUMBER, P::VERSION);
+        let header = CallHeader { xid: 1, program, version, procedure: Q::NUMBER, credential: root() };
+        let mut call = Writer::new();
+        header
+            .encode(&mut call)
+            .and_then(|()| args.encode(&mut call))
+            .expect("arguments within their bounds");
+        let reply = self.0.answer(&Received::whole(call.into_bytes()), None).await.expect("a reply");
+        let reply = reply.flatten();
+        let mut reader = Reader::from_bytes(&reply);
+        decode_reply(&mut reader, 1).expect("a result");
+        let result = Q::Res::decode(&mut reader).expect("a valid result");
+        reader.finish().expect("nothing after the result");
+        Ok(result)
+    }
+}
+
+/// Numbers that select what happens. It ends in zeros.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn name(&mut self) -> &'static [u8] {
+        NAMES[usize::from(self.byte()) % NAMES.len()]
+    }
+}
+
+/// Valid names, and names that no file can have.
+const NAMES: [&[u8]; 8] = [b"a", b"b", b"c", b".", b"..", b"", b"a/b", &[b'l'; 256]];
+
+fn is_new(name: &[u8]) -> bool {
+    matches!(name, b"a" | b"b" | b"c")
+}
+
+enum Body {
+    File(Vec<u8>),
+    Directory(BTreeMap<&'static [u8], usize>),
+    Link(Vec<u8>),
+}
+
+struct Node {
+    handle: NfsFh3,
+    body: Body,
+    /// The directory above a directory.
+    parent: usize,
+    /// The number of names. A file without a name does not exist.
+    names: u32,
+}
+
+/// The first node is the root.
+struct Model(Vec<Node>);
+
+/// Returns the content of a successful result.
+macro_rules! ok {
+    ($calling:expr, $ok:path) => {
+        match wait($calling) {
+            Ok($ok(result)) => Some(result),
+            Ok(_) => None,
+        }
+    };
+}
+
+impl Model {
+    fn of(server: &Direct) -> Self {
+        let mounted = wait(mount_v3::Client(server).mnt(&"/".into()));
+        let Ok(Mountres3::Mnt3Ok(mounted)) = mounted else { panic!("the root is not mounted") };
+        let handle = NfsFh3 { data: mounted.fhandle };
+        Model(vec![Node { handle, body: Body::Directory(BTreeMap::new()), parent: 0, names: 1 }])
+    }
+
+    fn any(&self, script: &mut Script<'_>) -> usize {
+        usize::from(script.byte()) % self.0.len()
+    }
+
+    fn entries(&self, dir: usize) -> Option<&BTreeMap<&'static [u8], usize>> {
+        match &self.0[dir] {
+            Node { names: 1.., body: Body::Directory(entries), .. } => Some(entries),
+            _ => None,
+        }
+    }
+
+    fn child(&self, dir: usize, name: &[u8]) -> Option<usize> {
+        self.entries(dir)?.get(name).copied()
+    }
+
+    fn is_directory(&self, file: usize) -> bool {
+        self.entries(file).is_some()
+    }
+
+    fn content(&mut self, file: usize) -> Option<&mut Vec<u8>> {
+        match &mut self.0[file] {
+            Node { names: 1.., body: Body::File(content), .. } => Some(content),
+            _ => None,
+        }
+    }
+
+    fn enter(&mut self, dir: usize, name: &'static [u8], file: usize) {
+        self.0[file].names += 1;
+        if self.is_directory(file) {
+            self.0[file].parent = dir;
+        }
+        let Body::Directory(entries) = &mut self.0[dir].body else { panic!("a directory") };
+        entries.insert(name, file);
+    }
+
+    fn leave(&mut self, dir: usize, name: &[u8]) {
+        let Body::Directory(entries) = &mut self.0[dir].body else { panic!("a directory") };
+        let file = entries.remove(name).expect("the name exists");
+        self.0[file].names -= 1;
+    }
+
+    /// A new name in a directory: whether it can be made.
+    fn is_free(&self, dir: usize, name: &[u8]) -> bool {
+        is_new(name) && self.is_directory(dir) && self.child(dir, name).is_none()
+    }
+
+    /// Compares a file that was made, and adds it.
+    fn made(&mut self, dir: usize, name: &'static [u8], body: Body, made: Option<Option<NfsFh3>>) {
+        assert_eq!(made.is_some(), self.is_free(dir, name), "{name:?} is made");
+        if let Some(handle) = made {
+            let handle = handle.expect("a handle");
+            self.0.push(Node { handle, body, parent: dir, names: 0 });
+            self.enter(dir, name, self.0.len() - 1);
+        }
+    }
+
+    /// Makes one call.
+    fn step(&mut self, script: &mut Script<'_>, server: &Direct) {
+        let nfs = nfs_v3::Client(server);
+        let (what, dir, name) = (script.byte(), self.any(script), script.name());
+        let at = Diropargs3 { dir: self.0[dir].handle, name: Bytes::from_static(name).into() };
+        match what % 12 {
+            0 => self.lookup(&nfs, dir, name, at),
+            1 => {
+                let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
+                let made = ok!(nfs.create(&Create3Args { r#where: at, how }), Create3Res::Nfs3Ok);
+                self.made(dir, name, Body::File(Vec::new()), made.map(|made| made.obj));
+            }
+            2 => {
+                let attributes = Sattr3::default();
+                let made = ok!(nfs.mkdir(&Mkdir3Args { r#where: at, attributes }), Mkdir3Res::Nfs3Ok);
+                self.made(dir, name, Body::Directory(BTreeMap::new()), made.map(|made| made.obj));
+            }
+            3 => {
+                let target = vec![script.byte(); 3];
+                let symlink = Symlinkdata3 {
+                    symlink_attributes: Sattr3::default(),
+                    symlink_data: Bytes::from(target.clone()).into(),
+                };
+                let made = ok!(nfs.symlink(&Symlink3Args { r#where: at, symlink }), Symlink3Res::Nfs3Ok);
+                self.made(dir, name, Body::Link(target), made.map(|made| made.obj));
+            }
+            4 => self.write(&nfs, dir, script),
+            5 => self.read(&nfs, dir, script),
+            6 => {
+                let removed = ok!(nfs.remove(&Remove3Args { object: at }), Remove3Res::Nfs3Ok);
+                let child = self.child(dir, name);
+                let expected = child.is_some_and(|child| !self.is_directory(child));
+                self.left(dir, name, removed.is_some(), expected);
+            }
+            7 => {
+                let removed = ok!(nfs.rmdir(&Rmdir3Args { object: at }), Rmdir3Res::Nfs3Ok);
+                let entries = self.child(dir, name).and_then(|child| self.entries(child));
+                let expected = entries.is_some_and(BTreeMap::is_empty);
+                self.left(dir, name, removed.is_some(), expected);
+            }
+            8 => self.rename(&nfs, (dir, name), at, script),
+            9 => {
+                let file = self.any(script);
+                let args = Link3Args { file: self.0[file].handle, link: at };
+                let linked = ok!(nfs.link(&args), Link3Res::Nfs3Ok).is_some();
+                let exists = self.0[file].names > 0 && !self.is_directory(file);
+                assert_eq!(linked, exists && self.is_free(dir, name));
+                if linked {
+                    self.enter(dir, name, file);
+                }
+            }
+            10 => self.list(&nfs, dir),
+            _ => {
+                let size = script.byte();
+                let args = Setattr3Args {
+                    object: self.0[dir].handle,
+                    new_attributes: Sattr3 { size: Some(size.into()), ..Sattr3::default() },
+                    guard: None,
+                };
+                let set = ok!(nfs.setattr(&args), Setattr3Res::Nfs3Ok);
+                let content = self.content(dir);
+                assert_eq!(set.is_some(), content.is_some());
+                content.into_iter().for_each(|content| content.resize(size.into(), 0));
+            }
+        }
+    }
+
+    fn left(&mut self, dir: usize, name: &[u8], left: bool, expected: bool) {
+        assert_eq!(left, expected, "{name:?} is removed");
+        if left {
+            self.leave(dir, name);
+        }
+    }
+
+    fn lookup(&self, nfs: &nfs_v3::Client<&Direct>, dir: usize, name: &[u8], what: Diropargs3) {
+        let found = ok!(nfs.lookup(&Lookup3Args { what }), Lookup3Res::Nfs3Ok);
+        let expected = match name {
+            _ if !self.is_directory(dir) => None,
+            b"." => Some(dir),
+            b".." => Some(self.0[dir].parent),
+            name => self.child(dir, name),
+        };
+        let expected = expected.map(|file| self.0[file].handle);
+        assert_eq!(found.map(|found| found.object), expected, "{name:?} is looked up");
+    }
+
+    fn write(&mut self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
+        let (offset, len, byte) = (usize::from(script.byte()), 1 + script.byte() % 64, script.byte());
+        let data = vec![byte; len.into()];
+        let args = Write3Args {
+            file: self.0[file].handle,
+            offset: offset as u64,
+            count: len.into(),
+            stable: StableHow::Unstable,
+            data: data.clone().into(),
+        };
+        let written = ok!(nfs.write(&args), Write3Res::Nfs3Ok).map(|written| written.count);
+        let content = self.content(file);
+        assert_eq!(written, content.is_some().then_some(len.into()));
+        if let Some(content) = content {
+            let end = offset + data.len();
+            content.resize(content.len().max(end), 0);
+            content[offset..end].copy_from_slice(&data);
+        }
+    }
+
+    fn read(&mut self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
+        let (offset, count) = (script.byte(), script.byte());
+        let args = Read3Args { file: self.0[file].handle, offset: offset.into(), count: count.into() };
+        let read = ok!(nfs.read(&args), Read3Res::Nfs3Ok);
+        let expected = self.content(file).map(|content| {
+            let start = usize::from(offset).min(content.len());
+            let end = (start + usize::from(count)).min(content.len());
+            (content[start..end].to_vec(), end == content.len())
+        });
+        assert_eq!(read.map(|read| (read.data.to_vec(), read.eof)), expected);
+    }
+
+    fn rename(
+        &mut self,
+        nfs: &nfs_v3::Client<&Direct>,
+        (dir, name): (usize, &'static [u8]),
+        from: Diropargs3,
+        script: &mut Script<'_>,
+    ) {
+        let (to, new) = (self.any(script), script.name());
+        let args = Rename3Args {
+            from,
+            to: Diropargs3 { dir: self.0[to].handle, name: Bytes::from_static(new).into() },
+        };
+        let renamed = ok!(nfs.rename(&args), Rename3Res::Nfs3Ok).is_some();
+        let moved = self.child(dir, name).filter(|_| self.is_directory(to) && is_new(new));
+        let replaced = self.child(to, new);
+        let may_replace = |moved: usize, old: usize| match self.entries(old) {
+            Some(entries) => self.is_directory(moved) && entries.is_empty(),
+            None => !self.is_directory(moved),
+        };
+        let expected = moved.is_some_and(|moved| {
+            replaced == Some(moved)
+                || !self.is_above(moved, to) && replaced.is_none_or(|old| may_replace(moved, old))
+        });
+        assert_eq!(renamed, expected, "{name:?} is renamed to {new:?}");
+        if let Some(moved) = moved.filter(|moved| renamed && replaced != Some(*moved)) {
+            if replaced.is_some() {
+                self.leave(to, new);
+            }
+            // First entered, because a file without a name does not exist.
+            self.enter(to, new, moved);
+            self.leave(dir, name);
+        }
+    }
+
+    /// Returns true if a directory is another one or above it.
+    fn is_above(&self, upper: usize, mut lower: usize) -> bool {
+        while lower != upper && lower != 0 {
+            lower = self.0[lower].parent;
+        }
+        lower == upper
+    }
+
+    fn list(&self, nfs: &nfs_v3::Client<&Direct>, dir: usize) {
+        let args = Readdir3Args { dir: self.0[dir].handle, cookie: 0, cookieverf: [0; 8], count: 4096 };
+        let listed = ok!(nfs.readdir(&args), Readdir3Res::Nfs3Ok).map(|listed| {
+            assert!(listed.reply.eof, "a few names fit");
+            let mut names: Vec<_> = listed.reply.entries.iter().map(|entry| entry.name.to_vec()).collect();
+            names.sort();
+            names
+        });
+        let expected = self.entries(dir).map(|entries| {
+            let names = [&b"."[..], b".."].into_iter().chain(entries.keys().copied());
+            names.map(<[u8]>::to_vec).collect::<Vec<_>>()
+        });
+        assert_eq!(listed, expected);
+    }
+
+    /// Compares all attributes.
+    fn compare(&self, server: &Direct) {
+        for node in &self.0 {
+            let args = Getattr3Args { object: node.handle };
+            let found = ok!(nfs_v3::Client(server).getattr(&args), Getattr3Res::Nfs3Ok);
+            let found = found.map(|found| found.obj_attributes);
+            assert_eq!(found.is_some(), node.names > 0, "a file exists");
+            let Some(Fattr3 { size, nlink, .. }) = found else { continue };
+            match &node.body {
+                Body::File(content) => assert_eq!((size, nlink), (content.len() as u64, node.names)),
+                Body::Link(target) => assert_eq!((size, nlink), (target.len() as u64, node.names)),
+                Body::Directory(_) => assert!(nlink >= 2),
+            }
+        }
+    }
+}
+
+/// Decodes a call with an arbitrary AUTH_SYS body. A credential that is accepted has at most 16 groups and
+/// encodes to the same identity. It must not make its caller root if root is squashed.
+pub(crate) fn credentials(data: &[u8]) {
+    let body = data.get(..400).unwrap_or(data);
+    let mut call = Writer::new();
+    let unlimited = "a writer has no limit";
+    for word in [7, 0, 2, 100_003, 3, 1, 1] {
+        call.put_u32(word).expect(unlimited);
+    }
+    call.put_count(body.len(), 400).expect("at most 400 bytes");
+    call.put_padded(body).and_then(|()| call.put(&[0; 8])).expect(unlimited);
+    let Ok(call) = RpcCall::parse(Received::whole(call.into_bytes())) else { return };
+    let Credential::Sys(sys) = &call.header.credential else { panic!("another flavor") };
+    assert!(sys.gids.len() <= 16 && sys.machine_name.chars().count() <= 255);
+    let mut again = Writer::new();
+    let machine_name = String::new();
+    let unnamed = Credential::Sys(AuthSys { machine_name, ..sys.clone() });
+    CallHeader { credential: unnamed, ..call.header.clone() }.encode(&mut again).expect("within its bounds");
+    let again = RpcCall::parse(Received::whole(again.into_bytes())).expect("an encoded call");
+    let Credential::Sys(again) = again.header.credential else { panic!("another flavor") };
+    assert_eq!((again.uid, again.gid, &again.gids), (sys.uid, sys.gid, &sys.gids));
+    for squash in [Squash::Root, Squash::All] {
+        let policy = Policy { squash, ..Policy::default() };
+        let caller = policy.caller(&call.header.credential);
+        let ids = [caller.uid, caller.gid].into_iter().chain(caller.gids.iter().copied());
+        assert!(ids.into_iter().all(|id| id != 0 && id != u32::MAX), "{caller:?}");
+        if squash == Squash::All {
+            assert_eq!((caller.uid, caller.gid), policy.anonymous);
+        }
+    }
+}

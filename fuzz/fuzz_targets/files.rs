@@ -1,0 +1,9 @@
+//! Runs `files` of `files.rs` under libFuzzer.
+
+#![no_main]
+
+#[path = "../files.rs"]
+#[expect(dead_code, reason = "the other target uses the rest")]
+mod files;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| files::files(data));

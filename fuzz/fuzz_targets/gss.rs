@@ -1,0 +1,12 @@
+//! Runs `gss` of `peers.rs` under libFuzzer.
+
+#![no_main]
+
+#[path = "../../tests/src/gss.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a module of the tests")]
+mod gss;
+#[path = "../peers.rs"]
+#[expect(dead_code, reason = "the other targets use the rest")]
+mod peers;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| peers::gss(data));

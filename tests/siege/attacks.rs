@@ -1,0 +1,132 @@
+//! The attacks, and what they have in common.
+
+mod connections;
+mod memory;
+mod messages;
+mod storage;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rpcrdma_nfs3::NfsFh3;
+use rpcrdma_runtime::shell::TcpClient;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::daemon::Daemon;
+use crate::honest::{lookup, root};
+
+/// An attack. It ends when its future is dropped.
+pub(crate) struct Attack {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Target) -> Running,
+}
+
+pub(crate) type Running = Pin<Box<dyn Future<Output = Infallible> + Send>>;
+
+/// Every attack, in the order in which they run.
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack { name: "garbage", run: |at| Box::pin(messages::garbage(at)) },
+    Attack { name: "oversized private data", run: |at| Box::pin(messages::oversized_private_data(at)) },
+    Attack { name: "foreign RDMA handles", run: |at| Box::pin(messages::foreign_rdma_handles(at)) },
+    Attack { name: "foreign file handles", run: |at| Box::pin(messages::foreign_file_handles(at)) },
+    Attack { name: "half-open connections", run: |at| Box::pin(connections::half_open(at)) },
+    Attack { name: "slow handshakes", run: |at| Box::pin(connections::slow_handshakes(at)) },
+    Attack { name: "refused addresses", run: |at| Box::pin(connections::refused(at)) },
+    Attack { name: "idle over RDMA", run: |at| Box::pin(connections::idle_over_rdma(at)) },
+    Attack { name: "idle over TCP", run: |at| Box::pin(connections::idle_over_tcp(at)) },
+    Attack { name: "unread replies, one host", run: |at| Box::pin(memory::unread_over_rdma(at, 1)) },
+    Attack { name: "unread replies, ten hosts", run: |at| Box::pin(memory::unread_over_rdma(at, 10)) },
+    Attack { name: "unread replies over TCP", run: |at| Box::pin(memory::unread_over_tcp(at)) },
+    Attack { name: "slow readers over RDMA", run: |at| Box::pin(memory::slow_over_rdma(at)) },
+    Attack { name: "slow readers over TCP", run: |at| Box::pin(memory::slow_over_tcp(at)) },
+    Attack { name: "unfinished Read chunks", run: |at| Box::pin(memory::unfinished_chunks(at)) },
+    Attack { name: "unfinished records", run: |at| Box::pin(memory::unfinished_records(at)) },
+    Attack { name: "abandoned writes", run: |at| Box::pin(storage::abandoned_writes(at)) },
+    Attack { name: "stable writes to one file", run: |at| Box::pin(storage::stable_writes(at)) },
+    Attack { name: "writes past the file limit", run: |at| Box::pin(storage::past_file_limit(at)) },
+    Attack { name: "removed files", run: |at| Box::pin(storage::removed_files(at)) },
+];
+
+/// The attacked server.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) rdma: SocketAddr,
+    pub(crate) tcp: SocketAddr,
+    pub(crate) root: NfsFh3,
+    pub(crate) large: NfsFh3,
+    pub(crate) shared: NfsFh3,
+    effort: Arc<Effort>,
+}
+
+/// What came of an attack.
+#[derive(Default)]
+pub(crate) struct Effort {
+    pub(crate) attempts: AtomicU64,
+    /// The error that ended the first attempt that failed.
+    pub(crate) first_error: Mutex<Option<String>>,
+    /// What the server must never do.
+    pub(crate) breach: Mutex<Option<String>>,
+}
+
+/// The time between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Target {
+    pub(crate) async fn find(daemon: &Daemon) -> anyhow::Result<Self> {
+        let (rdma, tcp) = (daemon.rdma, daemon.tcp);
+        let connection = TcpClient::connect(tcp).await?.into();
+        let root = root(&connection).await?;
+        let large = lookup(&connection, &root, "large").await?;
+        let shared = lookup(&connection, &root, "shared").await?;
+        Ok(Target { rdma, tcp, root, large, shared, effort: Arc::default() })
+    }
+
+    /// Returns the same server with a new count of attempts.
+    pub(crate) fn anew(&self) -> Self {
+        Target { effort: Arc::default(), ..self.clone() }
+    }
+
+    pub(crate) fn effort(&self) -> &Arc<Effort> {
+        &self.effort
+    }
+
+    /// Records that the server did what it must never do.
+    pub(crate) fn breached(&self, how: String) {
+        self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
+    }
+
+    /// Repeats an attempt on so many tasks at once. The server may end any attempt.
+    pub(crate) async fn repeat<Attempt>(
+        self,
+        tasks: usize,
+        attempt: impl Fn(Target, usize) -> Attempt + Clone + Send + 'static,
+    ) -> Infallible
+    where
+        Attempt: Future<Output = anyhow::Result<()>> + Send,
+    {
+        let mut running = JoinSet::new();
+        for number in 0..tasks {
+            let (target, attempt) = (self.clone(), attempt.clone());
+            running.spawn(async move {
+                loop {
+                    let outcome = attempt(target.clone(), number).await;
+                    target.effort.attempts.fetch_add(1, Ordering::Relaxed);
+                    if let Err(error) = outcome {
+                        let mut first =
+                            target.effort.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+                        first.get_or_insert_with(|| format!("{error:#}"));
+                    }
+                    sleep(PAUSE).await;
+                }
+            });
+        }
+        loop {
+            running.join_next().await;
+        }
+    }
+}

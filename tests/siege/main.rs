@@ -1,0 +1,158 @@
+//! `siege`: attacks on a real `nfs3d` next to an honest client.
+//!
+//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. Attacks that a running
+//! server does not see are tests of `rpcrdma-nfs`: `privileges`, `reluctant` and `programs`.
+
+#![allow(clippy::print_stdout, reason = "a program")]
+
+mod attacks;
+mod daemon;
+mod honest;
+mod peer;
+mod report;
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::time::{Instant, sleep, timeout};
+
+use self::attacks::{ATTACKS, Attack, Target};
+use self::daemon::Daemon;
+use self::honest::Honest;
+use self::report::{KEPT_RSS, Outcome, Phase, heading};
+
+/// Attacks nfs3d next to an honest client. Fails if the server exceeds 256 MiB or keeps them, if an honest
+/// call fails, or if the p99 of honest calls is more than ten times as long as without attacks.
+#[derive(Parser)]
+struct Arguments {
+    /// Attack for 2 s each, and ignore the latency of honest calls: for machines that are not idle
+    #[arg(long)]
+    short: bool,
+    /// Only the attacks with one of these words in their names
+    words: Vec<String>,
+}
+
+/// The duration of each phase.
+struct Times {
+    before: Duration,
+    during: Duration,
+    after: Duration,
+}
+
+const SHORT: Times = Times {
+    before: Duration::from_millis(200),
+    during: Duration::from_secs(2),
+    after: Duration::from_millis(200),
+};
+const FULL: Times =
+    Times { before: Duration::from_secs(3), during: Duration::from_secs(20), after: Duration::from_secs(3) };
+
+/// How long the server may take to release memory.
+const RELEASE: Duration = Duration::from_secs(10);
+/// The time between two looks at the server.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    let times = if arguments.short { &SHORT } else { &FULL };
+    let mut siege = Siege::start(times).await?;
+    println!("{}", heading());
+    let unloaded = siege.watch(times.during / 2).await?;
+    println!("{:<27} {:<6} {unloaded}", "(none)", "");
+    let p99 = (!arguments.short).then(|| unloaded.percentile(99));
+    let is_chosen = |attack: &&Attack| {
+        arguments.words.is_empty() || arguments.words.iter().any(|word| attack.name.contains(word))
+    };
+    let mut failed = Vec::new();
+    for attack in ATTACKS.iter().filter(is_chosen) {
+        let outcome = siege.withstand(attack).await?;
+        println!("{outcome}");
+        let broken = outcome.broken(p99);
+        for rule in &broken {
+            println!("    FAILED: {rule}");
+        }
+        if !broken.is_empty() {
+            failed.push(attack.name);
+            // Each attack is judged by itself.
+            siege = Siege::start(times).await?;
+        }
+    }
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+struct Siege {
+    daemon: Daemon,
+    honest: Honest,
+    target: Target,
+    /// Resident memory of the server before its first attack, in bytes.
+    idle: u64,
+    times: &'static Times,
+}
+
+impl Siege {
+    /// Starts a server and an honest client.
+    async fn start(times: &'static Times) -> anyhow::Result<Self> {
+        let daemon = Daemon::start()?;
+        let target = Target::find(&daemon).await?;
+        let honest = Honest::start(daemon.rdma, daemon.tcp)?;
+        let idle = daemon.rss()?;
+        Ok(Siege { daemon, honest, target, idle, times })
+    }
+
+    async fn withstand(&self, attack: &Attack) -> anyhow::Result<Outcome> {
+        let before = self.watch(self.times.before).await?;
+        let target = self.target.anew();
+        let effort = target.effort().clone();
+        let during = tokio::select! {
+            never = (attack.run)(target) => match never {},
+            during = self.watch(self.times.during) => during?,
+        };
+        let ended = Instant::now();
+        let mut after = self.watch(self.times.after).await?;
+        let is_released = || Ok::<bool, anyhow::Error>(self.daemon.rss()? <= self.idle + KEPT_RSS);
+        while !is_released()? && ended.elapsed() < RELEASE {
+            after = self.watch(self.times.after).await?;
+        }
+        let text = |text: &Mutex<Option<String>>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Outcome {
+            name: attack.name,
+            before,
+            during,
+            after,
+            released: is_released()?,
+            breach: text(&effort.breach),
+            attempts: effort.attempts.load(Ordering::Relaxed),
+            first_error: text(&effort.first_error),
+        })
+    }
+
+    /// Watches the server and the honest client for so long.
+    async fn watch(&self, time: Duration) -> anyhow::Result<Phase> {
+        let mut phase = Phase::default();
+        let looking = async {
+            loop {
+                phase.rss = phase.rss.max(self.daemon.rss()?);
+                phase.connections = phase.connections.max(self.daemon.connections()?);
+                sleep(LOOK).await;
+            }
+        };
+        match timeout(time, looking).await {
+            Ok(failed) => failed,
+            Err(_) => {
+                phase.honest = self.honest.take();
+                Ok(phase)
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What attacks consist of: addresses, calls as bytes, and connections that do exactly what they are told.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_nfs::client::this_user;
+use rpcrdma_runtime::proto::iwarp::{Offer, Role, Stream};
+use rpcrdma_runtime::proto::program::{Procedure, Program};
+use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, ReadSegment, WriteChunk};
+use rpcrdma_runtime::wire::rpc::{CallHeader, record_mark};
+use rpcrdma_runtime::xdr::{Encode, Message, Reducer};
+use rpcrdma_sim::fabric::Rng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::sleep;
+
+/// Returns the address of an attacking host that may connect.
+pub(crate) fn host(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, 2u8.saturating_add(low_byte(number % 200)))
+}
+
+/// Returns the address of a host that may not connect.
+pub(crate) fn refused_host(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 128, 0, low_byte(number % 200))
+}
+
+fn low_byte(number: usize) -> u8 {
+    number.to_be_bytes()[7]
+}
+
+/// Connects over TCP from an address.
+pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    let stream = socket.connect(to).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Waits until the peer closes the connection.
+pub(crate) async fn closed(socket: &mut TcpStream) -> io::Result<()> {
+    drip(socket, Duration::ZERO).await
+}
+
+/// Reads 4 KiB at a time until the peer closes the connection.
+pub(crate) async fn drip(socket: &mut TcpStream, pause: Duration) -> io::Result<()> {
+    let mut room = [0; 4096];
+    while socket.read(&mut room).await? > 0 {
+        sleep(pause).await;
+    }
+    Ok(())
+}
+
+/// Encodes a call without its eligible items.
+fn message<P: Procedure>(xid: u32, args: &P::Args) -> io::Result<Message> {
+    let mut reducer = Reducer::new(1024);
+    let (program, version) = (P::Program::NUMBER, P::Program::VERSION);
+    let header = CallHeader { xid, program, version, procedure: P::NUMBER, credential: this_user() };
+    header.encode(&mut reducer).and_then(|()| args.encode(&mut reducer)).map_err(io::Error::other)?;
+    Ok(reducer.into_message())
+}
+
+/// Encodes a call as a record.
+pub(crate) fn record<P: Procedure>(xid: u32, args: &P::Args) -> io::Result<Vec<u8>> {
+    let message = message::<P>(xid, args)?;
+    let mark = record_mark(message.unreduced_len()).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(std::iter::once(mark.to_vec()).chain(message.into_pieces().map(Vec::from)).flatten().collect())
+}
+
+/// Returns an MPA request with valid private data.
+pub(crate) fn mpa_request() -> io::Result<Vec<u8>> {
+    OFFER.request(&PrivateData::new(true, 4096, 4096).encode()).map_err(io::Error::other)
+}
+
+const OFFER: Offer = Offer { crc: false, reads_in: 128, reads_out: 16 };
+
+/// An iWARP connection that sends and receives only on request.
+pub(crate) struct RdmaPeer {
+    pub(crate) socket: TcpStream,
+    stream: Stream,
+}
+
+impl RdmaPeer {
+    /// Connects and performs the handshake.
+    pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<Self> {
+        let mut socket = connect(from, to).await?;
+        socket.write_all(&mpa_request()?).await?;
+        let mut head = [0; mpa::HEADER_LEN];
+        socket.read_exact(&mut head).await?;
+        let header = FrameHeader::parse(FrameKind::Reply, &head).map_err(io::Error::other)?;
+        let mut private_data = vec![0; header.private_data_len.into()];
+        socket.read_exact(&mut private_data).await?;
+        let (depths, _) = ReadDepths::split(&private_data).map_err(io::Error::other)?;
+        let agreed = OFFER.conclude(&header, Some(depths)).map_err(io::Error::other)?;
+        let mut rng = Rng::new(socket.local_addr()?.port().into());
+        let config = agreed.stream(Role::Initiator, 4096, 1440, 1 << 30);
+        let mut stream = Stream::new(config, move || Some(rng.next_u64()));
+        stream.submit(Action::PostReceives { count: 128 });
+        Ok(RdmaPeer { socket, stream })
+    }
+
+    /// Registers memory.
+    pub(crate) fn register(&mut self, memory: Memory) -> io::Result<Segment> {
+        self.stream.submit(Action::Register { token: Token(0), memory });
+        match self.stream.poll_completion() {
+            Some(Completion::Registered { segment, .. }) => Ok(segment),
+            other => Err(io::Error::other(format!("not registered: {other:?}"))),
+        }
+    }
+
+    /// Sends a call with Write chunks. Each of its eligible items has `source` as its Read chunk.
+    pub(crate) async fn call<P: Procedure>(
+        &mut self,
+        xid: u32,
+        args: &P::Args,
+        source: Option<Segment>,
+        writes: Vec<WriteChunk>,
+    ) -> io::Result<()> {
+        let Message { stream, items } = message::<P>(xid, args)?;
+        let chunk = |segment| items.iter().map(move |item| ReadSegment { position: item.position, segment });
+        let reads = source.into_iter().flat_map(chunk).collect();
+        let body = Body::Msg(ChunkLists { reads, writes, reply: None });
+        let message = Header { xid, credits: 64, body }.with_payload(Some(stream));
+        self.submit(Action::Send { token: Token(u64::from(xid)), message, invalidate: None }).await
+    }
+
+    /// Submits work and sends what there is to send.
+    pub(crate) async fn submit(&mut self, action: Action) -> io::Result<()> {
+        self.stream.submit(action);
+        self.send(usize::MAX).await.map(drop)
+    }
+
+    /// Answers RDMA Reads until it has sent so many bytes.
+    pub(crate) async fn serve(&mut self, mut bytes: usize) -> io::Result<()> {
+        let mut room = [0; 4096];
+        while bytes > 0 {
+            let count = self.socket.read(&mut room).await?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.stream.receive(room.get(..count).unwrap_or_default());
+            while self.stream.poll_completion().is_some() {}
+            bytes = bytes.saturating_sub(self.send(bytes).await?);
+        }
+        Ok(())
+    }
+
+    /// Sends what there is to send, up to about so many bytes.
+    async fn send(&mut self, bytes: usize) -> io::Result<usize> {
+        let mut sent = 0usize;
+        while sent < bytes && self.stream.has_output() {
+            let mut pieces: VecDeque<Bytes> = VecDeque::new();
+            sent = sent.saturating_add(self.stream.poll_transmit(1 << 16, &mut pieces));
+            for piece in pieces {
+                self.socket.write_all(&piece).await?;
+            }
+        }
+        Ok(sent)
+    }
+}
