@@ -183,11 +183,40 @@ pub struct TypeSpecifier {
 /// The type specifiers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeSpecifierKind {
+    /// A type of the language.
+    Scalar(Scalar),
+    /// `string` as the argument or result of a procedure (rpcgen)
+    String,
+    /// `opaque` as an argument or result, always with an [`ArraySize`]
+    Opaque,
+    /// A name, with or without `struct`, `union` or `enum` before it.
+    Named(Identifier),
+    /// `enum { ... }` in place
+    Enum(EnumBody),
+    /// `struct { ... }` in place
+    Struct(StructBody),
+    /// `union switch (...) { ... }` in place
+    Union(Box<UnionBody>),
+}
+
+impl TypeSpecifierKind {
+    /// Returns true for a body in place of a type's name.
+    pub(crate) fn is_body(&self) -> bool {
+        matches!(
+            self,
+            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)
+        )
+    }
+}
+
+/// The types of the language that have a size of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
     /// `int`, also `long` (rpcgen: 32 bits on the wire)
     Int,
     /// `unsigned int`, `unsigned`, `unsigned long`
     UnsignedInt,
-    /// `hyper`
+    /// `hyper`, also `long long`
     Hyper,
     /// `unsigned hyper`
     UnsignedHyper,
@@ -201,24 +230,32 @@ pub enum TypeSpecifierKind {
     Bool,
     /// `char` (rpcgen: four bytes on the wire)
     Char,
-    /// `unsigned char` (rpcgen)
+    /// `unsigned char` (rpcgen: four bytes on the wire)
     UnsignedChar,
     /// `short` (rpcgen: four bytes on the wire)
     Short,
-    /// `unsigned short` (rpcgen)
+    /// `unsigned short` (rpcgen: four bytes on the wire)
     UnsignedShort,
-    /// `string` as the argument or result of a procedure (rpcgen)
-    String,
-    /// `opaque` as an argument or result, always with an [`ArraySize`]
-    Opaque,
-    /// A name, with or without `struct`, `union` or `enum` before it.
-    Named(Identifier),
-    /// `enum { ... }` in place
-    Enum(EnumBody),
-    /// `struct { ... }` in place
-    Struct(StructBody),
-    /// `union switch (...) { ... }` in place
-    Union(Box<UnionBody>),
+}
+
+impl Scalar {
+    /// As XDR has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scalar::Int => "int",
+            Scalar::UnsignedInt => "unsigned int",
+            Scalar::Hyper => "hyper",
+            Scalar::UnsignedHyper => "unsigned hyper",
+            Scalar::Float => "float",
+            Scalar::Double => "double",
+            Scalar::Quadruple => "quadruple",
+            Scalar::Bool => "bool",
+            Scalar::Char => "char",
+            Scalar::UnsignedChar => "unsigned char",
+            Scalar::Short => "short",
+            Scalar::UnsignedShort => "unsigned short",
+        }
+    }
 }
 
 /// `{ NAME = value, ... }`

@@ -129,8 +129,8 @@ pub struct Member {
     pub value: i32,
     /// The member of the same value before it, by index. Rust has one variant a value: this one is a constant.
     pub same_as: Option<usize>,
-    /// Its documentation.
-    pub docs: Docs,
+    /// The document's comments.
+    pub comments: Vec<String>,
 }
 
 /// A struct's field, or the payload of a union's arm.

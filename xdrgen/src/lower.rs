@@ -157,7 +157,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         let prefix = self.naming.names.prefix(&names).to_owned();
         let mut idents = Taken::with_room(members.len());
         let members = members.into_iter().map(|member| {
-            let hir::Member { name, value, same_as, docs } = member;
+            let hir::Member { name, value, same_as, comments, span } = member;
             let name = namespace::last(&name).to_owned();
             let rest = name.strip_prefix(&prefix).unwrap_or(&name);
             let wanted = match self.naming.names {
@@ -165,8 +165,8 @@ impl<'a, 'f> Lower<'a, 'f> {
                 Names::Rust if same_as.is_some() => Names::Rust.of_const(&rest.to_uppercase()),
                 names => names.of_type(rest),
             };
-            let ident = self.naming.take(&mut idents, wanted, &name, docs.span);
-            Member { name, ident, value, same_as, docs }
+            let ident = self.naming.take(&mut idents, wanted, &name, span);
+            Member { name, ident, value, same_as, comments }
         });
         Body::Enum(members.collect())
     }

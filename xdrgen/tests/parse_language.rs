@@ -108,7 +108,7 @@ fn a_constant_may_be_another() {
 
 #[test]
 fn type_specifiers() {
-    use TypeSpecifierKind::*;
+    use Scalar::*;
     let table = [
         ("int", Int),
         ("unsigned int", UnsignedInt),
@@ -131,7 +131,7 @@ fn type_specifiers() {
         ("unsigned long int", UnsignedInt),
     ];
     for (text, kind) in table {
-        assert_eq!(specifier(text), kind, "{text}");
+        assert_eq!(specifier(text), TypeSpecifierKind::Scalar(kind), "{text}");
     }
     for text in ["other", "struct other", "union other", "enum other"] {
         assert!(matches!(specifier(text), Named(name) if name.name == "other"), "{text}");

@@ -163,8 +163,7 @@ impl<'m> Judge<'m> {
                 }
             }
             Of::Member(ids, pair) => {
-                let names =
-                    pair.map(|one| one.map(|one| (one.name.as_str(), one.value.into(), one.docs.span)));
+                let names = pair.map(|one| one.map(|one| (one.name.as_str(), one.value.into(), one.span)));
                 self.name(Some(ids.0), path, names);
             }
             _ if change.effect == Effect::Definition => {}
@@ -295,8 +294,8 @@ impl<'m> Judge<'m> {
         let is_sent = change.effect != Effect::Unsent;
         match pair {
             [Some(old), Some(new)] if is_sent => {
-                let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.docs.span);
-                self.breach(new.docs.span, BreachKind::ValueMoved { name, of, was, is, base });
+                let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.span);
+                self.breach(new.span, BreachKind::ValueMoved { name, of, was, is, base });
             }
             [Some(old), None] if is_sent => self.value_gone(path, old),
             [Some(old), _] if self.together => {
@@ -310,7 +309,7 @@ impl<'m> Judge<'m> {
 
     fn value_gone(&mut self, path: &Path<'m>, member: &Member) {
         let (name, of) = (member.name.clone(), path.names[0].to_owned());
-        let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.docs.span };
+        let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.span };
         self.breach(path.new, gone);
     }
 
@@ -333,7 +332,7 @@ impl<'m> Judge<'m> {
                 Some(_) => {}
             }
         }
-        let mut breach = |kind: BreachKind| self.judged.breaches.push(kind.at(member.docs.span));
+        let mut breach = |kind: BreachKind| self.judged.breaches.push(kind.at(member.span));
         let name = || member.name.clone();
         if let Some(path) = uses.plain.filter(|_| is_strict) {
             breach(BreachKind::PlainValue { name: name(), of: path.name(), base: path.base });
@@ -348,7 +347,7 @@ impl<'m> Judge<'m> {
         }
         if is_added {
             let owner = view::name(self.new, ids.1);
-            self.add(Kind::Value, owner, format!("{} = {}", member.name, member.value), member.docs.span);
+            self.add(Kind::Value, owner, format!("{} = {}", member.name, member.value), member.span);
         }
     }
 
@@ -398,7 +397,7 @@ type Flags<'m> = HashMap<(&'m str, u64), Name<'m>>;
 fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
     let mut flags = Flags::default();
     let names: Vec<Name<'m>> = match of {
-        Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.docs.span)).collect(),
+        Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.span)).collect(),
         None => hir.consts.iter().map(|one| (&*one.name, one.value, one.docs.span)).collect(),
     };
     for name in names {

@@ -294,7 +294,7 @@ impl<'m> Walk<'m> {
             };
             let sides = [one, other].map(|one| {
                 let one = one.filter(|_| is_written)?;
-                side(format!("{} = {}", last(&one.name), one.value), &one.docs)
+                Some(Side { text: format!("{} = {}", last(&one.name), one.value), span: one.span })
             });
             let path = self.types(old, new).part(one.or(other).map_or("", |one| last(&one.name)));
             self.emit(path, Kind::Member((old, new), [one, other]), wire, sides);

@@ -1,7 +1,7 @@
 //! Declarations and types (RFC 4506 section 6.3).
 
 use nom::branch::alt;
-use nom::combinator::{cut, map, opt, value as give};
+use nom::combinator::{cut, map, opt};
 use nom::multi::{many0, many1};
 use nom::sequence::{delimited, preceded, terminated};
 use nom::{Input, Parser};
@@ -12,8 +12,8 @@ use super::tokens::{
     Parse, Reason, Tokens, end_of_declaration, fail, identifier, path, refuse, shown, token, warn,
 };
 use crate::ast::{
-    CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
-    TypeSpecifierKind, UnionBody, Value,
+    CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, Scalar, StructBody,
+    TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 use crate::keywords::{BEGIN_DECLARATION, is_keyword};
@@ -75,7 +75,7 @@ fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
         if input.word(1) == "*" {
             return Err(fail(input.take_from(1), Reason::SecondSize));
         }
-        if matches!(kind.kind, TypeSpecifierKind::Char | TypeSpecifierKind::UnsignedChar) {
+        if matches!(kind.kind, TypeSpecifierKind::Scalar(Scalar::Char | Scalar::UnsignedChar)) {
             // In C it is a text, and here one optional character.
             let span = input.context.span(input.at.saturating_sub(1), input.at);
             input.context.report(PortabilityKind::CharPointer.at(span));
@@ -155,29 +155,22 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
 pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
     let first = input.at;
     let next = input.take_from(1);
-    let (rest, kind) = match input.word(0) {
-        "unsigned" => unsigned(next)?,
-        "int" => (next, TypeSpecifierKind::Int),
-        "long" if next.word(0) == "long" => give(TypeSpecifierKind::Hyper, long_long).parse(input)?,
-        "long" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Int),
-        "short" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Short),
-        "char" => (next, TypeSpecifierKind::Char),
-        "hyper" => (next, TypeSpecifierKind::Hyper),
-        "float" => (next, TypeSpecifierKind::Float),
-        "double" => (next, TypeSpecifierKind::Double),
-        "quadruple" => (next, TypeSpecifierKind::Quadruple),
-        "bool" => (next, TypeSpecifierKind::Bool),
-        "enum" => cut(alt((map(enum_body, TypeSpecifierKind::Enum), reference))).parse(next)?,
-        "struct" => cut(alt((map(struct_body, TypeSpecifierKind::Struct), reference))).parse(next)?,
-        "union" => {
-            let in_place = map(union_body, |body| TypeSpecifierKind::Union(Box::new(body)));
-            cut(alt((in_place, reference))).parse(next)?
+    let (rest, kind) = if let Some((rest, scalar)) = scalar(input) {
+        (rest, TypeSpecifierKind::Scalar(scalar))
+    } else {
+        match input.word(0) {
+            "enum" => cut(alt((map(enum_body, TypeSpecifierKind::Enum), reference))).parse(next)?,
+            "struct" => cut(alt((map(struct_body, TypeSpecifierKind::Struct), reference))).parse(next)?,
+            "union" => {
+                let in_place = map(union_body, |body| TypeSpecifierKind::Union(Box::new(body)));
+                cut(alt((in_place, reference))).parse(next)?
+            }
+            "opaque" => return Err(fail(input, Reason::OpaqueType)),
+            word if is_keyword(word) => {
+                return Err(refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)));
+            }
+            _ => map(expected_type, TypeSpecifierKind::Named).parse(input)?,
         }
-        "opaque" => return Err(fail(input, Reason::OpaqueType)),
-        word if is_keyword(word) => {
-            return Err(refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)));
-        }
-        _ => map(expected_type, TypeSpecifierKind::Named).parse(input)?,
     };
     let span = input.context.span(first, rest.at.saturating_sub(1));
     Ok((rest, TypeSpecifier { kind, span }))
@@ -187,25 +180,43 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// What stands behind `unsigned`.
-fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
-    alt((
-        give(TypeSpecifierKind::UnsignedHyper, long_long),
-        give(TypeSpecifierKind::UnsignedInt, token("int")),
-        give(TypeSpecifierKind::UnsignedHyper, token("hyper")),
-        give(TypeSpecifierKind::UnsignedChar, token("char")),
-        give(TypeSpecifierKind::UnsignedShort, terminated(token("short"), opt(token("int")))),
-        give(TypeSpecifierKind::UnsignedInt, terminated(token("long"), opt(token("int")))),
-        |input| Ok((input, TypeSpecifierKind::UnsignedInt)),
-    ))
-    .parse(input)
+/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is `hyper`.
+fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
+    let next = input.take_from(1);
+    Some(match (input.word(0), next.word(0)) {
+        ("unsigned", "int" | "hyper" | "char" | "short" | "long") => {
+            let (rest, signed) = scalar(next)?;
+            (rest, unsigned(signed))
+        }
+        ("unsigned", _) => (next, Scalar::UnsignedInt),
+        ("long", "long") => {
+            warn(input, |span| PortabilityKind::LongLong.at(span));
+            (without_int(next.take_from(1)), Scalar::Hyper)
+        }
+        ("long", _) => (without_int(next), Scalar::Int),
+        ("short", _) => (without_int(next), Scalar::Short),
+        ("int", _) => (next, Scalar::Int),
+        ("char", _) => (next, Scalar::Char),
+        ("hyper", _) => (next, Scalar::Hyper),
+        ("float", _) => (next, Scalar::Float),
+        ("double", _) => (next, Scalar::Double),
+        ("quadruple", _) => (next, Scalar::Quadruple),
+        ("bool", _) => (next, Scalar::Bool),
+        _ => return None,
+    })
 }
 
-/// `long long`, which C has in place of `hyper`
-fn long_long(input: Tokens<'_>) -> Parse<'_, ()> {
-    let (rest, _) = (token("long"), token("long"), opt(token("int"))).parse(input)?;
-    warn(input, |span| PortabilityKind::LongLong.at(span));
-    Ok((rest, ()))
+fn without_int(rest: Tokens<'_>) -> Tokens<'_> {
+    if rest.word(0) == "int" { rest.take_from(1) } else { rest }
+}
+
+fn unsigned(signed: Scalar) -> Scalar {
+    match signed {
+        Scalar::Hyper => Scalar::UnsignedHyper,
+        Scalar::Char => Scalar::UnsignedChar,
+        Scalar::Short => Scalar::UnsignedShort,
+        _ => Scalar::UnsignedInt,
+    }
 }
 
 /// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.

@@ -14,7 +14,7 @@ use crate::ast::{
 };
 use crate::diag::{Found, MeaningKind};
 use crate::hash::{HashMap, HashSet};
-use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Scalar, Type, TypeDef, TypeId};
+use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Type, TypeDef, TypeId};
 use crate::source::Span;
 
 /// Where the members of an enum stand, by their names; and their values.
@@ -243,11 +243,7 @@ impl<'a> Resolver<'a> {
         name: &Identifier,
         declaration: &Declaration,
     ) -> Option<Type> {
-        let is_body = matches!(
-            of.kind,
-            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)
-        );
-        if !is_body {
+        if !of.kind.is_body() {
             return self.plain_specifier(of);
         }
         let id = self.new_type(path, declared(declaration, name.span));
@@ -263,27 +259,15 @@ impl<'a> Resolver<'a> {
 
     /// A specifier without a body.
     pub(crate) fn plain_specifier(&mut self, of: &TypeSpecifier) -> Option<Type> {
-        let scalar = match &of.kind {
-            TypeSpecifierKind::Int => Scalar::Int,
-            TypeSpecifierKind::UnsignedInt => Scalar::UnsignedInt,
-            TypeSpecifierKind::Hyper => Scalar::Hyper,
-            TypeSpecifierKind::UnsignedHyper => Scalar::UnsignedHyper,
-            TypeSpecifierKind::Float => Scalar::Float,
-            TypeSpecifierKind::Double => Scalar::Double,
-            TypeSpecifierKind::Quadruple => Scalar::Quadruple,
-            TypeSpecifierKind::Bool => Scalar::Bool,
-            TypeSpecifierKind::Char => Scalar::Char,
-            TypeSpecifierKind::UnsignedChar => Scalar::UnsignedChar,
-            TypeSpecifierKind::Short => Scalar::Short,
-            TypeSpecifierKind::UnsignedShort => Scalar::UnsignedShort,
-            TypeSpecifierKind::String => return Some(Type::String(None)),
-            TypeSpecifierKind::Named(name) => return self.named(name),
+        match &of.kind {
+            TypeSpecifierKind::Scalar(scalar) => Some(Type::Scalar(*scalar)),
+            TypeSpecifierKind::String => Some(Type::String(None)),
+            TypeSpecifierKind::Named(name) => self.named(name),
             TypeSpecifierKind::Opaque
             | TypeSpecifierKind::Enum(_)
             | TypeSpecifierKind::Struct(_)
-            | TypeSpecifierKind::Union(_) => return None,
-        };
-        Some(Type::Scalar(scalar))
+            | TypeSpecifierKind::Union(_) => None,
+        }
     }
 
     /// What a type's name stands for: a type that is defined elsewhere, a definition, or one of the usual typedefs.

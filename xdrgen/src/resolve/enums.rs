@@ -8,8 +8,7 @@ use super::scope::{Named, ValueSource};
 use crate::ast::{EnumBody, EnumMember, Identifier};
 use crate::diag::{MeaningKind, Severity};
 use crate::hash::{self, HashMap};
-use crate::hir::{Body, Docs, Member};
-use crate::namespace;
+use crate::hir::{Body, Member};
 use crate::source::Span;
 
 /// What is known of an enum's members up to one of them.
@@ -67,16 +66,11 @@ impl Resolver<'_> {
             && members.odd.replace(members.odd.unwrap_or(Severity::Warning)).is_none()
         {
             let (first, second) = (other.name.clone(), name.name.clone());
-            let place = other.docs.span;
+            let place = other.span;
             self.found.push(MeaningKind::SameValue { first, place, second, value }.at(span));
         }
-        let docs = Docs {
-            comments: member.docs.clone(),
-            section: None,
-            declaration: format!("{} = {value}", namespace::last(&name.name)),
-            span: name.span,
-        };
-        members.members.push(Member { name: name.name.clone(), value, same_as, docs });
+        let (comments, span) = (member.docs.clone(), name.span);
+        members.members.push(Member { name: name.name.clone(), value, same_as, comments, span });
     }
 
     fn member_value(&mut self, value: i128, span: Span, odd: &mut Option<Severity>) -> Option<i32> {
@@ -99,5 +93,5 @@ impl Resolver<'_> {
 /// that. Nothing is emitted, so any value will do that no other member has.
 fn stand_in(name: &str, index: usize) -> Member {
     let value = i32::try_from(index).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
-    Member { name: name.to_owned(), value, same_as: None, docs: Docs::default() }
+    Member { name: name.to_owned(), value, same_as: None, comments: Vec::new(), span: Span::default() }
 }

@@ -111,7 +111,7 @@ impl<'a> Resolver<'a> {
             return self.sized_type(&ty.specifier, size);
         }
         let plain = self.plain_specifier(&ty.specifier);
-        if plain.is_none() && is_body(ty) {
+        if plain.is_none() && ty.specifier.kind.is_body() {
             self.found.push(MeaningKind::BodyInProcedure.at(ty.specifier.span));
         }
         let plain = plain?;
@@ -222,9 +222,4 @@ impl<'a> Resolver<'a> {
 /// A procedure's documentation, or that of what it takes.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
-}
-
-fn is_body(ty: &ProcedureType) -> bool {
-    use crate::ast::TypeSpecifierKind::{Enum, Struct, Union};
-    matches!(ty.specifier.kind, Enum(_) | Struct(_) | Union(_))
 }

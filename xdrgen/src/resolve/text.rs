@@ -20,7 +20,7 @@ pub(crate) fn definition(definition: &Definition) -> String {
         }
         // A typedef of a body is another way to write the definition of that body.
         DefinitionKind::Typedef(Declaration { kind: DeclarationKind::Plain(of, name), .. })
-            if is_body(&of.kind) =>
+            if of.kind.is_body() =>
         {
             format!("{} {}", specifier(&of.kind, true), name.name)
         }
@@ -38,10 +38,6 @@ pub(crate) fn definition(definition: &Definition) -> String {
         }
         DefinitionKind::PassThrough(text) => text.clone(),
     }
-}
-
-fn is_body(kind: &TypeSpecifierKind) -> bool {
-    matches!(kind, TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_))
 }
 
 fn enumeration(body: &EnumBody) -> String {
@@ -142,18 +138,7 @@ pub(crate) fn value(value: &Value) -> Cow<'_, str> {
 
 fn specifier(kind: &TypeSpecifierKind, bodies: bool) -> Cow<'_, str> {
     let text = match kind {
-        TypeSpecifierKind::Int => "int",
-        TypeSpecifierKind::UnsignedInt => "unsigned int",
-        TypeSpecifierKind::Hyper => "hyper",
-        TypeSpecifierKind::UnsignedHyper => "unsigned hyper",
-        TypeSpecifierKind::Float => "float",
-        TypeSpecifierKind::Double => "double",
-        TypeSpecifierKind::Quadruple => "quadruple",
-        TypeSpecifierKind::Bool => "bool",
-        TypeSpecifierKind::Char => "char",
-        TypeSpecifierKind::UnsignedChar => "unsigned char",
-        TypeSpecifierKind::Short => "short",
-        TypeSpecifierKind::UnsignedShort => "unsigned short",
+        TypeSpecifierKind::Scalar(scalar) => scalar.name(),
         TypeSpecifierKind::String => "string",
         TypeSpecifierKind::Opaque => "opaque",
         TypeSpecifierKind::Named(name) => &name.name,

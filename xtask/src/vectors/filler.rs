@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use rpcrdma_xdrgen::ast::{
-    Declaration, DeclarationKind, DefinitionKind, EnumBody, Specification, StructBody, TypeSpecifierKind,
-    UnionBody, Value,
+    Declaration, DeclarationKind, DefinitionKind, EnumBody, Scalar, Specification, StructBody,
+    TypeSpecifierKind, UnionBody, Value,
 };
 
 /// How many values of a type there are at least.
@@ -74,7 +74,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
         return Err(format!("`{name}` has no plain discriminant"));
     };
     let all = match &specifier.kind {
-        TypeSpecifierKind::Bool => vec!["FALSE".to_owned(), "TRUE".to_owned()],
+        TypeSpecifierKind::Scalar(Scalar::Bool) => vec!["FALSE".to_owned(), "TRUE".to_owned()],
         TypeSpecifierKind::Named(of) => document
             .definitions
             .iter()
@@ -161,11 +161,11 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
 /// The function that fills a value of a type.
 fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
     let name = match kind {
-        TypeSpecifierKind::Int => "int",
-        TypeSpecifierKind::UnsignedInt => "u_int",
-        TypeSpecifierKind::Hyper => "quad_t",
-        TypeSpecifierKind::UnsignedHyper => "u_quad_t",
-        TypeSpecifierKind::Bool => "bool_t",
+        TypeSpecifierKind::Scalar(Scalar::Int) => "int",
+        TypeSpecifierKind::Scalar(Scalar::UnsignedInt) => "u_int",
+        TypeSpecifierKind::Scalar(Scalar::Hyper) => "quad_t",
+        TypeSpecifierKind::Scalar(Scalar::UnsignedHyper) => "u_quad_t",
+        TypeSpecifierKind::Scalar(Scalar::Bool) => "bool_t",
         TypeSpecifierKind::Named(name) => &name.name,
         other => return Err(format!("this task makes no values of {other:?}")),
     };
