@@ -3,6 +3,8 @@
 //! Definitions are matched by their names, and what is in neither by its layout: then it was renamed. A change of a type
 //! is listed where the type is defined, not wherever it is used.
 
+use serde::Serialize;
+
 use crate::compare::{self, Effect};
 use crate::compat::{NotCompared, left_out};
 use crate::diag::{self, Diagnostic};
@@ -13,7 +15,8 @@ use crate::source::{SourceId, Sources};
 pub use crate::compare::Side;
 
 /// Whether something is new, gone or not what it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Sign {
     /// It is in the second version only.
     Added,

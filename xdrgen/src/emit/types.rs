@@ -162,7 +162,7 @@ impl Emitter<'_> {
     /// Writes the members that share their value with one before them: constants.
     fn other_names(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
         for member in members {
-            let Some(same) = member.same_as.and_then(|same| members.get(same)) else { continue };
+            let Some(same) = member.same_as.and_then(|same| members.get(same as usize)) else { continue };
             code.apart();
             member_docs(member, code);
             self.allow_const(&member.ident, code);
@@ -235,9 +235,7 @@ impl Emitter<'_> {
             Label::Bool(value) => _ = code.show(value),
             Label::Member { of, index } => {
                 let Some(ty) = self.module.get(*of) else { return };
-                if let Body::Enum(members) = &ty.body
-                    && let Some(member) = members.get(*index)
-                {
+                if let Some(member) = self.module.members(*of).get(*index) {
                     self.item(ty.source, &ty.ident, Place::Types, code);
                     code.add(["::", &member.ident]);
                 }

@@ -147,11 +147,8 @@ fn compares(ty: &Type, derives: &[Derives]) -> bool {
     match ty {
         Type::Scalar(scalar) => !matches!(scalar, Scalar::Float | Scalar::Double),
         Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.eq),
-        Type::FixedArray(of, _) | Type::Optional(of) | Type::Array(of) | Type::Boxed(of) => {
-            compares(of, derives)
-        }
         Type::Extern(_) => false,
-        Type::Void | Type::FixedOpaque(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
+        ty => ty.inner().is_none_or(|of| compares(of, derives)),
     }
 }
 
@@ -214,9 +211,7 @@ impl Memory {
     fn ty(&self, ty: &Type) -> u64 {
         match ty {
             Type::Void => 0,
-            Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => 8,
-            Type::Scalar(Scalar::Quadruple) => 16,
-            Type::Scalar(_) => 4,
+            Type::Scalar(scalar) => scalar.size(),
             Type::FixedOpaque(bound) | Type::SmallOpaque(bound) => u64::from(bound.value),
             Type::Opaque(_) | Type::String(_) if self.data == Data::Borrowed => 16,
             Type::Array(_) | Type::Boxed(_) if self.data == Data::Borrowed => 32,
