@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::hash::HashSet;
 use crate::keywords::begun_definition;
-use crate::source::{Source, SourceId, Span};
+use crate::source::{Source, SourceId, Span, narrow};
 
 pub use lines::Section;
 pub use map::Map;
@@ -170,7 +170,6 @@ fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> V
         let text = line.text(document);
         let Some(name) = begun_definition(text).filter(|name| !words.contains(name)) else { continue };
         let start = line.range.start + text.len() - text.trim_start().len();
-        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
         let is_program = text.trim_start().starts_with("program");
         let unmarked = DocumentKind::Unmarked { name: name.to_owned() };

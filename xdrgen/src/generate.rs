@@ -15,7 +15,7 @@ use crate::names::{self, Taken};
 use crate::namespace;
 use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
-use crate::source::{Kind, Source, SourceId, Sources, Span, Trust};
+use crate::source::{Kind, Source, SourceId, Sources, Span, Trust, narrow};
 use crate::unread::Unread;
 
 pub use crate::options::{Manifest, Options, Output, Package};
@@ -67,7 +67,7 @@ impl Generated {
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
     if generated.whole {
-        let first = SourceId(u32::try_from(sources.iter().count()).unwrap_or(u32::MAX));
+        let first = SourceId(narrow(sources.iter().count()));
         let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
         let namespaces = namespace::separate(&mut module, specifications, first);
         let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);

@@ -91,7 +91,7 @@ pub struct Member {
     /// Its value.
     pub value: i32,
     /// The first member of the same value, by index, if it is another.
-    pub same_as: Option<usize>,
+    pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,
     /// Where its name stands; the default place for what no document has.

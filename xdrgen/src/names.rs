@@ -1,6 +1,7 @@
 //! Names for Rust: idiomatic, and never two alike in one place.
 
 use crate::hash::{HashMap, HashSet};
+use crate::source::narrow;
 
 /// How what a document defines is called in Rust.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -396,10 +397,9 @@ impl Taken {
     }
 
     fn insert(&mut self, ident: &str, owner: &str) {
-        let end = |owners: &str| u32::try_from(owners.len()).unwrap_or(u32::MAX);
-        let start = end(&self.owners);
+        let start = narrow(self.owners.len());
         self.owners.push_str(owner);
-        self.names.insert(ident.into(), (start, end(&self.owners)));
+        self.names.insert(ident.into(), (start, narrow(self.owners.len())));
     }
 }
 

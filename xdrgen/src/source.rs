@@ -31,6 +31,11 @@ impl Span {
     }
 }
 
+/// Returns an offset or a count as 32 bits. Documents are shorter than 4 GiB.
+pub(crate) fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
 /// A line and a column, both from 1; the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
@@ -99,8 +104,7 @@ impl Source {
     /// Where the lines begin.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
-            let ends =
-                self.text.match_indices('\n').map(|(end, _)| u32::try_from(end + 1).unwrap_or(u32::MAX));
+            let ends = self.text.match_indices('\n').map(|(end, _)| narrow(end + 1));
             std::iter::once(0).chain(ends).collect()
         })
     }
@@ -113,10 +117,7 @@ impl Source {
         let start = line_starts.get(line - 1).copied().unwrap_or(0) as usize;
         let end = (offset as usize).min(self.text.len());
         let column = self.text.get(start..end).map_or(0, |before| before.chars().count()) + 1;
-        LineColumn {
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-            column: u32::try_from(column).unwrap_or(u32::MAX),
-        }
+        LineColumn { line: narrow(line), column: narrow(column) }
     }
 }
 
@@ -184,7 +185,7 @@ impl Sources {
     /// Adds a document.
     pub fn add(&mut self, source: Source) -> SourceId {
         self.all.push(source);
-        SourceId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
+        SourceId(narrow(self.all.len() - 1))
     }
 
     /// A document, if the id is of this run.

@@ -1,5 +1,6 @@
 //! The lines of a document: which of them are page breaks, and where its sections begin.
 
+use crate::source::narrow;
 use std::ops::Range;
 
 /// One line of a document.
@@ -138,7 +139,7 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
         if next.starts_with("    ") && !next.trim_start().starts_with("///") {
             title = format!("{title} {}", next.trim());
         }
-        sections.push(Section { start: u32::try_from(line.range.start).unwrap_or(u32::MAX), title });
+        sections.push(Section { start: narrow(line.range.start), title });
     }
     sections
 }

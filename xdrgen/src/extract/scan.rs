@@ -10,7 +10,7 @@ use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
 use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, meant_keyword};
-use crate::source::{SourceId, Span};
+use crate::source::{SourceId, Span, narrow};
 
 /// A definition that was found: its lines, comments before it included, and what to call it.
 struct Found {
@@ -203,7 +203,6 @@ impl<'a> Scan<'a> {
         let Region::Definition { end, .. } = (self.recognizer)(&builder.text, &builder.map, false) else {
             return None;
         };
-        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
         let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();
         let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");

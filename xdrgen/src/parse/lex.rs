@@ -7,15 +7,15 @@ mod lines;
 
 use super::condition::Conditions;
 use super::macros::{Macros, Pasted};
-use super::token::{Comment, Kind, Lexed, Token, comment, line_length, narrow, one_token};
+use super::token::{Comment, Kind, Lexed, Token, comment, line_length, one_token};
 use super::undone::Undone;
 use crate::diag::SyntaxKind;
 use crate::extract::{Map, Places};
 use crate::keywords::{begins_definition, begun_definition};
-use crate::source::Span;
+use crate::source::{Span, narrow};
 
 /// Few texts have more tokens than their length in bytes divided by this.
-const BYTES_OF_A_TOKEN: usize = 8;
+const BYTES_OF_A_TOKEN: usize = 5;
 
 /// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of several tokens.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
@@ -169,7 +169,10 @@ impl<'a> Lexer<'a, '_> {
 
     /// Adds a token for the next `length` bytes of the text.
     fn push_token(&mut self, kind: Kind, text: &'a str, number: Option<i128>, length: usize, expanded: bool) {
-        let kind = number.map_or(kind, |number| self.out.kind_of(number));
+        let kind = if number.is_some() { Kind::Number } else { kind };
+        if let Some(number) = number.filter(|_| expanded || text.starts_with('\'')) {
+            self.out.numbers.insert(self.out.tokens.len(), number);
+        }
         let start = narrow(self.at);
         self.out.tokens.push(Token {
             kind,

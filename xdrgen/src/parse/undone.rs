@@ -50,9 +50,9 @@ impl<'a> Undone<'a> {
             before = token.text;
             let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };
             if let Some(ended) = ended {
-                let kind = lexed.kind_of(ended.number);
+                lexed.numbers.insert(at, ended.number);
                 if let Some(token) = lexed.tokens.get_mut(at) {
-                    token.kind = kind;
+                    token.kind = Kind::Number;
                 }
             }
         }

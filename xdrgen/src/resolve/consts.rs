@@ -78,7 +78,7 @@ impl Consts {
             }
             let (value, steps) = match named.source {
                 ValueSource::Const(value) => (Some(value), 0),
-                ValueSource::Member(body, index) => self.member(body, index),
+                ValueSource::Member(body, index) => self.member(body, index as usize),
             };
             way.push((name, steps));
             let Some(value) = value else { break Some(0) };

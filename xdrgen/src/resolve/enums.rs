@@ -10,6 +10,7 @@ use crate::diag::{MeaningKind, Severity};
 use crate::hash::{self, HashMap};
 use crate::hir::{Body, Member};
 use crate::source::Span;
+use crate::source::narrow;
 
 /// What is known of an enum's members up to one of them.
 #[derive(Default)]
@@ -17,7 +18,7 @@ struct Members<'a> {
     /// Where names stand that mean something else in the scope.
     seen: HashMap<&'a str, Span>,
     /// The first member of each value, by its place among the members.
-    first_of: HashMap<i32, usize>,
+    first_of: HashMap<i32, u32>,
     members: Vec<Member>,
     /// Whether a value was reported. Values that follow from it are not reported again.
     odd: Option<Severity>,
@@ -40,7 +41,7 @@ impl Resolver<'_> {
             let Identifier { name, span } = &member.name;
             let first = match self.scope.value_named(name) {
                 Some(Named { source: ValueSource::Member(of, first), span, .. }) if ptr::eq(of, body) => {
-                    (first != index).then_some(span)
+                    (first != narrow(index)).then_some(span)
                 }
                 _ => members.seen.insert(name, *span),
             };
@@ -61,8 +62,8 @@ impl Resolver<'_> {
             return members.members.push(stand_in(&name.name, members.members.len()));
         };
         let same_as = members.first_of.get(&value).copied();
-        members.first_of.entry(value).or_insert(members.members.len());
-        if let Some(other) = same_as.and_then(|index| members.members.get(index))
+        members.first_of.entry(value).or_insert(narrow(members.members.len()));
+        if let Some(other) = same_as.and_then(|index| members.members.get(index as usize))
             && members.odd.replace(members.odd.unwrap_or(Severity::Warning)).is_none()
         {
             let (first, second) = (other.name.clone(), name.name.clone());

@@ -16,7 +16,7 @@ use crate::diag::{Diagnostic, Found, MeaningKind, Twice};
 use crate::hash::{HashMap, HashSet};
 use crate::likeness::{distance, is_slip, near, nearest};
 use crate::namespace::split;
-use crate::source::{SourceId, Span, Trust};
+use crate::source::{SourceId, Span, Trust, narrow};
 
 /// A named value: a constant, or a member of an enum.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub(crate) struct Named<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum ValueSource<'a> {
     Const(&'a Value),
-    Member(&'a EnumBody, usize),
+    Member(&'a EnumBody, u32),
 }
 
 /// What the names of a run stand for. The first definition of a name counts.
@@ -341,7 +341,7 @@ impl<'a> Scope<'a> {
                         let also = MeaningKind::MemberAndType { name: name.name.clone(), first: place(ty) };
                         found.push(also.at(name.span));
                     }
-                    let source = ValueSource::Member(body, index);
+                    let source = ValueSource::Member(body, narrow(index));
                     self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
                 }
             }

@@ -149,32 +149,22 @@ const MAX_CHAIN: usize = 64;
 
 impl Macros {
     fn new<'d>(
-        definitions: impl Iterator<Item = &'d Definition>,
+        definitions: impl Iterator<Item = &'d Definition> + Clone,
         defined: &Defined,
         given: &BTreeSet<String>,
     ) -> Self {
         let mut macros = Macros::default();
-        for definition in definitions {
+        for definition in definitions.clone() {
             match &definition.kind {
                 DefinitionKind::PassThrough(text) => {
                     if let Some((name, body)) = object_macro(text) {
                         macros.add(name, body, Some(definition.span));
                     }
                 }
-                DefinitionKind::Const(ConstDef { name, value: Value::Literal { value, .. } }) => {
-                    macros.numbers.insert(name.name.clone(), *value);
-                }
                 DefinitionKind::Const(ConstDef { name, value: Value::Name(of) })
                     if definition.text.starts_with('#') && !defined.values.contains(&of.name) =>
                 {
                     macros.add(&name.name, &of.name, Some(definition.span));
-                }
-                DefinitionKind::Enum(_, body) => {
-                    for member in &body.members {
-                        if let Some(Value::Literal { value, .. }) = member.value {
-                            macros.numbers.insert(member.name.name.clone(), value);
-                        }
-                    }
                 }
                 _ => {}
             }
@@ -184,7 +174,27 @@ impl Macros {
             let body = body.trim().to_owned();
             macros.macros.insert(name.trim().to_owned(), Some(Macro { body, place: None }));
         }
+        if !macros.macros.is_empty() {
+            definitions.for_each(|definition| macros.add_numbers(definition));
+        }
         macros
+    }
+
+    fn add_numbers(&mut self, definition: &Definition) {
+        let mut add = |name: &Identifier, value: &Value| {
+            if let Value::Literal { value, .. } = value {
+                self.numbers.insert(name.name.clone(), *value);
+            }
+        };
+        match &definition.kind {
+            DefinitionKind::Const(ConstDef { name, value }) => add(name, value),
+            DefinitionKind::Enum(_, body) => {
+                for member in &body.members {
+                    member.value.iter().for_each(|value| add(&member.name, value));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn add(&mut self, name: &str, body: &str, place: Option<Span>) {

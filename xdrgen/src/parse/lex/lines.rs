@@ -11,9 +11,9 @@ use crate::parse::condition::undefined;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{
-    Aside, Kind, Piece, Placed, is_word, joined_length, line_length, narrow, one_token, whole_number,
+    Aside, Kind, Piece, Placed, is_word, joined_length, line_length, one_token, whole_number,
 };
-use crate::source::Span;
+use crate::source::{Span, narrow};
 
 /// How many characters of an expansion or of a condition are shown.
 const SHOWN: usize = 60;
