@@ -191,7 +191,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Whether the variant holds the discriminant, since more than one chooses it.
+    /// Returns true if the variant holds the discriminant, since more than one chooses it.
     #[must_use]
     pub fn keeps_discriminant(&self) -> bool {
         self.labels.len() != 1

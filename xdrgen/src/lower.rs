@@ -42,7 +42,7 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     if data == Data::Bytes {
         layout::hold_small_opaque(&mut module);
     }
-    // A box is no other use: the graph stays what it is.
+    // A box does not change which types use one another, so the graph stays valid.
     let graph = Graph::of_module(&module);
     layout::box_recursion(&mut module, &graph);
     sizes::state_items(&mut module, &graph);

@@ -60,7 +60,7 @@ pub struct Source {
     name: PathBuf,
     kind: Kind,
     text: String,
-    /// Found out when somebody asks for a place: most documents have nothing wrong.
+    /// Computed on first use: most documents have no findings.
     line_starts: OnceLock<Vec<u32>>,
 }
 
@@ -121,15 +121,16 @@ impl Source {
     }
 }
 
-/// Whose a document is, and what follows from it for what is wrong in it.
+/// Who can correct a document, which decides what becomes of mistakes in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// It can be mended: what is wrong is an error.
+    /// Its author can correct it: mistakes are errors.
     Own,
-    /// A published RFC with marked XDR, which nobody can mend. What is wrong is left out with a warning; but a name that
-    /// it does not define is of another document, which must be there.
+    /// A published RFC with marked XDR, which cannot be corrected. Mistakes are left out with a warning; but
+    /// a name that it does not define is of another document, which must be there.
     Published,
-    /// Examples between prose in a published RFC, which nobody ever compiled: what is wrong is left out with a warning.
+    /// Examples between prose in a published RFC, which were never compiled: mistakes are left out with a
+    /// warning.
     Example,
 }
 
@@ -138,7 +139,7 @@ pub(crate) enum Trust {
 pub enum Refused {
     /// Its name is empty.
     Unnamed,
-    /// It cannot be read. Only this is no error by itself.
+    /// It cannot be read. Only this is not an error by itself.
     Missing(PathBuf),
     /// It is a directory, a pipe or a device.
     NoFile(PathBuf),

@@ -40,7 +40,7 @@ pub struct Addition {
     pub span: Span,
 }
 
-/// A definition about which nothing is known: it, or what it would be held against, was left out of its protocol.
+/// A definition that was not compared: it, or its counterpart, was left out of its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
     /// Its name; empty where it cannot be told.
@@ -58,7 +58,7 @@ impl NotCompared {
     }
 }
 
-/// By which rules a protocol may be extended.
+/// The rules by which a protocol may be extended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Rules {
@@ -73,7 +73,7 @@ pub enum Rules {
     Rfc8178,
 }
 
-/// What was left out of the new protocol: it may have what seems to be gone.
+/// The definitions that were left out of the new protocol. One of them may be what seems to be removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// The names of what was; one may be empty.
@@ -92,7 +92,7 @@ impl Unread {
     }
 }
 
-/// What the rules say of changes.
+/// The verdict on all changes.
 #[derive(Default)]
 pub(crate) struct Judged {
     pub(crate) breaches: Vec<Diagnostic>,
@@ -100,7 +100,8 @@ pub(crate) struct Judged {
     pub(crate) not_compared: Vec<NotCompared>,
 }
 
-/// Judges all changes between two protocols. Of what is gone nothing is known if it may have been left out of the new one.
+/// Judges all changes between two protocols. A missing definition is not judged if it may have been left out
+/// of the new one.
 pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judged {
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
@@ -204,7 +205,7 @@ impl<'m> Judge<'m> {
         self.judged.additions.push(Addition { kind, name: name.to_owned(), text, span });
     }
 
-    /// Nothing can be said of a definition of the base.
+    /// Records that a definition of the base was not compared.
     fn cannot(&mut self, name: &str, gap: Gap, span: Span) {
         self.judged.not_compared.push(NotCompared { name: name.to_owned(), gap, span });
     }
@@ -220,7 +221,8 @@ impl<'m> Judge<'m> {
         self.breach(span, BreachKind::Gone { name: name.to_owned() });
     }
 
-    /// A program, a version or a procedure that is gone or new. Its number tells, and names are not sent.
+    /// Judges a program, a version or a procedure that was removed or added. Only its number counts: names
+    /// are not sent.
     fn number(&mut self, path: &Path<'_>, [old, new]: Pair<Number<'m>>, within: &str) {
         if let Some((part, name, _, docs)) = old {
             if self.unread.programs {
@@ -248,7 +250,7 @@ impl<'m> Judge<'m> {
 
     // ---- unions and their enums
 
-    /// An arm that is gone or new.
+    /// Judges an arm that was removed or added.
     fn arm(
         &mut self,
         path: &Path<'m>,
@@ -269,7 +271,7 @@ impl<'m> Judge<'m> {
             return self.breach(path.new, kind);
         };
         match (pair, default) {
-            // That the value itself is gone is said of the enum.
+            // The removal of the value itself is reported at the enum.
             ([Some(_), _], _) if !has_value => {}
             ([Some(arm), _], _) => {
                 let arm = arm.docs.declaration.clone();
@@ -313,8 +315,8 @@ impl<'m> Judge<'m> {
         self.breach(path.new, gone);
     }
 
-    /// Whether a new value can be told from a malformed message depends on where it is used. Wherever else it breaks the
-    /// same rule is counted with the first place.
+    /// Judges a new value of an enum by the places where the enum is used. Further places that break the same
+    /// rule are counted with the first.
     fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
         let Some(uses) = self.uses.get(&ids) else { return };
         let is_strict = self.rules == Rules::Rfc5666bis;

@@ -86,7 +86,8 @@ impl Body {
     }
 }
 
-/// Whether a line is a part of a body: a declaration, a member of an enum, an arm or its label, a procedure.
+/// Returns true if a line is a part of a body: a declaration, a member of an enum, an arm or its label, a
+/// procedure.
 fn reads_as_part(line: &str, of_enum: bool, recognizer: Recognizer<'_>) -> bool {
     let code = line.split("/*").next().unwrap_or("").trim_end();
     let one = |text: String| {

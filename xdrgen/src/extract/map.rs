@@ -57,7 +57,7 @@ impl Map {
         self.source
     }
 
-    /// For whoever asks for one place behind the other.
+    /// Returns a cursor for lookups in ascending order.
     pub(crate) fn places(&self) -> Places<'_> {
         Places { map: self, next: 0 }
     }

@@ -1,7 +1,7 @@
 //! The older RFCs: definitions as indented text between paragraphs, without marks.
 //!
 //! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so prose,
-//! pseudo code and examples of calls fall away. Something that looks much like a definition and is none is
+//! pseudo code and examples of calls fall away. Text that only looks like a definition is
 //! reported, never lost.
 
 use std::collections::BTreeSet;
@@ -88,7 +88,7 @@ struct Scan<'a> {
     id: SourceId,
     document: &'a str,
     lines: &'a [Line],
-    /// Whether nobody can mend the document.
+    /// Whether the document is published and cannot be corrected.
     published: bool,
     recognizer: Recognizer<'a>,
     pieces: Vec<(usize, Piece)>,
@@ -222,7 +222,8 @@ impl<'a> Scan<'a> {
         (line + 1..self.lines.len()).find(ends).unwrap_or(self.lines.len())
     }
 
-    /// Whether a line that parses as nothing was meant as a definition, and is not prose or a pattern of one.
+    /// Returns true if a line that parses as nothing was meant as a definition, and is not prose or a pattern
+    /// of one.
     fn looks_meant(&self, line: usize) -> bool {
         let text = self.text(line).trim();
         let words =

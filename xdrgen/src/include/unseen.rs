@@ -6,7 +6,8 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns of such conditions behind an `#include`. What `-D` or the document itself defines is no such name.
+/// Warns of such conditions behind an `#include`. Names that `-D` or the document itself defines are not
+/// meant.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

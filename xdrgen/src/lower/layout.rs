@@ -49,13 +49,13 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 
 // ---- recursion
 
-/// Puts on the heap what would make a type contain itself. Every circle that is left has optional data, a union's
+/// Puts on the heap what would make a type contain itself. Every cycle that is left has optional data, a union's
 /// arm or an array in it: the first two get a box, the third is one.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
         let own = TypeId(index);
-        let comes_back = |ty: &Type| ty.named().is_some_and(|id| graph.is_circle(id, own));
+        let comes_back = |ty: &Type| ty.named().is_some_and(|id| graph.is_cycle(id, own));
         match &mut ty.body {
             Body::Alias(of) => box_optional(of, &comes_back),
             Body::Union(union) => {
@@ -227,7 +227,7 @@ impl Memory {
 }
 
 /// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands in every
-/// circle.
+/// cycle.
 pub(crate) struct Held(Graph);
 
 impl Held {

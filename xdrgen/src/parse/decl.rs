@@ -110,7 +110,7 @@ pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if is_operator(rest) { Err(fail(rest, Reason::Kind(&SyntaxKind::Arithmetic))) } else { Ok((rest, value)) }
 }
 
-/// Whether what follows a value would compute with it in C.
+/// Returns true if what follows a value would compute with it in C.
 fn is_operator(input: Tokens<'_>) -> bool {
     match input.word(0) {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
@@ -372,7 +372,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// One more declaration where the next label must stand, in a document that nobody can mend. (RFC 1094 and RFC 5666 have
+/// One more declaration where the next label must stand, in a published document. (RFC 1094 and RFC 5666 have
 /// such arms.)
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {

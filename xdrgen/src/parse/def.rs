@@ -32,7 +32,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut definitions = Vec::new();
     // Behind an error, what is left of the broken definition is not reported again.
     let mut broken = false;
-    // Nor are lines that are no definitions, behind the first of them.
+    // Nor are further lines that are not definitions.
     let mut lost = false;
     let mut left_out = Vec::new();
     let gaps = gaps(context);
@@ -159,7 +159,7 @@ impl Namespaces {
     }
 }
 
-/// Whether a `}` begins a line, stands directly behind a `};`, and is not the `}` of another `};`.
+/// Returns true if a `}` begins a line, stands directly behind a `};`, and is not the `}` of another `};`.
 fn is_behind_body(input: Tokens<'_>) -> bool {
     let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
     input.peek(0).is_some_and(|token| token.first)

@@ -54,7 +54,7 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
     Resume { at: failed, open }
 }
 
-/// Whether a body begins at an error without its `{`.
+/// Returns true if a body begins at an error without its `{`.
 fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
     let word = |at| context.word(at);
     let begins_body = |token: &Token<'_>| {
@@ -65,7 +65,7 @@ fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
         && context.token(error.at).is_some_and(begins_body)
 }
 
-/// Whether a body goes on behind a `}` that is one too many: behind the right one stands a `;`.
+/// Returns true if a body goes on behind a `}` that is one too many: behind the right one stands a `;`.
 fn goes_on_behind_brace(context: &Context<'_>, error: Syntax) -> bool {
     let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])
@@ -135,7 +135,7 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     kind.at(here)
 }
 
-/// Whether what is expected ends a line, or goes on in it.
+/// Returns true if what is expected ends a line, or goes on in it.
 fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }

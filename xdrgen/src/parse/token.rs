@@ -95,7 +95,7 @@ pub(crate) struct Placed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
-    /// The numbers whose texts are no decimal, hexadecimal or octal ones, by their places among the tokens.
+    /// The values of numbers that are not written as digits, by their places among the tokens.
     pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
@@ -173,7 +173,7 @@ pub(super) fn comment(input: &str) -> IResult<&str, &str> {
     recognize(delimited(tag("/*"), take_until("*/"), tag("*/"))).parse(input)
 }
 
-/// The value of a constant; none if it is none, or wider than 127 bits.
+/// Returns the value of a constant, unless it is malformed.
 pub(super) fn number(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
@@ -194,7 +194,7 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
 }
 
-/// Whether a text is a name and nothing else.
+/// Returns true if a text is a name and nothing else.
 pub(super) fn is_word(text: &str) -> bool {
     word(text).is_some_and(|(rest, _)| rest.is_empty())
 }

@@ -28,7 +28,7 @@ pub(crate) struct Context<'a> {
     pub(crate) lexed: &'a Lexed<'a>,
     /// Whether prose may follow a definition: then a missing last `;` does not break it.
     pub(crate) prose: bool,
-    /// Whether nobody can mend the document: what is plainly meant is read so.
+    /// Whether the document is published and cannot be corrected: obvious mistakes are read as intended.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
     /// What was found beside an error that ends a definition.
@@ -277,7 +277,7 @@ pub(crate) fn path(input: Tokens<'_>) -> Parse<'_, Identifier> {
     Ok((rest, path))
 }
 
-/// Whether `::` and a name follow.
+/// Returns true if `::` and a name follow.
 fn is_behind_namespace(input: Tokens<'_>) -> bool {
     let (Some(first), Some(second), Some(name)) = (input.peek(0), input.peek(1), input.peek(2)) else {
         return false;

@@ -140,7 +140,7 @@ impl<'a> Resolver<'a> {
         self.place(id, body);
     }
 
-    /// Whether a definition or the prelude has a type of this name.
+    /// Returns true if a definition or the prelude has a type of this name.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }

@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
         fits
     }
 
-    /// Whether neither name nor number was there before; says so if one was.
+    /// Returns true if neither name nor number was there before; says so if one was.
     fn is_new(
         &mut self,
         name: &'a Identifier,

@@ -29,12 +29,12 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Whether a type's name means something without a definition.
+    /// Returns true if a type's name means something without a definition.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Whether a value's name means something without a definition.
+    /// Returns true if a value's name means something without a definition.
     pub(crate) fn is_value(&self, name: &str) -> bool {
         prelude::built_in(name).is_some()
     }
@@ -134,7 +134,7 @@ struct Macro {
     place: Option<Span>,
 }
 
-/// The macros of a run that are no constants already, and the numbers that their bodies may name.
+/// The macros of a run that are not constants, and the numbers that their bodies may name.
 #[derive(Default)]
 struct Macros {
     /// None where a name has several, between which only C can choose.
@@ -204,7 +204,7 @@ impl Macros {
         self.macros.insert(name.to_owned(), if other { None } else { Some(found) });
     }
 
-    /// `#define A B` where no value is called B is no constant: perhaps B is a type, perhaps nobody asks.
+    /// `#define A B` is not a constant if no value is named B: B may be a type, or A unused.
     fn demote(&self, definition: &mut Definition) {
         if let DefinitionKind::Const(ConstDef { name, value: Value::Name(_) }) = &definition.kind
             && definition.text.starts_with('#')

@@ -108,7 +108,7 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
 
 /// All types, those of a cycle together and behind those that it uses.
 fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
-    graph.order().chunk_by(|one, other| graph.circle(*one) == graph.circle(*other))
+    graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
 }
 
 /// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The graph is of all
