@@ -138,21 +138,12 @@ fn definitions(path: &Path) -> BTreeMap<String, Vec<String>> {
 fn name(kind: &DefinitionKind) -> Option<&Identifier> {
     match kind {
         DefinitionKind::Const(constant) => Some(&constant.name),
-        DefinitionKind::Typedef(declaration) => declared(&declaration.kind),
+        DefinitionKind::Typedef(declaration) => declaration.name.as_ref(),
         DefinitionKind::Enum(name, _) | DefinitionKind::Struct(name, _) | DefinitionKind::Union(name, _) => {
             Some(name)
         }
         DefinitionKind::Program(program) => Some(&program.name),
         DefinitionKind::PassThrough(_) => None,
-    }
-}
-
-fn declared(kind: &rpcrdma_xdrgen::ast::DeclarationKind) -> Option<&Identifier> {
-    use rpcrdma_xdrgen::ast::DeclarationKind::*;
-    match kind {
-        Void => None,
-        Plain(_, name) | FixedArray(_, name, _) | VariableArray(_, name, _) | Optional(_, name) => Some(name),
-        FixedOpaque(name, _) | VariableOpaque(name, _) | String(name, _) => Some(name),
     }
 }
 

@@ -106,7 +106,7 @@ fn some<Args: Xdr>() -> Args {
 fn generated<P: Procedure>() -> Generated {
     Generated {
         name: P::NAME,
-        args: [size(P::LARGEST_ARGS), size(P::LARGEST_ARGS_REDUCED)],
+        args: [size(<P::Args as Layout>::LENGTHS.max), size(<P::Args as Layout>::LENGTHS.max_reduced)],
         bounds: P::reply_bounds(&some()),
     }
 }

@@ -11,7 +11,7 @@ use rpcrdma_mount3 as mount3;
 use rpcrdma_nfs3 as nfs3;
 use rpcrdma_runtime::xdr::{self, Decode, Encode};
 use rpcrdma_tests::captured::octets;
-use rpcrdma_xdrgen::ast::{DeclarationKind, DefinitionKind};
+use rpcrdma_xdrgen::ast::DefinitionKind;
 use rpcrdma_xdrgen::source::{Source, Sources};
 
 /// The files' lines: the values of each type.
@@ -36,16 +36,7 @@ fn defined(document: &str) -> Vec<String> {
         DefinitionKind::Enum(name, _) | DefinitionKind::Struct(name, _) | DefinitionKind::Union(name, _) => {
             Some(name.name)
         }
-        DefinitionKind::Typedef(declaration) => Some(match declaration.kind {
-            DeclarationKind::Void => panic!("a typedef has a name"),
-            DeclarationKind::Plain(_, name)
-            | DeclarationKind::FixedArray(_, name, _)
-            | DeclarationKind::VariableArray(_, name, _)
-            | DeclarationKind::Optional(_, name)
-            | DeclarationKind::FixedOpaque(name, _)
-            | DeclarationKind::VariableOpaque(name, _)
-            | DeclarationKind::String(name, _) => name.name,
-        }),
+        DefinitionKind::Typedef(declaration) => declaration.name.map(|name| name.name),
         _ => None,
     });
     names.collect()

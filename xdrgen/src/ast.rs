@@ -137,11 +137,15 @@ pub enum Value {
     Name(Identifier),
 }
 
-/// A declaration: a struct's field, a union's arm, a typedef.
+/// A declaration: a struct's field, a union's arm, a typedef, or an argument or a result of a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
-    /// What is declared.
-    pub kind: DeclarationKind,
+    /// Its type.
+    pub specifier: TypeSpecifier,
+    /// Its name. `void` has none; arguments and results need none.
+    pub name: Option<Identifier>,
+    /// How many values of the type it declares.
+    pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
     /// The comments directly before it, and behind it on its line.
@@ -150,25 +154,27 @@ pub struct Declaration {
     pub eligible: bool,
 }
 
-/// The shapes of a declaration (RFC 4506 section 6.3).
+/// How many values of a type are declared. Of opaque data and strings, how many bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum DeclarationKind {
-    /// `void`
-    Void,
+pub enum Multiplicity {
     /// `type name`
-    Plain(TypeSpecifier, Identifier),
-    /// `type name[n]`
-    FixedArray(TypeSpecifier, Identifier, Value),
-    /// `type name<max>`
-    VariableArray(TypeSpecifier, Identifier, Option<Value>),
+    One,
     /// `type *name`
-    Optional(TypeSpecifier, Identifier),
-    /// `opaque name[n]`
-    FixedOpaque(Identifier, Value),
-    /// `opaque name<max>`
-    VariableOpaque(Identifier, Option<Value>),
-    /// `string name<max>`; a bare `string name` (rpcgen) has no maximum.
-    String(Identifier, Option<Value>),
+    Optional,
+    /// `type name[n]`
+    Fixed(Value),
+    /// `type name<max>`; a field `string name` (rpcgen) has no maximum.
+    Variable(Option<Value>),
+}
+
+impl Multiplicity {
+    /// The bound or the length.
+    pub(crate) fn bound(&self) -> Option<&Value> {
+        match self {
+            Multiplicity::Fixed(bound) | Multiplicity::Variable(Some(bound)) => Some(bound),
+            _ => None,
+        }
+    }
 }
 
 /// A type specifier and where it stands.
@@ -183,11 +189,42 @@ pub struct TypeSpecifier {
 /// The type specifiers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeSpecifierKind {
+    /// A type of the language.
+    Scalar(Scalar),
+    /// `void`
+    Void,
+    /// `string`
+    String,
+    /// `opaque`
+    Opaque,
+    /// A name, with or without `struct`, `union` or `enum` before it.
+    Named(Identifier),
+    /// `enum { ... }` in place
+    Enum(EnumBody),
+    /// `struct { ... }` in place
+    Struct(StructBody),
+    /// `union switch (...) { ... }` in place
+    Union(Box<UnionBody>),
+}
+
+impl TypeSpecifierKind {
+    /// Returns true for a body in place of a type's name.
+    pub(crate) fn is_body(&self) -> bool {
+        matches!(
+            self,
+            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)
+        )
+    }
+}
+
+/// The types of the language that have a size of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
     /// `int`, also `long` (rpcgen: 32 bits on the wire)
     Int,
     /// `unsigned int`, `unsigned`, `unsigned long`
     UnsignedInt,
-    /// `hyper`
+    /// `hyper`, also `long long`
     Hyper,
     /// `unsigned hyper`
     UnsignedHyper,
@@ -201,24 +238,41 @@ pub enum TypeSpecifierKind {
     Bool,
     /// `char` (rpcgen: four bytes on the wire)
     Char,
-    /// `unsigned char` (rpcgen)
+    /// `unsigned char` (rpcgen: four bytes on the wire)
     UnsignedChar,
     /// `short` (rpcgen: four bytes on the wire)
     Short,
-    /// `unsigned short` (rpcgen)
+    /// `unsigned short` (rpcgen: four bytes on the wire)
     UnsignedShort,
-    /// `string` as the argument or result of a procedure (rpcgen)
-    String,
-    /// `opaque` as an argument or result, always with an [`ArraySize`]
-    Opaque,
-    /// A name, with or without `struct`, `union` or `enum` before it.
-    Named(Identifier),
-    /// `enum { ... }` in place
-    Enum(EnumBody),
-    /// `struct { ... }` in place
-    Struct(StructBody),
-    /// `union switch (...) { ... }` in place
-    Union(Box<UnionBody>),
+}
+
+impl Scalar {
+    /// How many bytes its values take on the wire.
+    pub(crate) fn size(self) -> u64 {
+        match self {
+            Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double => 8,
+            Scalar::Quadruple => 16,
+            _ => 4,
+        }
+    }
+
+    /// As XDR has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scalar::Int => "int",
+            Scalar::UnsignedInt => "unsigned int",
+            Scalar::Hyper => "hyper",
+            Scalar::UnsignedHyper => "unsigned hyper",
+            Scalar::Float => "float",
+            Scalar::Double => "double",
+            Scalar::Quadruple => "quadruple",
+            Scalar::Bool => "bool",
+            Scalar::Char => "char",
+            Scalar::UnsignedChar => "unsigned char",
+            Scalar::Short => "short",
+            Scalar::UnsignedShort => "unsigned short",
+        }
+    }
 }
 
 /// `{ NAME = value, ... }`
@@ -296,33 +350,11 @@ pub struct ProcedureDef {
     /// Its name.
     pub name: Identifier,
     /// What it returns; none is `void`.
-    pub result: Option<ProcedureType>,
+    pub result: Option<Declaration>,
     /// What it takes; empty is `void`.
-    pub arguments: Vec<ProcedureType>,
+    pub arguments: Vec<Declaration>,
     /// Its number.
     pub number: Value,
     /// The comments directly before it, and behind it on its line.
     pub docs: Vec<String>,
-}
-
-/// The type of an argument or a result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProcedureType {
-    /// The type.
-    pub specifier: TypeSpecifier,
-    /// `type *`: optional data (rpcgen).
-    pub optional: bool,
-    /// `type[n]` or `type<n>`: many of them, or the bytes of a string or of opaque data.
-    pub size: Option<ArraySize>,
-    /// The name of an argument (rpcgen).
-    pub name: Option<Identifier>,
-}
-
-/// The size of an array without a declaration of its own.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArraySize {
-    /// `[n]`
-    Fixed(Value),
-    /// `<n>` or `<>`
-    Variable(Option<Value>),
 }

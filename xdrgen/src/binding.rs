@@ -23,7 +23,7 @@ use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use crate::diag::{BindingKind, Diagnostic, MessageKind};
-use crate::source::{Source, SourceId, Span};
+use crate::source::{Source, SourceId, Span, narrow};
 
 /// A file as it is written.
 #[derive(Debug, Deserialize)]
@@ -158,8 +158,7 @@ fn number<T>(id: SourceId, number: Spanned<T>) -> Placed<T> {
 }
 
 fn span(source: SourceId, range: Range<usize>) -> Span {
-    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    Span { source, start: offset(range.start), end: offset(range.end) }
+    Span { source, start: narrow(range.start), end: narrow(range.end) }
 }
 
 fn terms(raw: RawSum) -> Option<Vec<Term>> {

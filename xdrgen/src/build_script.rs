@@ -220,7 +220,7 @@ impl Build {
         let documents = self.documents.iter().map(|path| (path, false));
         for (path, is_binding) in documents.chain(self.bindings.iter().map(|path| (path, true))) {
             let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
-            // Old documents are not all UTF-8: a byte that is none becomes a replacement character.
+            // Old documents are not all UTF-8: an invalid byte becomes a replacement character.
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }

@@ -30,7 +30,7 @@ struct Facts<'h> {
 enum Rule {
     /// Checked before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
-    /// Checked on what is left of them. It is no matter for comparisons of protocols.
+    /// Checked on the definitions that remain, except when protocols are compared.
     Remaining(fn(&Hir, &mut Found)),
     /// Checked once the names in all bindings are resolved and the items are marked.
     Binding(fn(&Facts<'_>, &mut Found)),

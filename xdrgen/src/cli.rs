@@ -52,7 +52,7 @@ enum Task {
     /// Print the XDR of documents: marks, page breaks and prose taken out.
     #[command(after_help = "Example: rpcrdma-xdrgen extract rfc5662.txt > nfs41.x")]
     Extract(Documents),
-    /// Say what is wrong with documents, which may use one another's names.
+    /// Check documents, which may use one another's names.
     #[command(after_help = "\
 Examples:
   rpcrdma-xdrgen check kv.x --binding kv.ddp.toml
@@ -68,17 +68,18 @@ Examples:
   rpcrdma-xdrgen generate kv.txt --extern handle=crate::Handle --output src/kv.rs
   rpcrdma-xdrgen generate kv.txt --crate kv --output kv  a crate")]
     Generate(Generation),
-    /// Say more about a finding: what it means, an example, how to mend it.
+    /// Explain a finding: its meaning, an example, and how to fix it.
     #[command(after_help = "Example: rpcrdma-xdrgen explain X212")]
     Explain {
         /// The code, as in `error[X212]`.
         code: String,
     },
-    /// Say whether a protocol is a compatible extension of another, and what breaks it or what it adds.
+    /// Check whether a protocol is a compatible extension of another, and list what breaks it or what it
+    /// adds.
     Compat(compat::Arguments),
-    /// Say what changed from one version of a protocol to another.
+    /// List the changes from one version of a protocol to another.
     Diff(diff::Arguments),
-    /// Say how large the messages of programs can be, and which need chunks over RPC-over-RDMA.
+    /// List how large the messages of programs can be, and which need chunks over RPC-over-RDMA.
     Sizes(sizes::Arguments),
 }
 
@@ -104,13 +105,13 @@ struct Documents {
 struct Inputs {
     #[command(flatten)]
     documents: Documents,
-    /// What of a program may be placed directly (a .ddp.toml file).
+    /// A binding: which data of a program may be placed directly (a .ddp.toml file).
     #[arg(short, long, value_name = "FILE")]
     binding: Vec<PathBuf>,
     /// A type that exists in Rust already.
     #[arg(long = "extern", value_name = "NAME=RUST::PATH", value_parser = named_path)]
     externs: Vec<(String, String)>,
-    /// Do without the names that documents leave to others: uint32_t and its like, AUTH_SYS, authsys_parms.
+    /// Do not supply names that documents leave to others, such as uint32_t, AUTH_SYS and authsys_parms.
     #[arg(long)]
     no_prelude: bool,
     /// The documents' language: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and `opaque_union`.
@@ -130,7 +131,7 @@ struct Generation {
     /// The path of the runtime in the code.
     #[arg(long, value_name = "RUST::PATH", default_value = "::rpcrdma_runtime")]
     runtime: String,
-    /// How definitions are called: as Rust calls things, or with the document's spelling.
+    /// How definitions are named: by Rust's conventions, or as in the document.
     #[arg(long, value_name = "STYLE", value_enum, default_value_t)]
     names: Names,
     /// How opaque data, strings and arrays are held: sharing the message's memory, or borrowing the message.
@@ -139,12 +140,11 @@ struct Generation {
     /// The code is for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
-    /// Where definitions have errors, write the rest: what is sound and needs none of them. The exit status says that there
-    /// were errors.
+    /// Write the valid definitions even if others have errors. The exit status still reports the errors.
     #[arg(long)]
     keep_going: bool,
-    /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. The runtime needs its feature of that
-    /// name, and so does an emitted crate. May be repeated.
+    /// A further derive of all types: `serde`, `arbitrary`, or the path of a derive. The runtime needs its
+    /// feature of that name, and so does an emitted crate. May be repeated.
     #[arg(long, value_name = "DERIVE")]
     derive: Vec<String>,
     /// Emit a whole crate of this name, without the standard library, into the directory given by --output.
@@ -182,16 +182,16 @@ fn dialect(text: &str) -> Result<Dialect, String> {
     }
 }
 
-/// Why a run came to no result.
+/// Why a run failed.
 #[derive(Debug)]
 enum Failure {
     /// Findings were printed, and one is an error.
     Findings,
-    /// Findings were printed that keep documents from being compared.
+    /// Findings were printed, and the documents cannot be compared.
     Trouble,
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
-    /// The arguments ask for what is not there.
+    /// The arguments are wrong.
     Usage(String),
 }
 
@@ -326,7 +326,7 @@ fn module_name(path: Option<&Path>) -> String {
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())
 }
 
-/// Whether a path names a file of Rust.
+/// Returns true if a path names a file of Rust.
 fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
@@ -356,7 +356,7 @@ fn read_document(path: &Path) -> Result<Source, Failure> {
     Ok(Source::new(name, text))
 }
 
-/// Reads a document. Old documents are not all UTF-8: a byte that is none becomes a replacement character.
+/// Reads a document. Old documents are not all UTF-8: an invalid byte becomes a replacement character.
 fn read(path: &Path) -> std::io::Result<String> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
@@ -375,14 +375,14 @@ fn read(path: &Path) -> std::io::Result<String> {
 fn print(text: &str) -> Result<(), Failure> {
     let written = std::io::stdout().lock().write_all(text.as_bytes());
     match written {
-        // Whoever reads has read enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::File(PathBuf::from("standard output"), error)),
         Ok(()) => Ok(()),
     }
 }
 
-/// A line of JSON. Only maps with keys that are no text cannot be written, and there is none.
+/// A line of JSON. Only maps whose keys are not strings cannot be written, and there are none.
 fn json_line(line: &impl Serialize) -> String {
     serde_json::to_string(line).unwrap_or_default() + "\n"
 }

@@ -81,7 +81,7 @@ pub(crate) struct Change<'m> {
     pub(crate) sides: Pair<Side>,
 }
 
-/// The base's and the new version's. What only one has is new or gone.
+/// The base's and the new version's. One that only one version has was added or removed.
 type Pair<T> = [Option<T>; 2];
 
 /// What differs.
@@ -103,7 +103,7 @@ pub(crate) enum Kind<'m> {
     Form(View<'m>, View<'m>),
     /// A bound or a length.
     Bound(&'static str, u32, u32),
-    /// A field of two structs that have no common layout: it is new, or it is gone.
+    /// A field of two structs that have no common layout: it was added, or removed.
     Part(&'m Field, bool),
     /// How many parts two structs have.
     Parts(usize, usize),
@@ -215,15 +215,15 @@ fn whole(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
     for (id, ty) in hir.typed() {
-        let used = ty.body.types().filter_map(|ty| ty.named()).map(|used| graph.circle(used));
-        parts.extend(used.filter(|used| *used != graph.circle(id)));
+        let used = ty.body.types().filter_map(|ty| ty.named()).map(|used| graph.cycle(used));
+        parts.extend(used.filter(|used| *used != graph.cycle(id)));
     }
     let sent = hir.procedures().flat_map(|one| [&one.arguments, &one.result]);
-    parts.extend(sent.filter_map(|ty| ty.named()).map(|id| graph.circle(id)));
-    hir.typed().map(|(id, _)| id).filter(|id| parts.insert(graph.circle(*id))).collect()
+    parts.extend(sent.filter_map(|ty| ty.named()).map(|id| graph.cycle(id)));
+    hir.typed().map(|(id, _)| id).filter(|id| parts.insert(graph.cycle(*id))).collect()
 }
 
-/// How many types of another name are tried for one that is gone.
+/// How many types of another name are tried for one that is missing.
 const TRIED: usize = 4;
 
 /// Of some types of another name, the first that is alike. One of the same layout has the same kind of body, and as many
@@ -382,8 +382,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares what messages did not lead to, and adds the definitions that are new or gone. Of those, `gone` are
-    /// messages.
+    /// Compares the types that messages did not lead to, and adds the definitions that were added or removed.
+    /// Of those, `gone` are messages.
     fn definitions(&mut self, gone: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);
         let (known, named) = (by_name(base), by_name(new));

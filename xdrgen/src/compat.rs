@@ -16,32 +16,32 @@ use crate::source::{SourceId, Sources};
 
 pub use crate::compare::rules::{Addition, Kind, NotCompared, Rules};
 
-/// What can be said of two protocols.
+/// The verdict on two protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The new one is a compatible extension of the base.
     Extension,
     /// It breaks the rules.
     Breach,
-    /// Nothing is wrong with what could be read, and not all could be.
+    /// No breach was found, but some definitions could not be read.
     Unknown,
 }
 
-/// What a comparison gives.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
-    /// What is wrong with the documents themselves. After an error nothing was compared.
+    /// The findings in the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// Each breach of the rules, `X500` to `X514`, with its place in both protocols.
     pub breaches: Vec<Diagnostic>,
-    /// What it adds, in the order of the places.
+    /// The additions, in the order of their places.
     pub additions: Vec<Addition>,
-    /// What could not be compared, in the order of the places.
+    /// The definitions that could not be compared, in the order of their places.
     pub not_compared: Vec<NotCompared>,
 }
 
 impl Compat {
-    /// What can be said. Nothing can of documents with errors.
+    /// Returns the verdict. It is unknown for documents with errors.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if !self.breaches.is_empty() {
@@ -54,7 +54,7 @@ impl Compat {
     }
 }
 
-/// What was left out of documents, each definition once.
+/// Returns the definitions that were left out of documents, each once.
 pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
     let mut said = HashSet::default();
     let mut all = Vec::new();
@@ -72,8 +72,8 @@ pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
     all
 }
 
-/// Compares two protocols, each of one or more documents that are compiled together. In `new`, a definition may take
-/// the place of an earlier document's: whether it extends it is what is asked here.
+/// Compares two protocols, each of one or more documents that are compiled together. In `new`, a definition
+/// may replace one of an earlier document.
 #[must_use]
 pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &Options) -> Compat {
     compat_by(Rules::default(), sources, base, new, options)

@@ -95,10 +95,10 @@ pub use render::render;
 pub(crate) use syntax::{Expected, Near, Open, SyntaxKind};
 pub(crate) use union::UnionKind;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing; code is emitted.
+    /// Code is still emitted.
     Warning,
     /// Nothing is emitted.
     Error,
@@ -124,7 +124,7 @@ pub struct Label {
     pub text: String,
 }
 
-/// What is not compiled for what a finding says: the run goes on without it.
+/// The definition that is left out because of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// The definition's name; empty where it cannot be told.
@@ -176,7 +176,7 @@ subjects! {
 }
 
 impl Kind {
-    /// The names that it says nothing has.
+    /// The names that it reports as undefined.
     pub(crate) fn missing(&self) -> Vec<&str> {
         match self {
             Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],
@@ -189,12 +189,12 @@ impl Kind {
     }
 }
 
-/// What becomes of a finding, or where its text comes from.
+/// The consequence of a finding, or the origin of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A published document is read without it.
+    /// The text is left out of a published document.
     Unread,
-    /// A definition between prose that is none, in a published document or not.
+    /// Text between prose that looks like a definition and is not one, in a published document or not.
     Scanned { published: bool },
     /// A definition is left out.
     Omitted { trust: Trust, what: Omitted },
@@ -207,16 +207,16 @@ pub(crate) enum Note {
 pub(crate) enum Omitted {
     Definition,
     Procedure,
-    /// A procedure without which its program is not written.
+    /// A procedure. Without it, its program is not written.
     Needed,
 }
 
 impl Note {
-    /// The help with what the note says.
+    /// Returns the help with the note added.
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
-            Note::Unread => and("what cannot be read in a published document is left out"),
+            Note::Unread => and("unreadable parts of a published document are left out"),
             Note::Scanned { published: true } => and("this definition is left out"),
             Note::Scanned { published: false } => {
                 and("where `///` marks the lines of XDR, all others are prose")
@@ -229,8 +229,8 @@ impl Note {
                 };
                 match trust {
                     Trust::Own => and(text),
-                    Trust::Published => format!("nobody can mend a published document: {text}"),
-                    Trust::Example => format!("an example between prose: {text}"),
+                    Trust::Published => format!("a published document cannot be corrected: {text}"),
+                    Trust::Example => format!("an example in prose: {text}"),
                 }
             }
             Note::Expansion(one) => {
@@ -250,14 +250,14 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Where it is.
     pub span: Span,
-    /// The name of the definition that it is about, where that is known. The place alone may be that of several.
+    /// The name of the definition that it is about, if known. Several definitions may share one place.
     pub(crate) within: Option<String>,
     pub(crate) notes: Vec<Note>,
-    /// What is left out for it, where that is a definition or a part of a program.
+    /// The definition or the part of a program that is left out because of it.
     pub left_out: Option<LeftOut>,
 }
 
-/// What a finding says.
+/// The text of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     /// One line, lower case, no full stop.
@@ -277,7 +277,7 @@ fn text(message: impl Into<String>) -> Text {
 }
 
 impl Text {
-    /// Says what is at the place itself.
+    /// Labels the place itself.
     fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
         self
@@ -289,15 +289,15 @@ impl Text {
         self
     }
 
-    /// Says what to do.
+    /// Sets the help.
     fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Asks whether a name was meant that is much alike.
+    /// Suggests a similar name.
     fn like(mut self, near: &Option<String>) -> Self {
-        self.help = near.as_ref().map(|near| format!("`{near}` is one; is that what is meant?"));
+        self.help = near.as_ref().map(|near| format!("a similar name exists: `{near}`"));
         self
     }
 }
@@ -310,7 +310,7 @@ impl Diagnostic {
         self.kind.code()
     }
 
-    /// What it says, for people. The words may change from release to release.
+    /// Returns the text for people. The words may change from release to release.
     #[must_use]
     pub fn text(&self) -> Text {
         let mut text = self.kind.text();
@@ -324,34 +324,34 @@ impl Diagnostic {
         text
     }
 
-    /// Says what is left out for it.
+    /// Sets the definition that is left out because of it.
     #[must_use]
     pub(crate) fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
         self.left_out = Some(LeftOut { name: name.into(), is_program });
         self
     }
 
-    /// Adds what becomes of it.
+    /// Adds a note.
     #[must_use]
     pub(crate) fn with_note(mut self, note: Note) -> Self {
         self.notes.push(note);
         self
     }
 
-    /// The same as a warning, if it is to be one.
+    /// Makes it a warning if `weaken` is true.
     #[must_use]
     pub(crate) fn weakened_if(self, weaken: bool) -> Self {
         if weaken { Diagnostic { severity: Severity::Warning, ..self } } else { self }
     }
 
-    /// Whether it keeps anything from being emitted.
+    /// Returns true if nothing is emitted because of it.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// What has a number in a program, or is one.
+/// A part of a program that has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Program,
@@ -390,7 +390,7 @@ impl<T> Few<T> {
     }
 }
 
-/// Puts findings into the order in which their places stand: document, offset, then code.
+/// Sorts findings by place (document and offset), then by code.
 /// What was found twice at one place is kept once, and so is a name that is missing there.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     let place = |found: &Diagnostic| (found.span.source, found.span.start, found.code());
@@ -402,13 +402,13 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Whether one of them is an error.
+/// Returns true if one of them is an error.
 #[must_use]
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// How many errors of one stage are kept, and how many warnings. Whoever has more has one mistake many times.
+/// How many errors of one stage are kept, and how many warnings. More are one mistake repeated many times.
 const KEPT: usize = 4096;
 
 /// Findings, of which no more are kept than memory bears; the rest is counted.

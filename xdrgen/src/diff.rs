@@ -1,7 +1,9 @@
 //! What changed from one version of a protocol to another, definition by definition, and whether it is sent.
 //!
-//! Definitions are matched by their names, and what is in neither by its layout: then it was renamed. A change of a type
-//! is listed where the type is defined, not wherever it is used.
+//! Definitions are matched by name, and those that remain by layout: then they were renamed. A change of a
+//! type is listed where the type is defined, not wherever it is used.
+
+use serde::Serialize;
 
 use crate::compare::{self, Effect};
 use crate::compat::{NotCompared, left_out};
@@ -12,8 +14,9 @@ use crate::source::{SourceId, Sources};
 
 pub use crate::compare::Side;
 
-/// Whether something is new, gone or not what it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether something was added, removed or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Sign {
     /// It is in the second version only.
     Added,
@@ -26,29 +29,29 @@ pub enum Sign {
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// New, gone, or changed.
+    /// Added, removed, or changed.
     pub sign: Sign,
     /// What it is: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`, `discriminant`,
     /// `program`, `version` or `procedure`.
     pub what: &'static str,
     /// Its name; a part has that of its definition and a point before its own.
     pub name: String,
-    /// What it was; none if it is new.
+    /// The old text; none if it was added.
     pub old: Option<Side>,
-    /// What it is; none if it is gone.
+    /// The new text; none if it was removed.
     pub new: Option<Side>,
     /// Whether messages change by it. Names, typedefs and the names of numbers are not sent.
     pub wire: bool,
 }
 
-/// What a comparison gives.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// What is wrong with the documents themselves. After an error nothing was compared.
+    /// The findings in the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// What changed: definitions of the first version in its order, then those that the second added.
     pub changes: Vec<Change>,
-    /// What was left out of one of the versions, and so is in none of the changes.
+    /// The definitions that were left out of one of the versions, and so of the changes.
     pub not_compared: Vec<NotCompared>,
 }
 
@@ -86,7 +89,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = left_out(&diagnostics);
-    // It may have what it had: nobody can tell.
+    // A definition that was left out may have this change, so it is unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

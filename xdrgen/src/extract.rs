@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::hash::HashSet;
 use crate::keywords::begun_definition;
-use crate::source::{Source, SourceId, Span};
+use crate::source::{Source, SourceId, Span, narrow};
 
 pub use lines::Section;
 pub use map::Map;
@@ -60,7 +60,7 @@ pub struct Extract {
     /// The form it was found in.
     pub form: Form,
     /// Whether it is a published RFC, by the line `Request for Comments:` or, where its XDR is not marked, by the feet of its
-    /// pages. Nobody can mend one, so what is wrong in it is forgiven; in a document of one's own it is not.
+    /// pages. It cannot be corrected, so mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text: marks, page breaks and prose taken out.
     pub text: String,
@@ -91,7 +91,7 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
         Form::Plain => Vec::new(),
         Form::Marked | Form::Indented => lines::sections(document, &lines),
     };
-    // Whoever sets marks has read the rules for them; pages alone do not make such a document a published one.
+    // A marked document was written for a compiler, so pages alone do not make it a published one.
     let published =
         lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
     let extract = match form {
@@ -170,7 +170,6 @@ fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> V
         let text = line.text(document);
         let Some(name) = begun_definition(text).filter(|name| !words.contains(name)) else { continue };
         let start = line.range.start + text.len() - text.trim_start().len();
-        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
         let is_program = text.trim_start().starts_with("program");
         let unmarked = DocumentKind::Unmarked { name: name.to_owned() };

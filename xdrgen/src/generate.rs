@@ -15,12 +15,12 @@ use crate::names::{self, Taken};
 use crate::namespace;
 use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
-use crate::source::{Kind, Source, SourceId, Sources, Span, Trust};
+use crate::source::{Kind, Source, SourceId, Sources, Span, Trust, narrow};
 use crate::unread::Unread;
 
 pub use crate::options::{Manifest, Options, Output, Package};
 
-/// What a run read and found.
+/// The numbers of documents and definitions in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Documents, binding files not among them.
@@ -37,24 +37,24 @@ pub struct Summary {
     pub procedures: usize,
 }
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
     /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error, unless
     /// the run was to keep going.
     pub files: Vec<(PathBuf, String)>,
-    /// What was read and found.
+    /// What was read.
     pub summary: Summary,
-    /// What is wrong, in the order of the places.
+    /// The findings, in the order of their places.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more there are than anybody could read, which are not kept.
+    /// How many more there are. Beyond some thousand they are only counted.
     pub more: Count,
     /// Whether there is something to emit.
     whole: bool,
 }
 
 impl Generated {
-    /// Whether something is wrong, so that nothing was emitted.
+    /// Returns true if there are errors.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.more.errors > 0 || diag::has_errors(&self.diagnostics)
@@ -62,12 +62,12 @@ impl Generated {
 }
 
 /// Compiles documents, which may use one another's names, together. A source's kind says
-/// whether it is a document or a binding file. All that is wrong is found in one run.
+/// whether it is a document or a binding file. One run reports all errors.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
     if generated.whole {
-        let first = SourceId(u32::try_from(sources.iter().count()).unwrap_or(u32::MAX));
+        let first = SourceId(narrow(sources.iter().count()));
         let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
         let namespaces = namespace::separate(&mut module, specifications, first);
         let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);
@@ -76,7 +76,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
     generated
 }
 
-/// Compiles documents and emits nothing: what is wrong with them, and what is in them.
+/// Compiles documents and emits nothing: returns the findings and the summary.
 #[must_use]
 pub fn check(sources: &Sources, options: &Options) -> Generated {
     analyzed(sources, options).1

@@ -12,10 +12,10 @@ pub(crate) struct Graph {
     /// Where the uses of each type begin, and where the last ones end.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
-    /// All types, each behind those that it uses; those of a circle stand together.
+    /// All types, each behind those that it uses; those of a cycle stand together.
     order: Vec<TypeId>,
-    /// The circle that a type belongs to: types that lead to one another have one number.
-    circles: Vec<usize>,
+    /// The cycle that a type belongs to: types that lead to one another have one number.
+    cycles: Vec<usize>,
 }
 
 impl Graph {
@@ -26,7 +26,7 @@ impl Graph {
             starts: vec![0],
             uses: Vec::with_capacity(2 * count),
             order: Vec::with_capacity(count),
-            circles: vec![usize::MAX; count],
+            cycles: vec![usize::MAX; count],
         };
         let mut used = Vec::new();
         for (index, ty) in types.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Graph {
     }
 
     fn len(&self) -> usize {
-        self.circles.len()
+        self.cycles.len()
     }
 
     /// Which types use each.
@@ -71,34 +71,34 @@ impl Graph {
         users
     }
 
-    /// All types, each behind those that it uses, as far as there are no circles.
+    /// All types, each after those that it uses, except for cycles.
     pub(crate) fn order(&self) -> &[TypeId] {
         &self.order
     }
 
-    /// Whether two types lead to one another. A type leads to itself only if it is in a circle.
-    pub(crate) fn is_circle(&self, one: TypeId, other: TypeId) -> bool {
-        self.circle(one) == self.circle(other) && (one != other || self.is_in_circle(one))
+    /// Returns true if two types lead to one another. A type leads to itself only if it is in a cycle.
+    pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
+        self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
     }
 
-    fn is_in_circle(&self, id: TypeId) -> bool {
-        self.uses(id).iter().any(|used| self.circle(*used) == self.circle(id))
+    fn is_in_cycle(&self, id: TypeId) -> bool {
+        self.uses(id).iter().any(|used| self.cycle(*used) == self.cycle(id))
     }
 
-    /// The number of a type's circle; a type that is in none has one of its own.
-    pub(crate) fn circle(&self, id: TypeId) -> usize {
-        self.circles.get(id.0).copied().unwrap_or(usize::MAX)
+    /// The number of a type's cycle; a type that is in none has one of its own.
+    pub(crate) fn cycle(&self, id: TypeId) -> usize {
+        self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// The types on a way from `start` back to it; empty if there is none.
+    /// Returns the types on a path from `start` back to it; empty if there is none.
     pub(crate) fn way_around(&self, start: TypeId) -> Vec<TypeId> {
-        if !self.is_in_circle(start) {
+        if !self.is_in_cycle(start) {
             return Vec::new();
         }
         let mut before = HashMap::default();
         let mut pending = VecDeque::from([start]);
         while let Some(id) = pending.pop_front() {
-            for to in self.uses(id).iter().filter(|to| self.circle(**to) == self.circle(start)) {
+            for to in self.uses(id).iter().filter(|to| self.cycle(**to) == self.cycle(start)) {
                 if *to == start {
                     let mut way = vec![start];
                     way.extend(std::iter::successors(Some(id), |id| before.get(id).copied()));
@@ -116,15 +116,14 @@ impl Graph {
         Vec::new()
     }
 
-    /// How many definitions deep each type nests; a circle counts as one.
+    /// How many definitions deep each type nests; a cycle counts as one.
     pub(crate) fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.len()];
-        for circle in self.order.chunk_by(|one, other| self.circle(*one) == self.circle(*other)) {
-            let outside =
-                |id: &&TypeId| circle.first().is_none_or(|own| self.circle(**id) != self.circle(*own));
-            let used = circle.iter().flat_map(|id| self.uses(*id)).filter(outside);
+        for cycle in self.order.chunk_by(|one, other| self.cycle(*one) == self.cycle(*other)) {
+            let outside = |id: &&TypeId| cycle.first().is_none_or(|own| self.cycle(**id) != self.cycle(*own));
+            let used = cycle.iter().flat_map(|id| self.uses(*id)).filter(outside);
             let depth = used.filter_map(|id| depths.get(id.0).copied()).max().unwrap_or(0) + 1;
-            for id in circle {
+            for id in cycle {
                 if let Some(slot) = depths.get_mut(id.0) {
                     *slot = depth;
                 }
@@ -168,7 +167,7 @@ impl Graph {
     }
 }
 
-/// Tarjan's walk: it leaves the types of a circle together, behind all that they use.
+/// Tarjan's walk: it leaves the types of a cycle together, behind all that they use.
 struct Walk {
     numbers: Vec<usize>,
     lowest: Vec<usize>,
@@ -201,8 +200,8 @@ impl Walk {
                         self.enter(used);
                         path.push((used, 0));
                     }
-                    // One that is closed belongs to a circle that is complete.
-                    Some(used) if graph.circle(used) == NONE => self.lower(id, self.number(used)),
+                    // One that is closed belongs to a cycle that is complete.
+                    Some(used) if graph.cycle(used) == NONE => self.lower(id, self.number(used)),
                     Some(_) => {}
                     None => {
                         path.pop();
@@ -236,14 +235,14 @@ impl Walk {
         }
     }
 
-    /// Leaves a type. If nothing before it can be reached from it, it is the first of its circle, which is complete.
+    /// Leaves a type. If nothing before it can be reached from it, it is the first of its cycle, which is complete.
     fn close(&mut self, id: TypeId, graph: &mut Graph) {
         if self.lowest.get(id.0).copied() != Some(self.number(id)) {
             return;
         }
         while let Some(member) = self.open.pop() {
-            if let Some(circle) = graph.circles.get_mut(member.0) {
-                *circle = self.number(id);
+            if let Some(cycle) = graph.cycles.get_mut(member.0) {
+                *cycle = self.number(id);
             }
             graph.order.push(member);
             if member == id {

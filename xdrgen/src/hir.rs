@@ -1,5 +1,6 @@
 //! The protocol as a value: names resolved, constants evaluated, and nothing that is specific to Rust.
 
+pub use crate::ast::Scalar;
 use crate::hash::HashSet;
 use crate::source::Span;
 
@@ -90,9 +91,11 @@ pub struct Member {
     /// Its value.
     pub value: i32,
     /// The first member of the same value, by index, if it is another.
-    pub same_as: Option<usize>,
-    /// Its documentation.
-    pub docs: Docs,
+    pub same_as: Option<u32>,
+    /// The document's comments.
+    pub comments: Vec<String>,
+    /// Where its name stands; the default place for what no document has.
+    pub span: Span,
 }
 
 /// A declaration: a struct's field, the payload of a union's arm, or what a typedef stands for.
@@ -177,55 +180,6 @@ pub enum Type {
     Array(Box<Type>, Option<Bound>),
     /// `T *x`
     Optional(Box<Type>),
-}
-
-/// The types of the language that have a size of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
-    /// `int`
-    Int,
-    /// `unsigned int`
-    UnsignedInt,
-    /// `hyper`
-    Hyper,
-    /// `unsigned hyper`
-    UnsignedHyper,
-    /// `float`
-    Float,
-    /// `double`
-    Double,
-    /// `quadruple`
-    Quadruple,
-    /// `bool`
-    Bool,
-    /// `char`
-    Char,
-    /// `unsigned char`
-    UnsignedChar,
-    /// `short`
-    Short,
-    /// `unsigned short`
-    UnsignedShort,
-}
-
-impl Scalar {
-    /// As XDR has it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Scalar::Int => "int",
-            Scalar::UnsignedInt => "unsigned int",
-            Scalar::Hyper => "hyper",
-            Scalar::UnsignedHyper => "unsigned hyper",
-            Scalar::Float => "float",
-            Scalar::Double => "double",
-            Scalar::Quadruple => "quadruple",
-            Scalar::Bool => "bool",
-            Scalar::Char => "char",
-            Scalar::UnsignedChar => "unsigned char",
-            Scalar::Short => "short",
-            Scalar::UnsignedShort => "unsigned short",
-        }
-    }
 }
 
 /// A program.

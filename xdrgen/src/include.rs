@@ -117,12 +117,12 @@ impl Reader {
     }
 }
 
-/// What tells a file from others: its path without links, or without `.` and `..` if there is no such file.
+/// Returns the identity of a file: its path without links, or without `.` and `..` if there is no such file.
 fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }
 
-/// Whether a text has an `#include` at all. Most have none, and need not be read twice.
+/// Returns true if a text has an `#include` at all. Most have none, and need not be read twice.
 fn may_include(text: &str) -> bool {
     text.match_indices("include").any(|(at, word)| {
         let is_directive =

@@ -26,6 +26,14 @@ impl Module {
     pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
         self.types.get(id.0)
     }
+
+    /// The members of an enum; none of another type.
+    pub(crate) fn members(&self, id: TypeId) -> &[Member] {
+        match self.get(id).map(|ty| &ty.body) {
+            Some(Body::Enum(members)) => members,
+            _ => &[],
+        }
+    }
 }
 
 /// How variable-length data is held: opaque data and strings, and with them arrays, lists and what is on the heap.
@@ -128,9 +136,9 @@ pub struct Member {
     /// Its value.
     pub value: i32,
     /// The member of the same value before it, by index. Rust has one variant a value: this one is a constant.
-    pub same_as: Option<usize>,
-    /// Its documentation.
-    pub docs: Docs,
+    pub same_as: Option<u32>,
+    /// The document's comments.
+    pub comments: Vec<String>,
 }
 
 /// A struct's field, or the payload of a union's arm.
@@ -183,7 +191,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Whether the variant holds the discriminant, since more than one chooses it.
+    /// Returns true if the variant holds the discriminant, since more than one chooses it.
     #[must_use]
     pub fn keeps_discriminant(&self) -> bool {
         self.labels.len() != 1
@@ -367,7 +375,14 @@ impl Type {
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
-            Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => of.named(),
+            ty => ty.inner()?.named(),
+        }
+    }
+
+    /// The type in an array, in an option or in a box.
+    pub(crate) fn inner(&self) -> Option<&Type> {
+        match self {
+            Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => Some(of),
             _ => None,
         }
     }

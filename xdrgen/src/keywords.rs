@@ -67,7 +67,8 @@ pub(crate) fn begun_definition(line: &str) -> Option<&str> {
     begins.then_some(name)
 }
 
-/// Whether a line begins as a definition does, or nearly: its keyword, its name, and what follows a name.
+/// Returns true if a line begins as a definition does, or nearly: its keyword, its name, and what follows a
+/// name.
 pub(crate) fn begins_definition(line: &str) -> bool {
     let Some((rest, keyword)) = word(line.trim_start()) else { return false };
     let body = rest.trim_start();

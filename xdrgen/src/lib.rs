@@ -6,17 +6,17 @@
 //!                                \-> compare: compat, diff
 //! ```
 //!
-//! A document's text is extracted ([`extract()`]) and parsed ([`parse()`]) into what was written ([`ast`]). `resolve` makes of
-//! it the protocol as a value ([`hir`]): names resolved, constants evaluated, nothing that is specific to Rust. `check` has
-//! the rules that need more than one definition. `lower` decides how the protocol looks in Rust ([`ir`]): names, boxes,
-//! derives, lists, borrowed data. `emit` writes that down. Each stage is a function from a value to a value plus
-//! [`diag::Diagnostic`]s that lead back to the line and column of the document; none of them reads or writes a file.
-//! [`mod@generate`] runs them one behind the other.
+//! A document's text is extracted ([`extract()`]) and parsed ([`parse()`]) into what was written ([`ast`]).
+//! `resolve` turns that into the protocol as a value ([`hir`]): names resolved, constants evaluated, nothing
+//! that is specific to Rust. `check` has the rules that need more than one definition. `lower` decides how
+//! the protocol looks in Rust ([`ir`]): names, boxes, derives, lists, borrowed data. `emit` writes the text.
+//! Each stage is a function from a value to a value plus [`diag::Diagnostic`]s with places in the document;
+//! no stage reads or writes a file. [`mod@generate`] runs them in order.
 //!
-//! A published RFC cannot be corrected, and the older ones have their XDR between paragraphs of prose, without marks. Only
-//! there, in a document with the `Request for Comments:` line of a published RFC or, without marks, with the feet of pages,
-//! is an erratum in a name read as the name that is meant, and a definition that is wrong left out; each with a warning. In
-//! any other document both are errors, with the nearest name as help.
+//! A published RFC cannot be corrected. A document is one if it has a `Request for Comments:` line or, if its
+//! XDR is not marked with `///`, page footers. In a published RFC, a misspelled name is read as the name that
+//! is meant, and an invalid definition is left out; each with a warning. In any other document both are
+//! errors, with the nearest name as help.
 
 pub mod ast;
 mod binding;

@@ -42,7 +42,7 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     if data == Data::Bytes {
         layout::hold_small_opaque(&mut module);
     }
-    // A box is no other use: the graph stays what it is.
+    // A box does not change which types use one another, so the graph stays valid.
     let graph = Graph::of_module(&module);
     layout::box_recursion(&mut module, &graph);
     sizes::state_items(&mut module, &graph);
@@ -61,60 +61,48 @@ struct Lower<'a, 'f> {
     externs: &'a BTreeMap<String, String>,
     /// The constants by their names.
     consts: HashMap<String, usize>,
-    /// The bodies that are lowered: enums first, since arms are called after their members.
-    bodies: Vec<Option<Body>>,
+    /// What has been lowered.
+    module: Module,
     /// The first member of each value, for each enum that chooses an arm.
     places: HashMap<TypeId, HashMap<i128, usize>>,
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
     fn run(hir: Hir, style: &Style<'a>, found: &'f mut Found) -> (Module, Naming<'f>) {
+        let choosers: Vec<_> = hir.types.iter().map(|ty| chooser(&hir, &ty.body)).collect();
+        let Hir { types, consts, programs, order } = hir;
         let mut lower = Lower {
             naming: Naming::new(style.names, style.data, found),
             externs: style.externs,
-            consts: HashMap::default(),
-            bodies: Vec::new(),
+            consts: consts.iter().enumerate().map(|(index, one)| (one.name.clone(), index)).collect(),
+            module: Module { data: style.data, order, ..Module::default() },
             places: HashMap::default(),
         };
-        let mut module = Module { data: style.data, ..Module::default() };
-        let choosers: Vec<_> = hir.types.iter().map(|ty| chooser(&hir, &ty.body)).collect();
-        module.order = hir.order;
-        lower.consts = hir.consts.iter().enumerate().map(|(index, one)| (one.name.clone(), index)).collect();
-        module.consts = hir.consts.into_iter().map(|one| lower.constant(one)).collect();
+        lower.module.consts = consts.into_iter().map(|one| lower.constant(one)).collect();
+        // Enums go first, since arms are called after their members.
         let mut others = Vec::new();
-        for (ty, chooser) in hir.types.into_iter().zip(choosers) {
+        for (index, (ty, chooser)) in types.into_iter().zip(choosers).enumerate() {
             let ident = lower.naming.of_type(&ty);
             let hir::TypeDef { name, body, docs } = ty;
-            let (body, other) = match body {
-                hir::Body::Enum(members) => (Some(lower.enumeration(members)), None),
-                other => (None, Some((other, chooser))),
+            let body = match body {
+                hir::Body::Enum(members) => lower.enumeration(members),
+                other => {
+                    others.push((index, other, chooser));
+                    Body::Struct(Vec::new())
+                }
             };
-            lower.bodies.push(body);
-            others.push(other);
-            let (body, derives, source) = (Body::Enum(Vec::new()), Derives::default(), docs.span.source);
-            module.types.push(TypeDef {
-                name,
-                ident,
-                body,
-                borrows: false,
-                items: None,
-                derives,
-                source,
-                docs,
-            });
+            let (derives, source) = (Derives::default(), docs.span.source);
+            let ty = TypeDef { name, ident, body, borrows: false, items: None, derives, source, docs };
+            lower.module.types.push(ty);
         }
-        for (index, other) in others.into_iter().enumerate() {
-            let Some((body, chooser)) = other else { continue };
+        for (index, body, chooser) in others {
             let body = lower.body(body, chooser);
-            if let Some(slot) = lower.bodies.get_mut(index) {
-                *slot = Some(body);
+            if let Some(ty) = lower.module.types.get_mut(index) {
+                ty.body = body;
             }
         }
-        for (ty, body) in module.types.iter_mut().zip(lower.bodies.drain(..)) {
-            ty.body = body.unwrap_or(Body::Struct(Vec::new()));
-        }
-        module.programs = hir.programs.into_iter().map(|one| lower.program(&module, one)).collect();
-        (module, lower.naming)
+        lower.module.programs = programs.into_iter().map(|one| lower.program(one)).collect();
+        (lower.module, lower.naming)
     }
 
     fn constant(&mut self, one: hir::Const) -> Const {
@@ -157,7 +145,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         let prefix = self.naming.names.prefix(&names).to_owned();
         let mut idents = Taken::with_room(members.len());
         let members = members.into_iter().map(|member| {
-            let hir::Member { name, value, same_as, docs } = member;
+            let hir::Member { name, value, same_as, comments, span } = member;
             let name = namespace::last(&name).to_owned();
             let rest = name.strip_prefix(&prefix).unwrap_or(&name);
             let wanted = match self.naming.names {
@@ -165,8 +153,8 @@ impl<'a, 'f> Lower<'a, 'f> {
                 Names::Rust if same_as.is_some() => Names::Rust.of_const(&rest.to_uppercase()),
                 names => names.of_type(rest),
             };
-            let ident = self.naming.take(&mut idents, wanted, &name, docs.span);
-            Member { name, ident, value, same_as, docs }
+            let ident = self.naming.take(&mut idents, wanted, &name, span);
+            Member { name, ident, value, same_as, comments }
         });
         Body::Enum(members.collect())
     }
@@ -237,7 +225,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             (Some(field), _) if labels.len() > 1 => names.of_type(&field.name),
             (_, None) => names.own("Default", "default"),
             (_, Some((Label::Member { of, index }, _))) => {
-                members(&self.bodies, of).get(index).map_or_else(String::new, |member| member.ident.clone())
+                self.module.members(of).get(index).map_or_else(String::new, |member| member.ident.clone())
             }
             (_, Some((Label::Bool(true), _))) => names.own("True", "TRUE"),
             (_, Some((Label::Bool(false), _))) => names.own("False", "FALSE"),
@@ -259,9 +247,9 @@ impl<'a, 'f> Lower<'a, 'f> {
             }
             Chooser::Bool => Label::Bool(value != 0),
             Chooser::Enum(of) => {
-                let Lower { bodies, places, .. } = self;
+                let Lower { module, places, .. } = self;
                 let places = places.entry(of).or_insert_with(|| {
-                    let indexed = members(bodies, of).iter().enumerate().rev();
+                    let indexed = module.members(of).iter().enumerate().rev();
                     indexed.map(|(index, member)| (member.value.into(), index)).collect()
                 });
                 Label::Member { of, index: places.get(&value).copied().unwrap_or(0) }
@@ -271,13 +259,13 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     // ---- programs
 
-    fn program(&mut self, module: &Module, program: hir::Program) -> Program {
+    fn program(&mut self, program: hir::Program) -> Program {
         let hir::Program { name, number, versions, docs, .. } = program;
-        let versions = versions.into_iter().map(|version| self.version(module, &name, version)).collect();
+        let versions = versions.into_iter().map(|version| self.version(&name, version)).collect();
         Program { name, number, versions, source: docs.span.source, docs }
     }
 
-    fn version(&mut self, module: &Module, program: &str, version: hir::Version) -> Version {
+    fn version(&mut self, program: &str, version: hir::Version) -> Version {
         let hir::Version { name, number, procedures, lost, binding, docs } = version;
         // A procedure is called the same whichever others are left out.
         let all: Vec<&str> =
@@ -292,20 +280,13 @@ impl<'a, 'f> Lower<'a, 'f> {
             let (method, _) = methods.take(self.naming.names.of_field(short), &name);
             let parameter = self.naming.of_parameter(parameter);
             let (arguments, result) = (self.ty(arguments), self.ty(result));
-            let bound = |sum: Option<hir::Sum>| sum.map(|sum| reply_bound(module, &arguments, sum));
+            let bound = |sum: Option<hir::Sum>| sum.map(|sum| reply_bound(&self.module, &arguments, sum));
             let reply = ReplyBounds { item: bound(item), whole: bound(whole) };
             Procedure { name, ident, method, number, arguments, parameter, result, reply, docs }
         });
         let procedures = procedures.collect();
         let (ident, module) = self.naming.of_version(program, &name);
         Version { name, ident, module, number, procedures, binding, docs }
-    }
-}
-
-fn members(bodies: &[Option<Body>], of: TypeId) -> &[Member] {
-    match bodies.get(of.0) {
-        Some(Some(Body::Enum(members))) => members,
-        _ => &[],
     }
 }
 

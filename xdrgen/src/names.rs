@@ -1,6 +1,7 @@
 //! Names for Rust: idiomatic, and never two alike in one place.
 
 use crate::hash::{HashMap, HashSet};
+use crate::source::narrow;
 
 /// How what a document defines is called in Rust.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +73,7 @@ pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
 fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     for part in name.split(['_', '.']).filter(|part| !part.is_empty()) {
         let mut begin = 0;
-        // The character before, and the last before that is no digit.
+        // The character before, and the last one before that is not a digit.
         let (mut before, mut head) = (None, '_');
         let mut chars = part.char_indices().peekable();
         while let Some((at, this)) = chars.next() {
@@ -88,7 +89,7 @@ fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     }
 }
 
-/// Whether a word begins with `this`. `head` is the last character before it that is no digit.
+/// Returns true if a word begins with `this`. `head` is the last character before it that is not a digit.
 fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
         // fooBar; XDRInput; a digit parts them only where lower case goes before it: foo3Bar, but NFS3ERR.
@@ -364,7 +365,7 @@ impl Taken {
         self
     }
 
-    /// Whether a name is taken.
+    /// Returns true if a name is taken.
     #[must_use]
     pub fn has(&self, ident: &str) -> bool {
         self.names.contains_key(ident)
@@ -396,10 +397,9 @@ impl Taken {
     }
 
     fn insert(&mut self, ident: &str, owner: &str) {
-        let end = |owners: &str| u32::try_from(owners.len()).unwrap_or(u32::MAX);
-        let start = end(&self.owners);
+        let start = narrow(self.owners.len());
         self.owners.push_str(owner);
-        self.names.insert(ident.into(), (start, end(&self.owners)));
+        self.names.insert(ident.into(), (start, narrow(self.owners.len())));
     }
 }
 

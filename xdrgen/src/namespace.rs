@@ -4,13 +4,13 @@
 //! begins with its namespace (`a::b`). No plain name is equal to it, so a name is never found in an unrelated namespace.
 
 use crate::ast::{
-    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, Namespace,
-    ProcedureType, Specification, StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
+    Declaration, Definition, DefinitionKind, EnumBody, Identifier, Multiplicity, Namespace, Specification,
+    StructBody, TypeSpecifier, TypeSpecifierKind, UnionBody, Value,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::ir::Module;
 use crate::resolve::is_own_name;
-use crate::source::{SourceId, Span};
+use crate::source::{SourceId, Span, narrow};
 
 /// Splits a name into its namespace, empty if it has none, and the rest.
 pub(crate) fn split(name: &str) -> (&str, &str) {
@@ -95,8 +95,9 @@ impl Pass<'_> {
                 self.value(&mut constant.value);
             }
             DefinitionKind::Typedef(declaration) => {
-                let name = parts(declaration).1.into_iter();
-                name.for_each(|name| if is_own_name { self.used(name) } else { self.defined(name) });
+                let name = &mut declaration.name;
+                name.iter_mut()
+                    .for_each(|name| if is_own_name { self.used(name) } else { self.defined(name) });
                 self.declaration(declaration);
             }
             DefinitionKind::Enum(name, body) => {
@@ -119,18 +120,11 @@ impl Pass<'_> {
                     for procedure in &mut version.procedures {
                         self.value(&mut procedure.number);
                         let types = procedure.result.iter_mut().chain(&mut procedure.arguments);
-                        types.for_each(|ty| self.procedure_type(ty));
+                        types.for_each(|ty| self.declaration(ty));
                     }
                 }
             }
             DefinitionKind::PassThrough(_) => {}
-        }
-    }
-
-    fn procedure_type(&mut self, ty: &mut ProcedureType) {
-        self.specifier(&mut ty.specifier);
-        if let Some(ArraySize::Fixed(size) | ArraySize::Variable(Some(size))) = &mut ty.size {
-            self.value(size);
         }
     }
 
@@ -161,9 +155,12 @@ impl Pass<'_> {
     }
 
     fn declaration(&mut self, declaration: &mut Declaration) {
-        let (of, _, bound) = parts(declaration);
-        of.into_iter().for_each(|of| self.specifier(of));
-        bound.into_iter().for_each(|bound| self.value(bound));
+        self.specifier(&mut declaration.specifier);
+        if let Multiplicity::Fixed(bound) | Multiplicity::Variable(Some(bound)) =
+            &mut declaration.multiplicity
+        {
+            self.value(bound);
+        }
     }
 
     fn specifier(&mut self, of: &mut TypeSpecifier) {
@@ -173,24 +170,6 @@ impl Pass<'_> {
             TypeSpecifierKind::Struct(body) => self.structure(body),
             TypeSpecifierKind::Union(body) => self.union(body),
             _ => {}
-        }
-    }
-}
-
-/// The type, the name and the size of a declaration.
-type Parts<'d> = (Option<&'d mut TypeSpecifier>, Option<&'d mut Identifier>, Option<&'d mut Value>);
-
-fn parts(declaration: &mut Declaration) -> Parts<'_> {
-    match &mut declaration.kind {
-        DeclarationKind::Void => (None, None, None),
-        DeclarationKind::Plain(of, name) | DeclarationKind::Optional(of, name) => {
-            (Some(of), Some(name), None)
-        }
-        DeclarationKind::FixedArray(of, name, len) => (Some(of), Some(name), Some(len)),
-        DeclarationKind::VariableArray(of, name, max) => (Some(of), Some(name), max.as_mut()),
-        DeclarationKind::FixedOpaque(name, len) => (None, Some(name), Some(len)),
-        DeclarationKind::VariableOpaque(name, max) | DeclarationKind::String(name, max) => {
-            (None, Some(name), max.as_mut())
         }
     }
 }
@@ -212,7 +191,7 @@ pub(crate) fn separate<'a>(
             return;
         };
         *source = *known.entry(&space.path).or_insert_with(|| {
-            let added = SourceId(first.0 + u32::try_from(spaces.len()).unwrap_or(u32::MAX));
+            let added = SourceId(first.0 + narrow(spaces.len()));
             spaces.push((added, space));
             added
         });

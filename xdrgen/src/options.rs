@@ -6,7 +6,7 @@ use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
 
-/// What is emitted.
+/// The files that are emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// One file, `NAME.rs`: a module, or to be included. It uses the standard library's `Vec` and `Box`, or those
@@ -33,16 +33,16 @@ pub enum Output {
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: String,
-    /// What its manifest stands on.
+    /// What its manifest relies on.
     pub manifest: Manifest,
 }
 
-/// What the manifest of a crate stands on.
+/// What the manifest of a crate relies on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
-    /// It is whole in itself.
+    /// It is self-contained.
     Alone {
         /// The directory of the runtime's crate, if it is not the registry's.
         runtime: Option<String>,
@@ -52,7 +52,7 @@ pub enum Manifest {
 }
 
 impl Package {
-    /// Whether it is a member of a workspace.
+    /// Returns true if it is a member of a workspace.
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.manifest == Manifest::Member
@@ -62,29 +62,30 @@ impl Package {
 /// What may be set for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is emitted.
+    /// The files that are emitted.
     pub output: Output,
     /// The path of the runtime in emitted code; `crate` within the runtime itself.
     pub runtime: String,
-    /// How definitions are called.
+    /// How definitions are named.
     pub names: Names,
     /// How variable-length data is held.
     pub data: Data,
     /// Types that exist in Rust: the document's name, and the path.
     pub externs: BTreeMap<String, String>,
-    /// What types derive besides: `serde`, `arbitrary`, or the path of a derive. In a crate the first two hang on
-    /// features of that name. The runtime needs its features of that name.
+    /// Further derives of all types: `serde`, `arbitrary`, or the path of a derive. In a crate the first two
+    /// depend on features of that name. The runtime needs its features of that name.
     pub derives: Vec<String>,
     /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
     /// defines may be used as a constant.
     pub defined: BTreeSet<String>,
     /// The documents' language.
     pub dialect: Dialect,
-    /// Whether names that documents leave to others are known: the usual typedefs of integers, and RPC's own names.
+    /// Whether names that documents leave to others are supplied: the usual typedefs of integers, and RPC's
+    /// own names.
     pub prelude: bool,
-    /// Whether the rest is emitted where definitions have errors: without these, and without what needs them.
+    /// Whether valid definitions are emitted even if others have errors, except for those that need them.
     pub keep_going: bool,
-    /// How the files are made again, for their heads.
+    /// The command that regenerates the files, for their heads.
     pub command: String,
 }
 

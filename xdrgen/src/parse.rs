@@ -19,7 +19,7 @@ mod recover;
 mod region;
 mod token;
 mod tokens;
-mod undone;
+mod undefs;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ pub struct Parsed {
     pub documents: Vec<(SourceId, Specification)>,
     /// What was found, in the order of the places. A document with errors still has its sound definitions.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more there are than anybody could read, which are not kept.
+    /// How many more there are. Beyond some thousand they are only counted.
     pub more: Count,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     (specification, found)
 }
 
-/// Whether nobody can mend a document: a published RFC that marks its XDR. What does not parse in it is left out with a
+/// Returns true for a published RFC that marks its XDR. Text that does not parse in it is left out with a
 /// warning. (What the scanner of an indented one keeps is judged by the scanner.)
 fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked

@@ -18,7 +18,7 @@ pub use layout::Layout;
 pub use messages::{Assumed, Bound, Message, Needs, ProcedureSizes, VersionSizes};
 pub use rpcrdma_layout::{Items, Lengths, Size};
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
     /// What is wrong with the documents. After an error there are no sizes.

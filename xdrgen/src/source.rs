@@ -31,6 +31,11 @@ impl Span {
     }
 }
 
+/// Returns an offset or a count as 32 bits. Documents are shorter than 4 GiB.
+pub(crate) fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
 /// A line and a column, both from 1; the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
@@ -55,7 +60,7 @@ pub struct Source {
     name: PathBuf,
     kind: Kind,
     text: String,
-    /// Found out when somebody asks for a place: most documents have nothing wrong.
+    /// Computed on first use: most documents have no findings.
     line_starts: OnceLock<Vec<u32>>,
 }
 
@@ -99,8 +104,7 @@ impl Source {
     /// Where the lines begin.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
-            let ends =
-                self.text.match_indices('\n').map(|(end, _)| u32::try_from(end + 1).unwrap_or(u32::MAX));
+            let ends = self.text.match_indices('\n').map(|(end, _)| narrow(end + 1));
             std::iter::once(0).chain(ends).collect()
         })
     }
@@ -113,22 +117,20 @@ impl Source {
         let start = line_starts.get(line - 1).copied().unwrap_or(0) as usize;
         let end = (offset as usize).min(self.text.len());
         let column = self.text.get(start..end).map_or(0, |before| before.chars().count()) + 1;
-        LineColumn {
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-            column: u32::try_from(column).unwrap_or(u32::MAX),
-        }
+        LineColumn { line: narrow(line), column: narrow(column) }
     }
 }
 
-/// Whose a document is, and what follows from it for what is wrong in it.
+/// Who can correct a document, which decides what becomes of mistakes in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// It can be mended: what is wrong is an error.
+    /// Its author can correct it: mistakes are errors.
     Own,
-    /// A published RFC with marked XDR, which nobody can mend. What is wrong is left out with a warning; but a name that
-    /// it does not define is of another document, which must be there.
+    /// A published RFC with marked XDR, which cannot be corrected. Mistakes are left out with a warning; but
+    /// a name that it does not define is of another document, which must be there.
     Published,
-    /// Examples between prose in a published RFC, which nobody ever compiled: what is wrong is left out with a warning.
+    /// Examples between prose in a published RFC, which were never compiled: mistakes are left out with a
+    /// warning.
     Example,
 }
 
@@ -137,7 +139,7 @@ pub(crate) enum Trust {
 pub enum Refused {
     /// Its name is empty.
     Unnamed,
-    /// It cannot be read. Only this is no error by itself.
+    /// It cannot be read. Only this is not an error by itself.
     Missing(PathBuf),
     /// It is a directory, a pipe or a device.
     NoFile(PathBuf),
@@ -184,7 +186,7 @@ impl Sources {
     /// Adds a document.
     pub fn add(&mut self, source: Source) -> SourceId {
         self.all.push(source);
-        SourceId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
+        SourceId(narrow(self.all.len() - 1))
     }
 
     /// A document, if the id is of this run.

@@ -11,7 +11,8 @@ pub(crate) struct Unread<'s> {
 }
 
 impl<'s> Unread<'s> {
-    /// Of documents in which this was found. What is left out without an error is none: it has its own findings.
+    /// Collects the words of unread text. Without an error nothing is unread: omitted definitions have their
+    /// own findings.
     pub(crate) fn of(documents: &[Document<'_>], sources: &'s Sources, found: &[Diagnostic]) -> Self {
         let spans = documents.iter().flat_map(|document| &document.specification.unread);
         let spans = spans.filter(|_| diag::has_errors(found));
@@ -21,7 +22,7 @@ impl<'s> Unread<'s> {
         Unread { words }
     }
 
-    /// Whether a finding says that something is not there which may have been in that.
+    /// Returns true if a finding says that something is not there which may have been in that.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }

@@ -50,7 +50,8 @@ fn nothing_is_said_of_what_was_left_out() {
     // What is gone may be in what was left out, under another name.
     write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
     let output = compiler(folder.path(), &["compat", "more.x", "unread.txt"]);
-    let gone = "not compared: l (nothing that could be read in the new protocol has its name or its layout, more.x:3)";
+    let gone =
+        "not compared: l (no readable definition of the new protocol has its name or its layout, more.x:3)";
     assert!(text(&output.stdout).contains(gone), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(2));
     // A breach in what was read is one whatever the rest is.
@@ -80,7 +81,7 @@ fn a_procedure_that_was_left_out_is_not_gone() {
     let output = compiler(folder.path(), &["compat", "base.x", "new.txt"]);
     assert!(!text(&output.stderr).contains("X513"), "{}", text(&output.stderr));
     assert!(
-        text(&output.stdout).contains("not compared: B (no procedure that could be read"),
+        text(&output.stdout).contains("not compared: B (no readable procedure of the new protocol"),
         "{}",
         text(&output.stdout)
     );

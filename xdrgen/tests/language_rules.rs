@@ -82,7 +82,7 @@ fn an_undefined_type_is_reported_once_with_the_nearest_name() {
     finds(
         "struct fattr3 { int x; };\nstruct a { fatr3 x; fatr3 y; };\n",
         &["X200 2:12"],
-        &["no type is called `fatr3`", "`fattr3` is defined"],
+        &["no type named `fatr3`", "a similar name is defined: `fattr3`"],
     );
     finds("struct a { something x; };\n", &["X200 1:12"], &["--extern something="]);
 }
@@ -187,9 +187,13 @@ fn members_of_enums_share_one_name_space() {
 
 #[test]
 fn constants_without_a_value() {
-    finds("const A = B;\nconst C = B;\n", &["X202 1:11"], &["no constant is called `B`"]);
+    finds("const A = B;\nconst C = B;\n", &["X202 1:11"], &["no constant named `B`"]);
     finds("const A = B;\nconst B = A;\n", &["X203 2:7"], &["depends on itself"]);
-    finds("const AMOUNT = 3;\nstruct s { int x<AMOUMT>; };\n", &["X202 2:18"], &["`AMOUNT` is defined"]);
+    finds(
+        "const AMOUNT = 3;\nstruct s { int x<AMOUMT>; };\n",
+        &["X202 2:18"],
+        &["a similar name is defined: `AMOUNT`"],
+    );
 }
 
 #[test]
@@ -280,7 +284,7 @@ fn labels_of_a_union() {
     finds(
         &format!("{head}union u switch (e x) {{ case AAA: void; case BBC: int y; default: void; }};\n"),
         &["X213 2:45"],
-        &["no member of `e`", "`BBB` is one"],
+        &["`e` has no member", "a similar name exists: `BBB`"],
     );
     finds(&format!("{head}union u switch (e x) {{ case 3: void; default: void; }};\n"), &["X213 2:29"], &[]);
     finds(
@@ -323,10 +327,10 @@ fn discriminants_are_integers() {
 
 #[test]
 fn a_type_has_an_end() {
-    finds("struct a { int x; a y; };\n", &["X222 1:19"], &["would have no end", "optional"]);
-    finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:12"], &["by way of `b`"]);
-    finds("struct a { a x[0]; int y; };\n", &["X222 1:12"], &["would have no end"]);
-    finds("struct a { b x[0]; };\nstruct b { a y; };\n", &["X222 1:12"], &["by way of `b`"]);
+    finds("struct a { int x; a y; };\n", &["X222 1:19"], &["is infinitely large", "optional"]);
+    finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:12"], &["through `b`"]);
+    finds("struct a { a x[0]; int y; };\n", &["X222 1:12"], &["is infinitely large"]);
+    finds("struct a { b x[0]; };\nstruct b { a y; };\n", &["X222 1:12"], &["through `b`"]);
     finds("typedef a b;\ntypedef b a;\n", &["X223 1:11"], &["type alias cycle"]);
     finds("typedef b *a;\ntypedef a *b;\n", &["X223 1:12"], &["typedefs alone"]);
     finds("struct a { int x; a *y; };\nstruct b { b z<>; };\n", &[], &[]);
@@ -391,7 +395,7 @@ fn nothing_is_guessed_in_a_document_of_ones_own() {
         assert_eq!(found, ["X200 10:10", "X200 22:10"]);
         assert!(generated.diagnostics.iter().all(Diagnostic::is_error));
         let shown = render(&generated.diagnostics, &sources, false);
-        assert!(shown.contains("`good` is defined; is that what is meant?"), "{shown}");
+        assert!(shown.contains("a similar name is defined: `good`"), "{shown}");
     }
     let broken = "   A type:\n\n      struct good {\n         int x\n      };\n";
     let own = run(&[("protocol.txt", broken)]).1;
@@ -437,8 +441,8 @@ fn a_binding_names_what_the_document_has() {
         &["no program"],
     );
     binding("[[binding]]\nprogram = \"P\"\nversion = \"W\"\neligible = []\n", &["X302 3:11"], &[]);
-    binding(&eligible("arg.blob"), &["X303 4:13"], &["`args` is one"]);
-    binding(&eligible("args.blub"), &["X304 4:13"], &["`blob` is one"]);
+    binding(&eligible("arg.blob"), &["X303 4:13"], &["a similar name exists: `args`"]);
+    binding(&eligible("args.blub"), &["X304 4:13"], &["a similar name exists: `blob`"]);
     binding(&eligible("blob"), &["X304 4:13"], &["Type.field"]);
 }
 
@@ -457,12 +461,12 @@ fn only_items_are_eligible() {
 #[test]
 fn bounds_of_replies_are_checked() {
     let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
-    binding(&reply("item = \"cuont\""), &["X309 6:8"], &["`count` is one"]);
-    binding(&reply("item = \"big\""), &["X309 6:8"], &["no unsigned number"]);
+    binding(&reply("item = \"cuont\""), &["X309 6:8"], &["a similar name exists: `count`"]);
+    binding(&reply("item = \"big\""), &["X309 6:8"], &["not an unsigned number"]);
     binding(&reply("item = \"count - 1\""), &["X308 6:8"], &[]);
     binding(&reply("whole = 1.5"), &["X308 6:9"], &[]);
     let other = format!("{}[binding.reply.\"P_GOT\"]\nwhole = 1\n", eligible("res.bytes"));
-    binding(&other, &["X307 5:16"], &["`P_GET` is one"]);
+    binding(&other, &["X307 5:16"], &["a similar name exists: `P_GET`"]);
     let none =
         "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = []\n[binding.reply.\"P_GET\"]\nitem = 1\n";
     binding(none, &["X311 6:8"], &["no eligible item"]);
@@ -509,7 +513,7 @@ fn a_name_of_another_namespace_is_not_defined() {
     finds(
         "namespace a { struct foo { int x; }; }\nnamespace b { struct bar { foo f; a::foo g; a::fob h; }; }\n",
         &["X200 2:28", "X200 2:45"],
-        &["no type is called `foo`", "`a::foo` is defined"],
+        &["no type named `foo`", "a similar name is defined: `a::foo`"],
     );
     finds("namespace a { const N = 2; }\nstruct bar { int f[N]; int g[a::N]; };\n", &["X202 2:20"], &[]);
 }
@@ -541,7 +545,7 @@ fn namespaces_keep_names_apart() {
 #[test]
 fn a_namespace_ends_behind_a_broken_definition() {
     let text = "namespace a {\nstruct s { int 4x; };\n}\nstruct t { a::s f; };\nstruct u { t x; a::t y; };\n";
-    finds(text, &["X100 2:16", "X200 5:17"], &["no type is called `a::t`"]);
+    finds(text, &["X100 2:16", "X200 5:17"], &["no type named `a::t`"]);
 }
 
 #[test]

@@ -140,16 +140,19 @@ fn a_missing_brace_names_the_one_that_is_open() {
 #[test]
 fn misspelt_keywords() {
     let help = |found: Diagnostic| found.text().help.unwrap();
-    assert_eq!(help(one("strcut a { int b; };", "X113", 1, 1)), "perhaps `struct` is meant");
-    assert_eq!(help(one("Enum a { B };", "X113", 1, 1)), "perhaps `enum` is meant");
-    assert_eq!(help(one("struct a { unsinged int b; };", "X113", 1, 12)), "perhaps `unsigned` is meant");
+    assert_eq!(help(one("strcut a { int b; };", "X113", 1, 1)), "a similar keyword exists: `struct`");
+    assert_eq!(help(one("Enum a { B };", "X113", 1, 1)), "a similar keyword exists: `enum`");
+    assert_eq!(
+        help(one("struct a { unsinged int b; };", "X113", 1, 12)),
+        "a similar keyword exists: `unsigned`"
+    );
     assert_eq!(
         help(one("union a swich (int b) { case 1: void; };", "X113", 1, 9)),
-        "perhaps `switch` is meant"
+        "a similar keyword exists: `switch`"
     );
     assert_eq!(
         help(one("union a switch (int b) {\ncse 1:\n  void;\n};", "X113", 2, 1)),
-        "perhaps `case` is meant"
+        "a similar keyword exists: `case`"
     );
 }
 
@@ -345,7 +348,7 @@ fn plain_text_has_the_other_places() {
     let many = "const X = 1;\n".repeat(8);
     let text = format!("struct a {{\r\n\tint b;\r\n\tint b;\r\n}};\r\n{many}");
     let expected = "\
-a.x:3:6: error[X210]: two fields are called `b`
+a.x:3:6: error[X210]: two fields are named `b`
   |
 3 |     int b;
   |         ^ the second
@@ -356,7 +359,7 @@ a.x:3:6: error[X210]: two fields are called `b`
 ";
     assert_eq!(plainly("a.x", &text), expected);
     let expected = "\
-a.x:1:23: error[X210]: two fields are called `b`
+a.x:1:23: error[X210]: two fields are named `b`
   |
 1 | struct a { int b; int b; };
   |                       ^ the second

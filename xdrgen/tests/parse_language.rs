@@ -46,17 +46,7 @@ fn names(definitions: &[Definition]) -> Vec<String> {
 }
 
 fn declared(declaration: &Declaration) -> &str {
-    use DeclarationKind::*;
-    match &declaration.kind {
-        Void => "void",
-        Plain(_, name)
-        | FixedArray(_, name, _)
-        | VariableArray(_, name, _)
-        | Optional(_, name)
-        | FixedOpaque(name, _)
-        | VariableOpaque(name, _)
-        | String(name, _) => &name.name,
-    }
+    declaration.name.as_ref().map_or("void", |name| &name.name)
 }
 
 fn fields(text: &str) -> Vec<Declaration> {
@@ -67,10 +57,9 @@ fn fields(text: &str) -> Vec<Declaration> {
 }
 
 fn specifier(text: &str) -> TypeSpecifierKind {
-    match fields(&format!("{text} x;")).remove(0).kind {
-        DeclarationKind::Plain(specifier, _) => specifier.kind,
-        other => panic!("{other:?}"),
-    }
+    let field = fields(&format!("{text} x;")).remove(0);
+    assert_eq!(field.multiplicity, Multiplicity::One, "{text}");
+    field.specifier.kind
 }
 
 fn number(value: &Value) -> i128 {
@@ -108,7 +97,8 @@ fn a_constant_may_be_another() {
 
 #[test]
 fn type_specifiers() {
-    use TypeSpecifierKind::*;
+    use Scalar::*;
+    use TypeSpecifierKind::Named;
     let table = [
         ("int", Int),
         ("unsigned int", UnsignedInt),
@@ -131,7 +121,7 @@ fn type_specifiers() {
         ("unsigned long int", UnsignedInt),
     ];
     for (text, kind) in table {
-        assert_eq!(specifier(text), kind, "{text}");
+        assert_eq!(specifier(text), TypeSpecifierKind::Scalar(kind), "{text}");
     }
     for text in ["other", "struct other", "union other", "enum other"] {
         assert!(matches!(specifier(text), Named(name) if name.name == "other"), "{text}");
@@ -140,30 +130,29 @@ fn type_specifiers() {
 
 #[test]
 fn declarations() {
-    use DeclarationKind::*;
+    use Multiplicity::*;
+    use TypeSpecifierKind::{Named, Opaque, Scalar, String, Void};
     let text = "int a; int b[3]; int c[N]; int d<>; int e<3>; int f<N>; int *g; opaque h[3]; opaque i<>; opaque j<N>; \
                 string k<>; string l<3>; struct s *next; void;";
     let fields = fields(text);
-    let kind = |index: usize| &fields[index].kind;
-    assert!(matches!(kind(0), Plain(..)));
-    assert!(matches!(kind(1), FixedArray(_, _, size) if number(size) == 3));
-    assert!(matches!(kind(2), FixedArray(_, _, Value::Name(_))));
-    assert!(matches!(kind(3), VariableArray(_, _, None)));
-    assert!(matches!(kind(4), VariableArray(_, _, Some(max)) if number(max) == 3));
-    assert!(matches!(kind(5), VariableArray(_, _, Some(Value::Name(_)))));
-    assert!(matches!(kind(6), Optional(..)));
-    assert!(matches!(kind(7), FixedOpaque(_, size) if number(size) == 3));
-    assert!(matches!(kind(8), VariableOpaque(_, None)));
-    assert!(matches!(kind(9), VariableOpaque(_, Some(Value::Name(_)))));
-    assert!(matches!(kind(10), String(_, None)));
-    assert!(matches!(kind(11), String(_, Some(max)) if number(max) == 3));
-    assert!(
-        matches!(kind(12), Optional(specifier, _) if matches!(specifier.kind, TypeSpecifierKind::Named(_)))
-    );
-    assert!(matches!(kind(13), Void));
+    let part = |index: usize| (&fields[index].specifier.kind, &fields[index].multiplicity);
+    assert!(matches!(part(0), (Scalar(_), One)));
+    assert!(matches!(part(1), (Scalar(_), Fixed(size)) if number(size) == 3));
+    assert!(matches!(part(2), (Scalar(_), Fixed(Value::Name(_)))));
+    assert!(matches!(part(3), (Scalar(_), Variable(None))));
+    assert!(matches!(part(4), (Scalar(_), Variable(Some(max))) if number(max) == 3));
+    assert!(matches!(part(5), (Scalar(_), Variable(Some(Value::Name(_))))));
+    assert!(matches!(part(6), (Scalar(_), Optional)));
+    assert!(matches!(part(7), (Opaque, Fixed(size)) if number(size) == 3));
+    assert!(matches!(part(8), (Opaque, Variable(None))));
+    assert!(matches!(part(9), (Opaque, Variable(Some(Value::Name(_))))));
+    assert!(matches!(part(10), (String, Variable(None))));
+    assert!(matches!(part(11), (String, Variable(Some(max))) if number(max) == 3));
+    assert!(matches!(part(12), (Named(_), Optional)));
+    assert!(matches!(part(13), (Void, One)));
     let (mut definitions, odd) = parse_warning("typedef string m;", &[]);
     let DefinitionKind::Typedef(m) = definitions.remove(0).kind else { panic!() };
-    assert!(matches!(m.kind, String(_, None)) && odd == ["X134"]);
+    assert!(matches!((&m.specifier.kind, &m.multiplicity), (String, Variable(None))) && odd == ["X134"]);
 }
 
 #[test]
@@ -171,11 +160,8 @@ fn bodies_in_place() {
     let text =
         "struct { int a; } s; union switch (int b) { case 1: void; } u; enum { C = 1 } e; struct {} none;";
     let fields = fields(text);
-    let kinds = fields.iter().map(|field| match &field.kind {
-        DeclarationKind::Plain(specifier, _) => &specifier.kind,
-        other => panic!("{other:?}"),
-    });
-    let kinds: Vec<&TypeSpecifierKind> = kinds.collect();
+    let kinds: Vec<&TypeSpecifierKind> = fields.iter().map(|field| &field.specifier.kind).collect();
+    assert!(fields.iter().all(|field| field.multiplicity == Multiplicity::One));
     assert!(matches!(kinds[0], TypeSpecifierKind::Struct(body) if body.fields.len() == 1));
     assert!(matches!(kinds[1], TypeSpecifierKind::Union(body) if body.arms.len() == 1));
     assert!(matches!(kinds[2], TypeSpecifierKind::Enum(body) if body.members.len() == 1));
@@ -192,9 +178,8 @@ fn typedefs() {
 #[test]
 fn the_older_way_to_write_a_list() {
     let DefinitionKind::Typedef(declaration) = one("struct *list { int a; list next; };") else { panic!() };
-    let DeclarationKind::Optional(specifier, name) = &declaration.kind else { panic!() };
-    assert_eq!(name.name, "list");
-    assert!(matches!(&specifier.kind, TypeSpecifierKind::Struct(body) if body.fields.len() == 2));
+    assert_eq!((declared(&declaration), &declaration.multiplicity), ("list", &Multiplicity::Optional));
+    assert!(matches!(&declaration.specifier.kind, TypeSpecifierKind::Struct(body) if body.fields.len() == 2));
 }
 
 #[test]
@@ -233,11 +218,14 @@ fn programs_have_versions_and_procedures() {
     assert_eq!((null.result.as_ref(), null.arguments.len()), (None, 0));
     assert_eq!(name.result.as_ref().unwrap().specifier.kind, TypeSpecifierKind::String);
     assert_eq!(
-        name.arguments.iter().map(|argument| argument.optional).collect::<Vec<_>>(),
+        name.arguments
+            .iter()
+            .map(|argument| argument.multiplicity == Multiplicity::Optional)
+            .collect::<Vec<_>>(),
         [false, true, false]
     );
     let get = &program.versions[1].procedures[0];
-    assert!(get.result.as_ref().unwrap().optional);
+    assert_eq!(get.result.as_ref().unwrap().multiplicity, Multiplicity::Optional);
     assert!(matches!(&get.number, Value::Name(name) if name.name == "GETPROC"));
 }
 
@@ -251,8 +239,8 @@ fn arguments_may_have_names() {
     let [f, g] = &program.versions[0].procedures[..] else { panic!() };
     assert_eq!(names(f), [Some("id".to_owned())]);
     assert_eq!(names(g), [Some("a".to_owned()), Some("b".to_owned()), Some("c".to_owned()), None]);
-    assert!(matches!(&g.arguments[1].size, Some(ArraySize::Variable(Some(max))) if number(max) == 4));
-    assert!(g.arguments[2].optional);
+    assert!(matches!(&g.arguments[1].multiplicity, Multiplicity::Variable(Some(max)) if number(max) == 4));
+    assert_eq!(g.arguments[2].multiplicity, Multiplicity::Optional);
 }
 
 #[test]
@@ -262,12 +250,13 @@ fn arguments_and_results_may_be_arrays() {
     assert_eq!(odd, ["X137"; 6]);
     let DefinitionKind::Program(program) = &definitions[0].kind else { panic!() };
     let [f, g, h] = &program.versions[0].procedures[..] else { panic!() };
-    let result = |procedure: &ProcedureDef| procedure.result.as_ref().and_then(|result| result.size.clone());
-    assert!(matches!(result(f), Some(ArraySize::Variable(Some(max))) if number(&max) == 4));
-    assert_eq!(result(g), Some(ArraySize::Variable(None)));
-    assert!(matches!(result(h), Some(ArraySize::Fixed(len)) if number(&len) == 2));
+    let result =
+        |procedure: &ProcedureDef| procedure.result.as_ref().map(|result| result.multiplicity.clone());
+    assert!(matches!(result(f), Some(Multiplicity::Variable(Some(max))) if number(&max) == 4));
+    assert_eq!(result(g), Some(Multiplicity::Variable(None)));
+    assert!(matches!(result(h), Some(Multiplicity::Fixed(len)) if number(&len) == 2));
     assert_eq!(g.arguments[0].specifier.kind, TypeSpecifierKind::Opaque);
-    assert_eq!(h.arguments[0].size, Some(ArraySize::Variable(None)));
+    assert_eq!(h.arguments[0].multiplicity, Multiplicity::Variable(None));
 }
 
 #[test]
@@ -352,10 +341,9 @@ fn macros_with_arguments_that_come_to_a_number_are_values() {
     let text = "#define N 3\n#define SIZE(n) ((n) * 4 + N)\nstruct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };\n";
     let definitions = parse(text);
     let DefinitionKind::Struct(_, body) = &definitions.last().unwrap().kind else { panic!() };
-    assert!(matches!(&body.fields[0].kind, DeclarationKind::FixedOpaque(_, len) if number(len) == 11));
-    assert!(
-        matches!(&body.fields[1].kind, DeclarationKind::VariableOpaque(_, Some(max)) if number(max) == 15)
-    );
+    assert!(matches!(&body.fields[0].multiplicity, Multiplicity::Fixed(len) if number(len) == 11));
+    assert!(matches!(&body.fields[1].multiplicity, Multiplicity::Variable(Some(max)) if number(max) == 15));
+    assert!(body.fields.iter().all(|field| field.specifier.kind == TypeSpecifierKind::Opaque));
     assert_eq!(definitions.last().unwrap().text, "struct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };");
 }
 

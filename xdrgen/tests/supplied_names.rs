@@ -108,7 +108,7 @@ fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
     assert_eq!(codes, [] as [&str; 0]);
     let (codes, text) = findings("#define NAME \"x\"\nstruct s { int a<NAME>; };\n", &options());
     assert_eq!(codes, ["X202"]);
-    for words in ["this means something to C alone", "1 | #define NAME", "const NAME = value;"] {
+    for words in ["this macro has a meaning only in C", "1 | #define NAME", "const NAME = value;"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     // Between two C chooses, and nobody else can.

@@ -123,17 +123,6 @@ pub trait Procedure: 'static {
     /// The procedure's name in the document.
     const NAME: &'static str;
 
-    /// The maximum size of the arguments in bytes, after the RPC header. `rpcrdma-xdrgen sizes` prints this
-    /// and the next three.
-    const LARGEST_ARGS: Size = <Self::Args as Layout>::LENGTHS.max;
-    /// The maximum size of the arguments without the eligible items.
-    const LARGEST_ARGS_REDUCED: Size = <Self::Args as Layout>::LENGTHS.max_reduced;
-    /// The maximum size in bytes that the result type allows, after the RPC header. A binding can set a
-    /// tighter bound in `reply_bounds`.
-    const LARGEST_RES: Size = <Self::Res as Layout>::LENGTHS.max;
-    /// The maximum size of the result without the eligible items.
-    const LARGEST_RES_REDUCED: Size = <Self::Res as Layout>::LENGTHS.max_reduced;
-
     /// Returns the maximum size of the reply to these arguments. The default is the bound of the result type.
     /// A binding narrows it where the XDR has no bound (RFC 8166 section 6.2).
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {

@@ -40,7 +40,7 @@ enum ItemSize {
     Large,
     /// It has at most so many bytes, or always so many.
     Small { bytes: u32, fixed: bool },
-    /// It is no opaque data and no string.
+    /// It is neither opaque data nor a string.
     None,
 }
 
@@ -217,7 +217,7 @@ fn field_path(
 // ---- effects
 
 impl Item<'_> {
-    /// Whether it is marked.
+    /// Returns true if it is marked.
     fn is_eligible(&self) -> bool {
         matches!(self.size, ItemSize::Large | ItemSize::Small { fixed: false, .. })
     }
@@ -354,7 +354,7 @@ pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// Whether the result of a procedure holds an eligible item.
+/// Returns true if the result of a procedure holds an eligible item.
 fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     let mut types: Vec<TypeId> = Vec::new();
     if let Type::Named(id) = &procedure.result {

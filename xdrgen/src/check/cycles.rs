@@ -14,7 +14,7 @@ pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
     let finite = finite(facts);
     let is_endless = |id: TypeId| finite.get(id.0) == Some(&false);
     // Such a cycle is a cycle of all uses: most documents have none to be looked at again.
-    if !facts.hir.typed().any(|(id, _)| is_endless(id) && facts.graph.is_circle(id, id)) {
+    if !facts.hir.typed().any(|(id, _)| is_endless(id) && facts.graph.is_cycle(id, id)) {
         return;
     }
     let endless = Graph::new(&facts.hir.types, |id, ty, held| {
@@ -29,7 +29,7 @@ pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
 
 /// X223: a typedef leads back to itself by typedefs alone.
 pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
-    if !facts.hir.typed().any(|(id, ty)| is_alias(ty) && facts.graph.is_circle(id, id)) {
+    if !facts.hir.typed().any(|(id, ty)| is_alias(ty) && facts.graph.is_cycle(id, id)) {
         return;
     }
     let aliases = Graph::new(&facts.hir.types, |_, ty, named| {
@@ -58,7 +58,7 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
-        if !graph.is_circle(id, id) || !said.insert(graph.circle(id)) {
+        if !graph.is_cycle(id, id) || !said.insert(graph.cycle(id)) {
             continue;
         }
         // Each leads to the one before it, and the first to the last.

@@ -66,7 +66,7 @@ pub(super) fn ports(facts: &Facts<'_>, found: &mut Found) {
     ports.filter(|port| port.value == 0).for_each(|port| found.push(BindingKind::PortZero.at(port.span)));
 }
 
-/// X324: nobody connects to a backward-only program. Its calls come by the connection that there is.
+/// X324: a backward-only program is called over existing connections, so these keys have no effect.
 pub(super) fn keys_without_effect(facts: &Facts<'_>, found: &mut Found) {
     for binding in facts.bound.iter().map(|bound| bound.binding) {
         let keys: [(&'static str, Option<Span>); 4] = [

@@ -86,7 +86,7 @@ fn line(sources: &Sources, change: &Change) -> String {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {
     Change {
-        sign: &'static str,
+        sign: Sign,
         what: &'a str,
         name: &'a str,
         wire: bool,
@@ -138,12 +138,8 @@ fn json(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) -> 
             let side = side.as_ref()?;
             Some(Text { text: &side.text, place: full(side.span)? })
         });
-        let sign = match change.sign {
-            Sign::Added => "added",
-            Sign::Removed => "removed",
-            Sign::Changed => "changed",
-        };
-        add(&Line::Change { sign, what: change.what, name: &change.name, wire: change.wire, old, new });
+        let Change { sign, what, ref name, wire, .. } = *change;
+        add(&Line::Change { sign, what, name, wire, old, new });
     }
     let wire = changes.iter().filter(|change| change.wire).count();
     add(&Line::Summary { changes: changes.len(), wire, not_compared: not_compared.len() });

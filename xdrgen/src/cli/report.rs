@@ -1,4 +1,4 @@
-//! How findings are shown, and what they make of the exit status.
+//! How findings are shown, and the exit status that follows from them.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::Failure;
 use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::source::Sources;
 
-/// How many findings of a run are shown; nobody reads more.
+/// How many findings of a run are shown.
 const SHOWN: usize = 200;
 
 /// How findings are shown. They go to standard error, in each form.
@@ -22,7 +22,7 @@ pub(super) struct Reporting {
     /// Colours; `auto` is only on a terminal, and without the variable NO_COLOR.
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
-    /// Take warnings as errors: the exit status is 1, and nothing is written.
+    /// Treat warnings as errors: the exit status is 1, and nothing is written.
     #[arg(long, global = true, value_name = "WHAT", value_enum)]
     deny: Option<Deny>,
 }
@@ -81,7 +81,7 @@ impl Reporting {
         if count.errors > 0 { Err(Failure::Findings) } else { Ok(()) }
     }
 
-    /// Whether output is for programs.
+    /// Returns true if output is for programs.
     pub(super) fn is_json(&self) -> bool {
         self.message_format == Form::Json
     }
@@ -115,7 +115,7 @@ impl Reporting {
     }
 }
 
-/// What is shown of the findings, in their order: errors before any warning, where there is no room for all.
+/// Returns the findings that are shown, in their order. If there are too many, errors take precedence.
 fn foremost(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;
@@ -137,7 +137,7 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     format!("rpcrdma-xdrgen: {count}{hidden}{more}\n")
 }
 
-/// To standard error. When that is closed there is nobody to tell.
+/// Writes to standard error, and ignores that it may be closed.
 fn complain(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

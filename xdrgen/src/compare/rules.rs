@@ -40,7 +40,7 @@ pub struct Addition {
     pub span: Span,
 }
 
-/// A definition about which nothing is known: it, or what it would be held against, was left out of its protocol.
+/// A definition that was not compared: it, or its counterpart, was left out of its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
     /// Its name; empty where it cannot be told.
@@ -58,7 +58,7 @@ impl NotCompared {
     }
 }
 
-/// By which rules a protocol may be extended.
+/// The rules by which a protocol may be extended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Rules {
@@ -73,7 +73,7 @@ pub enum Rules {
     Rfc8178,
 }
 
-/// What was left out of the new protocol: it may have what seems to be gone.
+/// The definitions that were left out of the new protocol. One of them may be what seems to be removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
     /// The names of what was; one may be empty.
@@ -92,7 +92,7 @@ impl Unread {
     }
 }
 
-/// What the rules say of changes.
+/// The verdict on all changes.
 #[derive(Default)]
 pub(crate) struct Judged {
     pub(crate) breaches: Vec<Diagnostic>,
@@ -100,7 +100,8 @@ pub(crate) struct Judged {
     pub(crate) not_compared: Vec<NotCompared>,
 }
 
-/// Judges all changes between two protocols. Of what is gone nothing is known if it may have been left out of the new one.
+/// Judges all changes between two protocols. A missing definition is not judged if it may have been left out
+/// of the new one.
 pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judged {
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
@@ -163,8 +164,7 @@ impl<'m> Judge<'m> {
                 }
             }
             Of::Member(ids, pair) => {
-                let names =
-                    pair.map(|one| one.map(|one| (one.name.as_str(), one.value.into(), one.docs.span)));
+                let names = pair.map(|one| one.map(|one| (one.name.as_str(), one.value.into(), one.span)));
                 self.name(Some(ids.0), path, names);
             }
             _ if change.effect == Effect::Definition => {}
@@ -205,7 +205,7 @@ impl<'m> Judge<'m> {
         self.judged.additions.push(Addition { kind, name: name.to_owned(), text, span });
     }
 
-    /// Nothing can be said of a definition of the base.
+    /// Records that a definition of the base was not compared.
     fn cannot(&mut self, name: &str, gap: Gap, span: Span) {
         self.judged.not_compared.push(NotCompared { name: name.to_owned(), gap, span });
     }
@@ -221,7 +221,8 @@ impl<'m> Judge<'m> {
         self.breach(span, BreachKind::Gone { name: name.to_owned() });
     }
 
-    /// A program, a version or a procedure that is gone or new. Its number tells, and names are not sent.
+    /// Judges a program, a version or a procedure that was removed or added. Only its number counts: names
+    /// are not sent.
     fn number(&mut self, path: &Path<'_>, [old, new]: Pair<Number<'m>>, within: &str) {
         if let Some((part, name, _, docs)) = old {
             if self.unread.programs {
@@ -249,7 +250,7 @@ impl<'m> Judge<'m> {
 
     // ---- unions and their enums
 
-    /// An arm that is gone or new.
+    /// Judges an arm that was removed or added.
     fn arm(
         &mut self,
         path: &Path<'m>,
@@ -270,7 +271,7 @@ impl<'m> Judge<'m> {
             return self.breach(path.new, kind);
         };
         match (pair, default) {
-            // That the value itself is gone is said of the enum.
+            // The removal of the value itself is reported at the enum.
             ([Some(_), _], _) if !has_value => {}
             ([Some(arm), _], _) => {
                 let arm = arm.docs.declaration.clone();
@@ -295,8 +296,8 @@ impl<'m> Judge<'m> {
         let is_sent = change.effect != Effect::Unsent;
         match pair {
             [Some(old), Some(new)] if is_sent => {
-                let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.docs.span);
-                self.breach(new.docs.span, BreachKind::ValueMoved { name, of, was, is, base });
+                let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.span);
+                self.breach(new.span, BreachKind::ValueMoved { name, of, was, is, base });
             }
             [Some(old), None] if is_sent => self.value_gone(path, old),
             [Some(old), _] if self.together => {
@@ -310,12 +311,12 @@ impl<'m> Judge<'m> {
 
     fn value_gone(&mut self, path: &Path<'m>, member: &Member) {
         let (name, of) = (member.name.clone(), path.names[0].to_owned());
-        let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.docs.span };
+        let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.span };
         self.breach(path.new, gone);
     }
 
-    /// Whether a new value can be told from a malformed message depends on where it is used. Wherever else it breaks the
-    /// same rule is counted with the first place.
+    /// Judges a new value of an enum by the places where the enum is used. Further places that break the same
+    /// rule are counted with the first.
     fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
         let Some(uses) = self.uses.get(&ids) else { return };
         let is_strict = self.rules == Rules::Rfc5666bis;
@@ -333,7 +334,7 @@ impl<'m> Judge<'m> {
                 Some(_) => {}
             }
         }
-        let mut breach = |kind: BreachKind| self.judged.breaches.push(kind.at(member.docs.span));
+        let mut breach = |kind: BreachKind| self.judged.breaches.push(kind.at(member.span));
         let name = || member.name.clone();
         if let Some(path) = uses.plain.filter(|_| is_strict) {
             breach(BreachKind::PlainValue { name: name(), of: path.name(), base: path.base });
@@ -348,7 +349,7 @@ impl<'m> Judge<'m> {
         }
         if is_added {
             let owner = view::name(self.new, ids.1);
-            self.add(Kind::Value, owner, format!("{} = {}", member.name, member.value), member.docs.span);
+            self.add(Kind::Value, owner, format!("{} = {}", member.name, member.value), member.span);
         }
     }
 
@@ -398,7 +399,7 @@ type Flags<'m> = HashMap<(&'m str, u64), Name<'m>>;
 fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
     let mut flags = Flags::default();
     let names: Vec<Name<'m>> = match of {
-        Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.docs.span)).collect(),
+        Some(id) => hir.members(id).iter().map(|one| (&*one.name, one.value.into(), one.span)).collect(),
         None => hir.consts.iter().map(|one| (&*one.name, one.value, one.docs.span)).collect(),
     };
     for name in names {

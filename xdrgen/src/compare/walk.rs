@@ -81,7 +81,7 @@ impl<'m> Walk<'m> {
         trial
     }
 
-    /// Whether two uses have one layout, where types of one name count as one.
+    /// Returns true if two uses have one layout, where types of one name count as one.
     pub(super) fn same(&mut self, old: Use<'m>, new: Use<'m>) -> bool {
         let ids = View::of(self.base, old).id().zip(View::of(self.new, new).id());
         if let Some(known) = ids.and_then(|ids| self.known.get(&ids)) {
@@ -95,7 +95,7 @@ impl<'m> Walk<'m> {
         same
     }
 
-    /// Whether the changes of two definitions are also shown as written.
+    /// Returns true if the changes of two definitions are also shown as written.
     pub(super) fn is_written(&self, old: TypeId, new: TypeId) -> bool {
         self.stop == Stop::Never && name(self.base, old) == name(self.new, new)
     }
@@ -294,7 +294,7 @@ impl<'m> Walk<'m> {
             };
             let sides = [one, other].map(|one| {
                 let one = one.filter(|_| is_written)?;
-                side(format!("{} = {}", last(&one.name), one.value), &one.docs)
+                Some(Side { text: format!("{} = {}", last(&one.name), one.value), span: one.span })
             });
             let path = self.types(old, new).part(one.or(other).map_or("", |one| last(&one.name)));
             self.emit(path, Kind::Member((old, new), [one, other]), wire, sides);

@@ -31,11 +31,11 @@ kinds! {
     /// } = 0x2000009d;
     /// ```
     Binding BindingKind {
-    /// this is no binding
+    /// not a valid binding
     ///
-    /// The file is no TOML, or has keys or values that a binding has not. A binding has `program`, `version` and `eligible`, and
-    /// may have `direction` (`"forward"` or `"backward"`), `port`, `netids`, `inline_threshold` and `reply`. That nothing is
-    /// eligible has to be said: `eligible = []`.
+    /// The file is not TOML, or it has unknown keys or values of the wrong type. A binding has `program`,
+    /// `version` and `eligible`, and may have `direction` (`"forward"` or `"backward"`), `port`, `netids`,
+    /// `inline_threshold` and `reply`. If nothing is eligible, write `eligible = []`.
     ///
     /// ```toml
     /// [[binding]]
@@ -126,12 +126,12 @@ kinds! {
     /// ```
     X304 Error NoField { of: String, defined: Span, name: Unknown } =>
         unknown(&format!("field of `{of}`"), name).and(*defined, "the type");
-    /// An item that is no path.
+    /// An item that is not a path.
     X304 Error NoPath { item: String } => text(format!("`{item}` names no field")).label("expected `Type.field`");
     /// a field cannot be DDP-eligible
     ///
     /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds such data, name the
-    /// field there: what stands around it has to stay in the message, and one item cannot hold another.
+    /// field there: the data around it must stay in the message, and one item cannot contain another.
     ///
     /// ```toml
     /// [[binding]]
@@ -246,9 +246,9 @@ kinds! {
     /// borrowed output leaves a binding out
     ///
     /// With `--data borrowed` or `Build::borrowed()` types refer to the message that they were decoded from. What may be placed
-    /// directly is memory that a transport takes and keeps until the peer is done with it, and nobody can give away what is
-    /// borrowed. So nothing is marked, and the version has no binding: it cannot be called over RPC-over-RDMA. A warning. A
-    /// binding without eligible items stays.
+    /// directly is memory that a transport takes and keeps until the peer is done with it, and a borrower
+    /// cannot give it borrowed. So nothing is marked, and the version has no binding: it cannot be called
+    /// over RPC-over-RDMA. A warning. A binding without eligible items stays.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data borrowed
@@ -260,7 +260,7 @@ kinds! {
     X314 Warning Borrowed { version: String } =>
         text(format!("borrowed output leaves out the binding of `{version}`"))
         .label("eligible")
-        .help("memory for RDMA is handed to the transport, and what is borrowed cannot be: use `bytes` output to call \
+        .help("the transport owns memory for RDMA, and borrowed memory has another owner: use `bytes` output to call \
             this program over RPC-over-RDMA");
     /// an item is not worth a chunk
     ///
@@ -287,7 +287,7 @@ kinds! {
         };
         text(format!("`{item}` is not worth a chunk: it has {bytes} bytes{most}"))
             .label(format!("declared as `{declaration}`"))
-            .help(format!("what has less than {worth} bytes is better sent in the message: {advice}"))
+            .help(format!("items of less than {worth} bytes are better sent in the message: {advice}"))
     };
     /// nothing of a backward program is eligible
     ///
@@ -334,7 +334,7 @@ kinds! {
     X317 Error Threshold { bytes: u32, near: u32 } => text(format!("no end of a connection can announce {bytes} bytes"))
         .label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
         .help(format!("`inline_threshold = {near}` is near"));
-    /// a netid is none of RPC-over-RDMA
+    /// not a netid of RPC-over-RDMA
     ///
     /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166 section 5), each
     /// once. Other transports need no binding.
@@ -355,8 +355,8 @@ kinds! {
     /// eligible = []
     /// ```
     X318 Error NoNetid { name: Unknown } => {
-        let text = text(format!("`{}` is no netid of RPC-over-RDMA", name.name))
-            .label("nobody would look for the service there")
+        let text = text(format!("`{}` is not a netid of RPC-over-RDMA", name.name))
+            .label("clients do not look up the service under this netid")
             .help("they are `rdma`, with IPv4 addresses, and `rdma6`; other transports need no binding");
         if name.near.is_some() { text.like(&name.near) } else { text }
     };
@@ -364,7 +364,7 @@ kinds! {
     X318 Error NetidTwice { netid: String, first: Span } => twice(netid, *first).help("one of them is enough");
     /// port 0
     ///
-    /// Nobody can connect to it. A service without a port of its own has none in its binding.
+    /// Clients cannot connect to it. Leave `port` out if the service has no assigned port.
     ///
     /// ```toml
     /// [[binding]]
@@ -381,9 +381,9 @@ kinds! {
     /// port = 20099
     /// eligible = []
     /// ```
-    X319 Error PortZero => text("nobody can connect to port 0")
-        .label("no port")
-        .help("leave `port` out if none is assigned to the service: then whoever connects has to know it");
+    X319 Error PortZero => text("port 0 is not a valid port")
+        .label("ports go from 1 to 65535")
+        .help("leave `port` out if the service has no assigned port: clients must then know it");
     /// an item is in messages of a backward-only program
     ///
     /// An item is eligible in all messages that hold its type, and in those of a program with `direction = "backward"` nothing
@@ -478,9 +478,7 @@ impl BindingKind {
 }
 
 pub(super) fn unknown(what: &str, Unknown { name, near }: &Unknown) -> Text {
-    text(format!("no {what} is called `{name}`"))
-        .label("names in a binding are those of the document")
-        .like(near)
+    text(format!("no {what} named `{name}`")).label("names in a binding are those of the document").like(near)
 }
 
 fn twice(name: &str, first: Span) -> Text {

@@ -1,4 +1,4 @@
-//! What keeps a protocol from being an extension of another.
+//! Breaches: why a protocol is not an extension of another.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ kinds! {
     ///
     /// In the examples the lines with `-` are the base's, those with `+` the new protocol's.
     Breach BreachKind {
-    /// a message is gone
+    /// a message was removed
     ///
     /// No type of the new protocol has its layout, under this name or another.
     ///
@@ -35,10 +35,10 @@ kinds! {
     /// -struct hello { unsigned int version; };
     /// +struct greeting { unsigned int version; };
     /// ```
-    X500 Error Gone { name: String } => text(format!("`{name}` is gone"))
-        .label("defined in the base; nothing in the new protocol has its layout")
+    X500 Error Gone { name: String } => text(format!("`{name}` was removed"))
+        .label("defined in the base; no type of the new protocol has its layout")
         .help("what was valid must stay valid");
-    /// fields were added or taken away
+    /// fields were added or removed
     ///
     /// An old peer would take what follows for something else. What is new goes into a new message type.
     ///
@@ -52,16 +52,16 @@ kinds! {
     /// +struct hello_again { unsigned int version; unsigned int flags; };
     /// ```
     X501 Error NewField { of: String, field: String, base: Span } => both(format!("`{of}` has a new field `{field}`"), *base);
-    /// A field that was there.
-    X501 Error NoField { of: String, field: String, base: Span } => both(format!("`{of}` has no field `{field}` any more"), *base);
-    /// Parts that are no fields.
+    /// A removed field.
+    X501 Error NoField { of: String, field: String, base: Span } => both(format!("the field `{field}` of `{of}` was removed"), *base);
+    /// Parts that are not fields.
     X501 Error Parts { of: String, was: usize, is: usize, base: Span } =>
         both(format!("`{of}` had {was} parts and has {is}"), *base);
-    /// a type is another one
+    /// a type changed
     ///
-    /// What is sent has another form. Other names of one type are no change: typedefs are looked through, optional data may be
-    /// written as a union over a bool or as an array of at most one, and a struct may stand in a struct. Two protocols that
-    /// share almost nothing but are large are given up with this code, too.
+    /// The encoding differs. Another name of a type is not a change: typedefs are followed, optional data may
+    /// be written as a union over a bool or as an array of at most one, and a struct may be nested in a
+    /// struct. A comparison of large protocols that share almost nothing ends with this code, too.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -79,7 +79,8 @@ kinds! {
         both("the two protocols share too little to be compared further".to_owned(), *base);
     /// a bound or a length changed
     ///
-    /// With a smaller bound what was valid is valid no more; a larger one allows what an old peer takes for malformed.
+    /// A smaller bound makes valid messages invalid; with a larger one, an old peer may reject a message as
+    /// malformed.
     ///
     /// ```diff
     /// -struct hello { string name<64>; };
@@ -95,7 +96,7 @@ kinds! {
         let shown = |bound: u32| if bound == u32::MAX { "none".to_owned() } else { bound.to_string() };
         both(format!("the {what} of `{of}` was {} and is {}", shown(*was), shown(*is)), *base)
     };
-    /// a value is gone or was moved
+    /// a value was removed or changed
     ///
     /// Values of an enum are what is sent. Names are not, but for documents that are compiled together: there a definition that
     /// takes the place of another keeps the names of its members as well. A name that both versions have keeps its value.
@@ -113,16 +114,16 @@ kinds! {
     /// ```
     X504 Error ValueMoved { name: String, of: String, was: i32, is: i32, base: Span } =>
         both(format!("`{name}` of `{of}` was {was} and is {is}"), *base);
-    /// A value that nothing has.
+    /// A value that no member has.
     X504 Error ValueGone { name: String, of: String, value: i32, base: Span } =>
-        both(format!("`{of}` has no value {value} (`{name}`) any more"), *base);
-    /// A name that another has taken the place of.
+        both(format!("the value {value} (`{name}`) of `{of}` was removed"), *base);
+    /// A name that was replaced.
     X504 Error MemberGone { name: String, of: String, base: Span } =>
-        both(format!("`{of}` has no member `{name}` any more"), *base);
-    /// A flag whose bit nothing has.
-    X504 Error FlagGone { name: String } => text(format!("the flag `{name}` is gone"))
-        .label("nothing in the new protocol has its bit")
-        .help("RFC 8178 lets no flag be deleted");
+        both(format!("the member `{name}` of `{of}` was removed"), *base);
+    /// A flag whose bit no flag has.
+    X504 Error FlagGone { name: String } => text(format!("the flag `{name}` was removed"))
+        .label("no flag of the new protocol has its bit")
+        .help("RFC 8178 forbids the removal of flags");
     /// a new value where no union is chosen by it
     ///
     /// An old peer cannot tell it from a malformed message. A value that chooses the arm of a union says that an extension
@@ -175,8 +176,8 @@ kinds! {
         .help("add `case` and what the message carries, or `void`");
     /// a new arm beside a default arm
     ///
-    /// The default arm took the value before: an old peer reads another body than the new one sends. The same holds for a new
-    /// value that the default arm would take.
+    /// The default arm covered the value: an old peer reads another body than the new one sends. The same
+    /// holds for a new value that the default arm would take.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -193,7 +194,7 @@ kinds! {
     ///  };
     /// ```
     X507 Error ArmOfDefault { of: String, value: i128, default: Span } =>
-        text(format!("`{of}` gets an arm for {value}, which its default arm took"))
+        text(format!("`{of}` has a new arm for {value}, which its default arm covered"))
         .label("the new arm")
         .and(*default, "the base's default arm");
     /// A value without an arm of its own.
@@ -201,9 +202,9 @@ kinds! {
         text(format!("`{name}` is a new value for the default arm of `{of}`{}", as_well(*more)))
         .label("the new value")
         .and(*default, "the base's default arm");
-    /// an arm is gone
+    /// an arm was removed
     ///
-    /// Messages that were valid are valid no more. An arm that is out of use stays, and the document says so.
+    /// Valid messages become invalid. Keep an obsolete arm, and say in the document that it is obsolete.
     ///
     /// ```diff
     ///  enum kind { ASK = 0, TELL = 1 };
@@ -221,11 +222,11 @@ kinds! {
     ///  };
     /// ```
     X508 Error ArmGone { of: String, value: i128, arm: String, base: Span } =>
-        both(format!("`{of}` has no arm for {value} any more ({arm})"), *base);
+        both(format!("the arm for {value} of `{of}` was removed ({arm})"), *base);
     /// a new arm for a value that is not new
     ///
-    /// An old peer knows the value, and that no message has it: what it gets is malformed to it and no extension. A new value
-    /// with an arm of its own is one.
+    /// An old peer knows the value and has no arm for it, so it rejects the message as malformed. A new value
+    /// with an arm of its own is an extension.
     ///
     /// ```diff
     ///  enum kind { ASK = 0, TELL = 1 };
@@ -244,11 +245,11 @@ kinds! {
     ///  };
     /// ```
     X509 Error ArmForOld { of: String, value: i128, base: Span } =>
-        text(format!("`{of}` gets an arm for {value}, which is no new value"))
+        text(format!("`{of}` has a new arm for {value}, which is not a new value"))
         .label("the new arm")
         .and(*base, "without it in the base")
         .help("an old peer knows the value and takes the message for malformed, not for an extension");
-    /// a default arm came or went
+    /// a default arm was added or removed
     ///
     /// It decides what happens to all values that have no arm.
     ///
@@ -265,9 +266,9 @@ kinds! {
     /// +   case 2: void;
     ///  };
     /// ```
-    X510 Error DefaultGone { of: String, base: Span } => both(format!("`{of}` has no default arm any more"), *base);
-    /// One that was not there.
-    X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a default arm now"), *base);
+    X510 Error DefaultGone { of: String, base: Span } => both(format!("the default arm of `{of}` was removed"), *base);
+    /// A new one.
+    X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a new default arm"), *base);
     /// a constant has another value
     ///
     /// Constants say what numbers in messages mean. One that has to differ gets a name of its own.
@@ -283,7 +284,7 @@ kinds! {
     /// ```
     X511 Error Constant { name: String, was: i128, is: i128, base: Span } =>
         both(format!("`{name}` was {was} and is {is}"), *base).label("the new value");
-    /// the bit of a flag is taken
+    /// two flags share a bit
     ///
     /// Flags of one word are the members of an enum that no message is made of, and constants whose names are the same up to
     /// `FLAG`. A new one needs a bit that none of them has, or several such
@@ -301,7 +302,7 @@ kinds! {
     X512 Error Flag { name: String, other: String, base: Span } => text(format!("the flag `{name}` has the bit of `{other}`"))
         .label("the same bit")
         .and(*base, "taken in the base");
-    /// a program, a version or a procedure is gone
+    /// a program, a version or a procedure was removed
     ///
     /// They are found by their numbers; their names may change.
     ///
@@ -324,9 +325,9 @@ kinds! {
     ///  } = 536870913;
     /// ```
     X513 Error NumberGone { part: Part, name: String, base: Option<Span> } => {
-        let text = text(format!("the {} `{name}` is gone: its number is nowhere", part.name()));
+        let text = text(format!("the {} `{name}` was removed", part.name()));
         match base {
-            Some(base) => text.label("not in here").and(*base, "in the base"),
+            Some(base) => text.label("missing here").and(*base, "in the base"),
             None => text.label("defined in the base"),
         }
     };
@@ -427,11 +428,9 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::LeftOut(found) => f.write_str(&found.text().message),
-            Gap::Type => {
-                f.write_str("nothing that could be read in the new protocol has its name or its layout")
-            }
+            Gap::Type => f.write_str("no readable definition of the new protocol has its name or its layout"),
             Gap::Number(part) => {
-                write!(f, "no {} that could be read in the new protocol has its number", part.name())
+                write!(f, "no readable {} of the new protocol has its number", part.name())
             }
         }
     }

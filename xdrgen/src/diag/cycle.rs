@@ -5,26 +5,26 @@ use crate::source::Span;
 
 kinds! {
     Cycle CycleKind {
-    /// a value would have no end
+    /// an infinitely large type
     ///
-    /// A type that holds itself in place, directly or by way of others, has no value that ends.
+    /// A type that contains itself in place, directly or through others, is infinitely large.
     ///
     /// ```xdr
     /// struct entry { int id; entry next; };
     /// ```
     ///
-    /// Let it be optional, or hold itself in a counted array.
+    /// Make it optional, or use a counted array.
     ///
     /// ```xdr
     /// struct entry { int id; entry *next; };
     /// ```
     X222 Error Endless { name: String, way: Vec<(Span, String)> } =>
-        by_way(text(format!("a value of `{name}` would have no end")), way)
-        .label(format!("holds `{name}` again"))
-        .help("let it be optional (`*`), or hold itself in a counted array (`<>`)");
+        by_way(text(format!("`{name}` is infinitely large")), way)
+        .label(format!("contains `{name}` again"))
+        .help("make it optional (`*`) or a counted array (`<>`)");
     /// type alias cycle
     ///
-    /// A typedef is a name of itself, by way of other typedefs alone.
+    /// A typedef is defined as itself, through other typedefs alone.
     ///
     /// ```xdr
     /// typedef two *one;
@@ -36,12 +36,12 @@ kinds! {
     /// typedef body *one;
     /// ```
     X223 Error AliasCycle { name: String, way: Vec<(Span, String)> } =>
-        by_way(text(format!("type alias cycle: `{name}` is a name of itself")), way)
+        by_way(text(format!("type alias cycle: `{name}` is defined as itself")), way)
         .label("leads back to itself by typedefs alone")
-        .help("let one of the typedefs name another type, or put a struct in between");
-    /// definitions are made of one another too deep
+        .help("make one of the typedefs name another type, or put a struct in between");
+    /// definitions are nested too deeply
     ///
-    /// More than 100 definitions in a row, each made of the next: rustc would not follow. The example has 101 typedefs.
+    /// More than 100 definitions, each made of the next: rustc cannot follow. The example has 101 typedefs.
     ///
     /// ```xdr
     /// typedef int t0; typedef t0 t1; typedef t1 t2; typedef t2 t3; typedef t3 t4; typedef t4 t5;
@@ -69,12 +69,12 @@ kinds! {
     /// typedef int t101;
     /// ```
     X225 Error TooDeep { name: String, most: usize, deepest: usize } =>
-        text(format!("`{name}` is made of more than {most} definitions in a row"))
+        text(format!("`{name}` nests more than {most} definitions deep"))
         .label(format!("the deepest type of this run is {deepest} definitions deep"))
-        .help("rustc would not follow it: leave out definitions that only give another a name");
+        .help("rustc cannot follow it: remove definitions that only rename another one");
     }
 }
 
 fn by_way(text: Text, way: &[(Span, String)]) -> Text {
-    way.iter().fold(text, |text, (place, name)| text.and(*place, format!("by way of `{name}`")))
+    way.iter().fold(text, |text, (place, name)| text.and(*place, format!("through `{name}`")))
 }

@@ -27,9 +27,9 @@ kinds! {
     ///    /// const VERSION = 3;
     /// ```
     X001 Warning NoDefinition => text("no definition was found in this document")
-        .label("not from here to the end")
-        .help("definitions stand behind `///`, as indented text in an RFC, or in a file named `.x`");
-    /// the lines behind `///` are no XDR
+        .label("none from here to the end")
+        .help("put definitions after `///`, in indented text of an RFC, or in a file named `.x`");
+    /// the lines after `///` are not XDR
     ///
     /// A published document sets `///` before lines of which none begins a definition. RFC 7532 does so with a schema for
     /// directories.
@@ -48,7 +48,7 @@ kinds! {
     ///
     ///    /// const VERSION = 1;
     /// ```
-    X002 Error NoXdr => text("the lines behind `///` are no XDR")
+    X002 Error NoXdr => text("the lines after `///` are not XDR")
         .label("no definition begins here, or later")
         .help("there is nothing to compile in this document; compile the one that defines the protocol");
     /// a definition without a mark is left out
@@ -74,12 +74,12 @@ kinds! {
     ///    ///    hyper id;
     ///    /// };
     /// ```
-    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without a mark, and left out"))
-        .label("prose, as other lines have `///`")
+    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and left out"))
+        .label("prose, since other lines are marked with `///`")
         .help("set `///` before each line of it, if it belongs to the protocol");
     /// A line of a body has none.
-    X003 Error UnmarkedLine => text("a line inside a body has no mark")
-        .label("prose, as the lines around it have `///`")
+    X003 Error UnmarkedLine => text("a line inside a body lacks `///`")
+        .label("prose, since the lines around it are marked with `///`")
         .help("set `///` before it, or move it out of the body");
     /// an included file cannot be read
     ///

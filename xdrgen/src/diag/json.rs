@@ -61,7 +61,7 @@ pub fn json_failure(file: Option<&str>, message: &str) -> String {
 }
 
 fn line(line: &Line<'_>) -> String {
-    // Only maps with keys that are no text cannot be written, and there is none.
+    // Only maps whose keys are not strings cannot be written, and there are none.
     serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
 }
 

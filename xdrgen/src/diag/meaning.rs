@@ -10,16 +10,16 @@ kinds! {
     Meaning MeaningKind {
     /// no type has this name
     ///
-    /// It is defined in none of the documents, and is none of the names that most systems have (`uint32_t` and its like). It is
-    /// reported where it is used first.
+    /// No document of the run defines the type, and it is not one of the names that most systems have (such
+    /// as `uint32_t`). It is reported at its first use.
     ///
     /// ```xdr
     /// struct nfs_fh { opaque data<64>; };
     /// struct args { nfs_hf object; };
     /// ```
     ///
-    /// Mend the name; or name the document that defines it in the same run (`rpcrdma-xdrgen check one.x other.x`); or, if the type
-    /// exists in Rust already, say so: `--extern nfs_hf=crate::Handle`.
+    /// Correct the name, or compile the document that defines it in the same run (`rpcrdma-xdrgen check one.x
+    /// other.x`). If the type exists in Rust, use `--extern nfs_hf=crate::Handle`.
     ///
     /// ```xdr
     /// struct nfs_fh { opaque data<64>; };
@@ -29,10 +29,11 @@ kinds! {
     /// a name is defined twice, and differently
     ///
     /// Types and constants have one name space (RFC 4506 section 6.4), over all documents of a run. The names of programs,
-    /// versions and procedures are in no type's way. A definition that means the same is no error (X218 is the warning). Nor is one of
-    /// a later document that extends an enum or a union of an earlier one by the rules of `rpcrdma-xdrgen compat` (the chapter X5): then
-    /// the later one stands for both. A published document may define a type again, as an excerpt or with an erratum: then the last
-    /// definition that is complete and names nothing undefined is taken, with a warning at the others.
+    /// versions and procedures are separate. An equal definition is not an error (X218 is the warning). Nor
+    /// is a definition in a later document that extends an enum or a union of an earlier one by the rules of
+    /// `rpcrdma-xdrgen compat` (chapter X5): it replaces the earlier one. A published document may define a
+    /// type again, as an excerpt or with an erratum: the last complete definition without undefined names is
+    /// used, with a warning at the others.
     ///
     /// ```xdr
     /// struct point { int x; };
@@ -58,8 +59,8 @@ kinds! {
     /// In a published document.
     X201 Warning Superseded { name: String, by: Span } => text(format!("`{name}` is defined twice, and differently"))
         .label("left out")
-        .and(*by, "this one is taken")
-        .help("of several definitions in a published document the last one that is complete and sound is taken");
+        .and(*by, "this one is used")
+        .help("of several definitions in a published document, the last complete and valid one is used");
     /// What a later document defines again breaks the rules of extensions.
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
@@ -84,7 +85,7 @@ kinds! {
     X202 Error NoValue { name: Unresolved } => unresolved(name);
     /// a constant depends on itself
     ///
-    /// Each constant is defined by the name of another, and none of them by a number.
+    /// Each of these constants is defined by the name of another, and none by a number.
     ///
     /// ```xdr
     /// const A = B;
@@ -96,7 +97,7 @@ kinds! {
     /// const B = 1;
     /// ```
     X203 Error CyclicConstant { name: String, used: Span } => text(format!("the value of `{name}` depends on itself"))
-        .label("defined by way of itself")
+        .label("defined through itself")
         .and(*used, "used for its own value here")
         .help("give one of the constants a number");
     /// a constant does not fit 64 bits
@@ -125,12 +126,12 @@ kinds! {
     /// ```xdr
     /// enum size { SMALL = 1, LARGE = 0x7fffffff };
     /// ```
-    X205 Error WideMember { number: i128 } => text(format!("{number} is no value of an enum"))
+    X205 Error WideMember { number: i128 } => text(format!("{number} is not a valid enum value"))
         .label("does not fit 32 bits")
         .help(ENUM_VALUES);
     /// two members of an enum have one name
     ///
-    /// A name stands for one value. To give one value two names, see X207.
+    /// A name has one value. To give one value two names, see X207.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, RED = 3 };
@@ -206,7 +207,7 @@ kinds! {
     X210 Error SecondField { name: String, first: Span } => second("fields", name, *first);
     /// Arguments of a procedure become fields.
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
-    /// a constant in Rust has no number here
+    /// the value of a constant in Rust is unknown
     ///
     /// `--extern` says where a name is in Rust, and a size or a label must be known when the document is compiled.
     ///
@@ -222,7 +223,7 @@ kinds! {
         .help(format!("give its number, too: `-D {name}=NUMBER`"));
     /// an argument or result without a name
     ///
-    /// Arguments and results are types' names; a body cannot stand there.
+    /// Arguments and results are names of types; a body is not allowed.
     ///
     /// ```xdr
     /// program STORE {
@@ -243,11 +244,10 @@ kinds! {
     X217 Error BodyInProcedure => text("a procedure's argument or result is a type's name")
         .label("a body in place")
         .help("define the type before the program and name it here");
-    /// a definition stands twice
+    /// a definition is repeated
     ///
-    /// The two are the same but for comments and layout. That is no error, but perhaps one is a copy that was to become another.
-    /// A warning, within one document that can be mended: what is published is taken as it is, and what two documents need may
-    /// stand in both.
+    /// The two differ only in comments and layout. That is not an error, but one may be a copy that was meant
+    /// to be changed. A warning, not given in published documents, nor for definitions of two documents.
     ///
     /// ```xdr
     /// struct point { int x; int y; };
@@ -281,7 +281,7 @@ kinds! {
     };
     /// a field cannot be `void`
     ///
-    /// In a struct there would be nothing. `void` is for arms and procedures.
+    /// A `void` field would be empty. `void` is for arms and procedures.
     ///
     /// ```xdr
     /// struct point { int x; void; };
@@ -362,7 +362,7 @@ kinds! {
         .label("the second")
         .and(*first, "the first")
         .help("a call names a program and a version by their numbers alone");
-    /// a number is no unsigned int
+    /// a number is not an unsigned int
     ///
     /// The numbers of programs, versions and procedures go from 0 to 2^32-1.
     ///
@@ -381,9 +381,9 @@ kinds! {
     ///    } = 1;
     /// } = 0x20000099;
     /// ```
-    X234 Error NoUnsigned { number: i128 } => text(format!("{number} is no unsigned int"))
+    X234 Error NoUnsigned { number: i128 } => text(format!("{number} is not an unsigned int"))
         .label("programs, versions and procedures have unsigned 32-bit numbers");
-    /// nothing is there to add to
+    /// an addition to an undefined type
     ///
     /// A published document may add members to an enum, or arms to a union, of another document: RFC 8276 writes them into a
     /// comment, behind one that says `to be added to` and a name. No document of the run defines that name. A warning: the lines
@@ -417,8 +417,8 @@ kinds! {
         .help("compile the document that defines it together with this one");
     /// an addition contradicts what is there
     ///
-    /// What a published document adds to another's type must have names and values, or labels, of its own. The same once more
-    /// is no error.
+    /// What a published document adds to another's type must have names and values, or labels, of its own. An
+    /// equal addition is not an error.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -485,22 +485,22 @@ fn again(text: Text, first: Span) -> Text {
 
 /// Two of one name in a place that has one.
 fn second(what: &str, name: &str, first: Span) -> Text {
-    text(format!("two {what} are called `{name}`")).label("the second").and(first, "the first")
+    text(format!("two {what} are named `{name}`")).label("the second").and(first, "the first")
 }
 
 fn conflict(message: String, first: Span) -> Text {
     text(message)
         .label("to be added")
-        .and(first, "what is there already")
+        .and(first, "already defined here")
         .help("an addition has names and values of its own")
 }
 
 fn unresolved(of: &Unresolved) -> Text {
     let what = if of.space == Space::Type { "type" } else { "constant" };
-    let text = text(format!("no {what} is called `{}`", of.name));
+    let text = text(format!("no {what} named `{}`", of.name));
     match &of.reason {
         Reason::Erratum(near) => return text.label(format!("taken for `{near}`")),
-        Reason::LeftOut => return text.label("what it would be is left out"),
+        Reason::LeftOut => return text.label("its definition is left out"),
         _ => {}
     }
     let text = text.label("not defined in any document of this run");
@@ -511,17 +511,14 @@ fn unresolved(of: &Unresolved) -> Text {
     match (&of.origin, advice(of)) {
         (Some(Origin::Hidden(hidden)), _) => hides(text, hidden),
         (Some(Origin::Macro(place)), _) => text
-            .and(*place, "this means something to C alone")
+            .and(*place, "this macro has a meaning only in C")
             .help("write a number as `const NAME = value;`, and a type as `typedef type NAME;`"),
         (Some(Origin::Included(files)), advice) => {
             let files = files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
-            let is_question = matches!(of.reason, Reason::Like(_) | Reason::LikeBuiltIn(_));
+            let includes = format!("this document includes {files}, which may define it");
             text.help(match advice {
-                None => format!("this document includes {files}, which may define it"),
-                Some(asks) if is_question => {
-                    format!("{asks} or is it defined in {files}, which this document includes?")
-                }
-                Some(help) => format!("{help}; this document includes {files}, which may define it"),
+                None => includes,
+                Some(help) => format!("{help}; {includes}"),
             })
         }
         (None, Some(advice)) => text.help(advice),
@@ -545,8 +542,8 @@ fn advice(of: &Unresolved) -> Option<String> {
     Some(match (&of.reason, of.space) {
         (Reason::IsValue(_) | Reason::LeftOut | Reason::Erratum(_), _) => return None,
         (Reason::Elsewhere(xdr), _) => format!("XDR writes it `{xdr}`"),
-        (Reason::Like(near), _) => format!("`{near}` is defined; is that what is meant?"),
-        (Reason::LikeBuiltIn(near), _) => format!("`{near}` is a type of XDR; is that what is meant?"),
+        (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
+        (Reason::LikeBuiltIn(near), _) => format!("XDR has a type of a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(
             "compile the document that defines it together with this one, or name the type in Rust: \
              `--extern {}=path::to::Type`",

@@ -29,7 +29,7 @@ kinds! {
     /// whole = 65536
     /// ```
     X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
-    /// this is no sum of numbers and fields
+    /// this is not a sum of numbers and fields
     ///
     /// A bound of a reply is in bytes: a number, or numbers and fields of the arguments, joined by `+`.
     ///
@@ -52,7 +52,7 @@ kinds! {
     /// [binding.reply.GET]
     /// whole = "count + 200"
     /// ```
-    X308 Error NoSum => text("this is no sum of numbers and fields")
+    X308 Error NoSum => text("this is not a sum of numbers and fields")
         .label("expected `count`, `4096` or `maxcount + 200`")
         .help("bytes: numbers and fields of the arguments, joined by `+`");
     /// a bound names no size
@@ -80,8 +80,8 @@ kinds! {
     /// ```
     X309 Error NoArgument { procedure: String, name: Unknown } =>
         unknown(&format!("field in the arguments of `{procedure}`"), name);
-    /// A field that is no size.
-    X309 Error NoSize { field: String } => text(format!("`{field}` is no unsigned number"))
+    /// A field that is not a size.
+    X309 Error NoSize { field: String } => text(format!("`{field}` is not an unsigned number"))
         .label("a size is an unsigned int or an unsigned hyper");
     /// a bound on an item without an item
     ///
@@ -133,9 +133,9 @@ kinds! {
     /// [binding.reply.GET]
     /// whole = 4096
     /// ```
-    X320 Error EmptyReply { procedure: String } => text(format!("this says nothing of the reply of `{procedure}`"))
-        .label("neither `item` nor `whole` is below it")
-        .help("bound the reply by `whole`, or its eligible item by `item`; or leave the table out");
+    X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
+        .label("it has neither `item` nor `whole`")
+        .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// a bound that no reply keeps
     ///
     /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave an eligible item no
@@ -161,13 +161,13 @@ kinds! {
     /// whole = 4096
     /// ```
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
-        text(format!("no result of `{procedure}` has {bytes} bytes"))
+        text(format!("no result of `{procedure}` fits {bytes} bytes"))
         .label("no reply is this short")
         .help(format!("the smallest result has {least} bytes; the bound is for the largest"));
     /// A result without bytes.
     X321 Error VoidResult { procedure: String } => text(format!("the result of `{procedure}` is void"))
         .label("bounds nothing")
-        .help("leave it out: such a reply is its header");
+        .help("remove it: the reply has no result");
     /// An item without bytes.
     X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` could hold nothing"))
         .label("no item is this short")

@@ -21,17 +21,17 @@ kinds! {
     /// struct foo_bar_2 { int y; };
     /// ```
     X400 Warning SameName { name: String, other: String, ident: String } =>
-        text(format!("`{name}` and `{other}` would have one name in Rust"))
-        .label(format!("called `{ident}` in Rust"))
+        text(format!("`{name}` and `{other}` would have the same name in Rust"))
+        .label(format!("named `{ident}` in Rust"))
         .help("the later one has an underscore added; a name of its own in the document would avoid it");
     /// The modules of two documents, or of two namespaces.
     X400 Warning SameModule { name: String, other: String, ident: String, is_file: bool } => {
         let what = if *is_file { "file name" } else { "namespace name" };
-        text(format!("`{name}` and `{other}` would have one module's name in Rust"))
-            .label(format!("called `{ident}` in Rust"))
+        text(format!("`{name}` and `{other}` would have the same module name in Rust"))
+            .label(format!("named `{ident}` in Rust"))
             .help(format!("another {what} would avoid the underscore"))
     };
-    /// this is no path of Rust
+    /// not a valid Rust path
     ///
     /// In `--extern name=path`, in `--runtime`, in `--derive` (which knows `serde` and `arbitrary` without a path), or in what a build script gives for them.
     ///
@@ -44,7 +44,7 @@ kinds! {
     /// ```
     X401 Error NoPath { path: String } => text(format!("`{path}` is not a valid Rust path"))
         .help("a path is written `name::of::Type`");
-    /// a package's name or title cannot stand in a manifest
+    /// invalid name or title of a package
     ///
     /// A name begins with a letter and has letters, digits, `-` and `_`; a title is one line without quotes and backslashes, the directory in `--runtime-path` one without apostrophes.
     ///
@@ -55,13 +55,13 @@ kinds! {
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate nine-p --output nine-p
     /// ```
-    X402 Error NoTitle => text("this title cannot stand in a manifest")
+    X402 Error NoTitle => text("invalid title for a manifest")
         .help("a title is one line without quotes and backslashes");
-    /// A name that cargo does not take.
-    X402 Error NoPackage => text("this is no name of a package")
+    /// A name that cargo rejects.
+    X402 Error NoPackage => text("invalid name of a package")
         .help("a package's name has letters, digits, `-` and `_`");
     /// A directory that TOML cannot hold.
-    X402 Error NoDirectory => text("the runtime's directory cannot stand in a manifest");
+    X402 Error NoDirectory => text("invalid runtime directory for a manifest");
     /// what borrows cannot have this derive
     ///
     /// `serde` and `arbitrary` make values from something else than a message, so that there is nothing to borrow from.

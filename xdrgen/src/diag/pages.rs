@@ -1,16 +1,17 @@
-//! What there is to say about each code, from the comments on the kinds: `DIAGNOSTICS.md` has a section for each.
+//! The page of each code, from the comments on the kinds. `DIAGNOSTICS.md` has a section for each.
 
 use super::CHAPTERS;
 
-/// What is said of the kinds of one subject.
+/// The pages of the kinds of one subject.
 pub(super) struct Chapter {
-    /// Its heading, and what is said of all of them. None if it continues an earlier chapter.
+    /// Its heading and introduction. Empty if it continues an earlier chapter.
     pub(super) text: &'static str,
-    /// The codes of the kinds, and what is said of them. The first kind of a code has its page.
+    /// The codes of the kinds and their comments. The first kind of a code has its page.
     pub(super) pages: &'static [(&'static str, &'static str)],
 }
 
-/// The page about a code: what it means, an example, and how to mend it, as Markdown. None if no finding has the code.
+/// The page about a code: what it means, an example, and how to fix it, as Markdown. None if no finding has
+/// the code.
 #[must_use]
 pub fn page(code: &str) -> Option<String> {
     let (code, text) = CHAPTERS.iter().flat_map(|chapter| chapter.pages).find(|(of, _)| *of == code)?;

@@ -6,7 +6,7 @@ use crate::source::Span;
 
 kinds! {
     Portability PortabilityKind {
-    /// a name behind a definition's body
+    /// a name after a definition's body
     ///
     /// RFC 5531 sets one behind a union; it has no meaning. In C it would be a variable. A warning.
     ///
@@ -17,10 +17,10 @@ kinds! {
     /// ```xdr
     /// struct point { int x; };
     /// ```
-    X130 Warning NameBehindBody => text("a name behind a definition's body")
+    X130 Warning NameBehindBody => text("a name after a definition's body")
         .label("it has no meaning here")
         .help("remove the name");
-    /// a `,` behind the last member
+    /// a `,` after the last member
     ///
     /// C and rpcgen take it, RFC 4506 has none. A warning.
     ///
@@ -31,12 +31,12 @@ kinds! {
     /// ```xdr
     /// enum colour { RED, GREEN };
     /// ```
-    X131 Warning LastComma => text("a `,` behind the last member")
-        .label("RFC 4506 has none here")
+    X131 Warning LastComma => text("a `,` after the last member")
+        .label("not in RFC 4506")
         .help("remove the `,`");
-    /// a text is no constant
+    /// a string is not a constant
     ///
-    /// rpcgen takes texts as constants and hands them to C. Here the constant is left out. A warning.
+    /// rpcgen passes string constants on to C. Here the constant is left out. A warning.
     ///
     /// ```xdr
     /// const NAME = "store";
@@ -46,7 +46,7 @@ kinds! {
     /// ```xdr
     /// const VERSION = 1;
     /// ```
-    X132 Warning TextConstant => text("a text is no constant of XDR")
+    X132 Warning TextConstant => text("a string is not an XDR constant")
         .label("only rpcgen knows this")
         .help("the constant is left out");
     /// a string without `<>`
@@ -65,11 +65,11 @@ kinds! {
     /// };
     /// ```
     X134 Warning StringWithoutBound => text("a string without `<>`")
-        .label("RFC 4506 has the bound here")
+        .label("RFC 4506 requires a bound here")
         .help("write `<n>` for up to n bytes, `<>` for any number");
     /// `char *` is one character or none
     ///
-    /// The `*` stands for optional data, whatever type stands before it. A warning.
+    /// `*` means optional data, whatever the type. A warning.
     ///
     /// ```xdr
     /// struct file {
@@ -85,7 +85,7 @@ kinds! {
     X135 Warning CharPointer => text("`char *` is one character or none")
         .label("optional data (RFC 4506 section 4.19)")
         .help("a text is `string name<>`, bytes are `opaque name<>`");
-    /// a case behind the default arm
+    /// a case after the default arm
     ///
     /// rpcgen takes it, RFC 4506 has the default arm last. It means the same. A warning.
     ///
@@ -106,10 +106,10 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X136 Warning BehindDefault { default: Span } => text("a case behind the default arm")
-        .label("RFC 4506 has none here")
+    X136 Warning BehindDefault { default: Span } => text("a case after the default arm")
+        .label("not in RFC 4506")
         .and(*default, "the default arm")
-        .help("let the default arm be the last");
+        .help("move the default arm to the end");
     /// not every compiler accepts this
     ///
     /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as

@@ -26,12 +26,12 @@ kinds! {
     X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
     /// A branch behind the `#else`.
     X105 Warning BehindElse { is_else: bool } => text(match is_else {
-            true => "a second `#else` of one `#if`",
-            false => "an `#elif` behind its `#else`",
+            true => "a second `#else` for one `#if`",
+            false => "an `#elif` after its `#else`",
         })
-        .help("what stands behind it is left out: an `#else` is the last branch");
+        .help("the text after it is left out: `#else` is the last branch");
     /// A condition that only C understands.
-    X105 Warning OddCondition => text("a condition is not understood, and taken as true")
+    X105 Warning OddCondition => text("unsupported condition: taken as true")
         .help("write it with `defined(NAME)`, numbers, and the operators of C");
     /// A condition on a name of an included file.
     X105 Warning UnseenDefine { name: String, defined: Span } =>
@@ -58,8 +58,8 @@ kinds! {
     X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
     /// a pragma is not understood
     ///
-    /// Linux's own compiler takes `pragma` lines. Those that say something of its code in C are passed over; one that nobody
-    /// knows may have been meant for something else. A warning: the line is left out.
+    /// Linux's own compiler accepts `pragma` lines. Those about its C code are skipped; an unknown one may be
+    /// meant for something else. A warning: the line is left out.
     ///
     /// ```xdr
     /// pragma small_endian;
@@ -76,8 +76,8 @@ kinds! {
     X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is left out").help("end it with `;`");
     /// a macro cannot be expanded
     ///
-    /// A use has as many arguments as the `#define`. Macros stand at most 64 deep in one another, and all macros of a document
-    /// expand to at most 262144 tokens. `##` makes at most 16384 tokens, of at most 1024 bytes each.
+    /// A use has as many arguments as the `#define`. Macros nest at most 64 levels deep, and all macros of a
+    /// document expand to at most 262144 tokens. `##` makes at most 16384 tokens, of at most 1024 bytes each.
     ///
     /// ```xdr
     /// #define FIELD(type, name) type name;
@@ -126,7 +126,7 @@ impl Fault {
             }
             Fault::TooLong(most) => (
                 format!("macros expand to more than {most} tokens"),
-                "this macro and those behind it are not expanded",
+                "this macro and those after it are not expanded",
             ),
             Fault::TooManyPasted(most) => {
                 (format!("`##` makes more than {most} tokens"), "write out the names that it makes")

@@ -6,7 +6,7 @@ use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer,
 
 use super::plain::{SIDE, boundary, range};
 use super::{Diagnostic, Severity, Text};
-use crate::source::{Source, SourceId, Sources};
+use crate::source::{Source, SourceId, Sources, narrow};
 
 /// Renders findings for a person, in the order given, one blank line between two. The lines shown are
 /// the documents' own, never the extracted text. `colour` adds terminal colours.
@@ -114,8 +114,4 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
         if place.text.is_empty() { annotation } else { annotation.label(place.text) }
     });
     elements.push(snippet.annotations(annotations).into());
-}
-
-fn narrow(offset: usize) -> u32 {
-    u32::try_from(offset).unwrap_or(u32::MAX)
 }

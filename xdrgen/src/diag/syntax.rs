@@ -9,10 +9,10 @@ use crate::source::Span;
 kinds! {
     /// X1: syntax
     Syntax SyntaxKind {
-    /// something else must stand here
+    /// unexpected text
     ///
-    /// The grammar (RFC 4506 section 6.3, RFC 5531 section 12.2) has no place for what stands here. The message says what
-    /// it asks for and what it found.
+    /// The grammar (RFC 4506 section 6.3, RFC 5531 section 12.2) requires something else here. The message
+    /// says what was expected and what was found.
     ///
     /// ```xdr
     /// const LIMIT 5;
@@ -41,7 +41,7 @@ kinds! {
     /// const LONGEST = 255;
     /// ```
     X101 Error OpenComment => text("a comment is never closed").label("it begins here").help("end it with `*/`");
-    /// this is no number
+    /// invalid number
     ///
     /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is octal, and has the
     /// digits 0 to 7 only.
@@ -98,7 +98,7 @@ kinds! {
     X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
         .label("XDR has no such thing: the first `*/` ends both")
         .and(*outer, "the comment begins here")
-        .help("the lines up to the `*/` by itself are read as what is to be added");
+        .help("the lines up to the line with only `*/` are read as the addition");
     /// a character has no meaning in XDR
     ///
     /// Names have letters, digits and `_`. Of other characters the language knows `{ } ( ) [ ] < > = * ; : ,`.
@@ -157,7 +157,7 @@ kinds! {
     /// ```
     X112 Error NoOpenBrace => text("a `{` is missing")
         .label("expected `{` here")
-        .help("a body stands between `{` and `}`");
+        .help("write a body between `{` and `}`");
     /// A body is open.
     X112 Error NoCloseBrace { open: Option<Span>, of: Open } => {
         let text = text("a `}` is missing").label("expected `}` here").help(match of {
@@ -169,7 +169,7 @@ kinds! {
     };
     /// a keyword is misspelt
     ///
-    /// A word that differs by one slip from the keyword that can stand here. Keywords are in lower case.
+    /// A word that differs in one letter from a keyword that is valid here. Keywords are in lower case.
     ///
     /// ```xdr
     /// strcut point {
@@ -182,12 +182,12 @@ kinds! {
     ///    int x;
     /// };
     /// ```
-    X113 Error Misspelt { word: String, meant: &'static str } => text(format!("{} is no keyword", quoted(word)))
+    X113 Error Misspelt { word: String, meant: &'static str } => text(format!("{} is not a keyword", quoted(word)))
         .label("misspelt?")
-        .help(format!("perhaps `{meant}` is meant"));
+        .help(format!("a similar keyword exists: `{meant}`"));
     /// a keyword cannot be a name
     ///
-    /// The language's own words, and the types `char`, `short` and `long` that rpcrdma-xdrgen knows beside them, are no names.
+    /// The keywords of the language, and the types `char`, `short` and `long` of rpcgen, are not names.
     ///
     /// ```xdr
     /// struct call {
@@ -208,9 +208,9 @@ kinds! {
             ("typedef", _) => "a typedef is written `typedef type name;`",
             _ => "give it another name",
         });
-    /// bodies stand too deep in one another
+    /// bodies are nested too deeply
     ///
-    /// A body may stand in place of a type, in at most 64 levels.
+    /// A body may replace a type, in at most 64 levels.
     ///
     /// ```xdr
     /// struct a {struct {struct {struct {struct {struct {struct {struct {struct {
@@ -273,7 +273,7 @@ kinds! {
     /// In a published document.
     X116 Warning SeveralDeclarations => text("an arm holds one declaration")
         .label("this is another")
-        .help("nobody can mend a published document: what stands here is read as a struct of all of them");
+        .help("a published document cannot be corrected: the declarations are read as one struct");
     /// an enum without members
     ///
     /// RFC 4506 section 6.3 requires at least one member: a value of an empty enum cannot be encoded.
@@ -334,14 +334,14 @@ kinds! {
     /// ```
     X119 Error NoComma => text("a `,` is missing")
         .label("expected `,` here")
-        .help("a `,` parts the members of an enum");
+        .help("a `,` separates the members of an enum");
     /// A word without a value behind members that have one.
     X119 Error StrayWord { word: String } =>
-        text(format!("{} stands behind the last member of an enum", quoted(word)))
+        text(format!("{} follows the last member of an enum", quoted(word)))
         .label("the members before it have values")
         .help("remove it; if it is a member, write a `,` before it");
     /// A name that may be the type of another argument.
-    X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is called `{name}`, like a type"))
+    X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is named `{name}`, like a type"))
         .label("read as a name")
         .help("write a `,` before it if it is the type of another argument");
     /// opaque data without a size
@@ -398,7 +398,7 @@ kinds! {
     X122 Error NamedInside => text("a definition inside another")
         .label("a body with a name must stand by itself")
         .help("move it out, or remove its name");
-    /// `opaque` is no type by itself
+    /// `opaque` is not a type by itself
     ///
     /// Where a type's name must stand, as for an argument of a procedure, `opaque` has no place for its size.
     ///
@@ -418,7 +418,7 @@ kinds! {
     ///    } = 1;
     /// } = 0x20000099;
     /// ```
-    X123 Error OpaqueType => text("`opaque` is no type by itself")
+    X123 Error OpaqueType => text("`opaque` is not a type by itself")
         .label("expected a type")
         .help("define a name for it: `typedef opaque name<n>;`");
     /// a declaration has one `*`, `[n]` or `<n>`
@@ -469,7 +469,7 @@ kinds! {
     /// };
     /// ```
     ///
-    /// A value that has a name is a constant; what a field is before it is set is nobody's business but the program's.
+    /// A value that has a name is a constant; the value of a field before it is set is up to the program.
     ///
     /// ```xdr
     /// const ORIGIN = 0;
@@ -533,7 +533,7 @@ kinds! {
     }
 }
 
-/// What must stand at a place.
+/// What is expected at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// A mark or a keyword.
@@ -598,7 +598,7 @@ pub(crate) enum Open {
     Program,
 }
 
-/// A text of the document in a few characters. What can be read is shown as it stands.
+/// Quotes the first characters of a token. Only invisible characters are escaped.
 fn quoted(word: &str) -> String {
     let mut short = String::new();
     for c in word.chars().take(40) {
@@ -607,12 +607,12 @@ fn quoted(word: &str) -> String {
     format!("`{short}`")
 }
 
-/// Something that begins as a number does and is none.
+/// The text for a malformed number.
 fn malformed(number: &str) -> Text {
     let decimal = number.trim_start_matches('0');
-    let text = text("this is no number");
+    let text = text("invalid number");
     if number.starts_with("0x") || number.starts_with("0X") {
-        text.label("no hexadecimal number").help("behind `0x` stand digits and the letters `a` to `f`")
+        text.label("not a hexadecimal number").help("after `0x`, write digits and the letters `a` to `f`")
     } else if !decimal.is_empty()
         && decimal.len() < number.len()
         && decimal.bytes().all(|b| b.is_ascii_digit())
@@ -625,17 +625,17 @@ fn malformed(number: &str) -> Text {
     }
 }
 
-/// Something else stands where this is expected.
+/// The text for an unexpected token.
 fn instead(message: String, expected: &Expected, near: &Near) -> Text {
     let text = text(message).label(format!("expected {expected}"));
     Text { help: hint(expected, near).map(str::to_owned), ..text }
 }
 
-/// What to do where something else stands than the language has there.
+/// The help for an unexpected token.
 fn hint(expected: &Expected, near: &Near) -> Option<&'static str> {
     use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
     Some(match (expected, near.word.as_deref()?) {
-        (_, "-") => "a name has letters, digits and `_`; a number's `-` stands directly before it",
+        (_, "-") => "a name has letters, digits and `_`; the `-` of a number directly precedes it",
         (Token("switch"), _) => "a union is written `union name switch (type name) { ... };`",
         (Definition, _) if near.next == "=" => "a constant begins with `const`: `const NAME = value;`",
         (Definition, _) if near.next == "{" => "`struct`, `enum` or `program` is missing before the name",
@@ -644,29 +644,29 @@ fn hint(expected: &Expected, near: &Near) -> Option<&'static str> {
         (Field | Arm | Version | Procedure, ";") => {
             "remove the `;`, or write the `}` that is missing before it"
         }
-        (Definition, "}") => "no body is open here: remove it, or look for a `}` too many above",
-        (Definition, word) if is_keyword(word) => "declarations stand in bodies: `struct name { ... };`",
+        (Definition, "}") => "no body is open here: remove it, or look for an extra `}` above",
+        (Definition, word) if is_keyword(word) => "declarations belong in bodies: `struct name { ... };`",
         (Definition, _) => {
             "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
         }
         (Name, word) if word.starts_with(|c: char| c.is_alphabetic() && !c.is_ascii()) => {
             "a name has the letters `a` to `z` and `A` to `Z`, digits and `_`"
         }
-        (Name, "[" | "<") => "the size stands behind the name: `int name[3]`",
+        (Name, "[" | "<") => "the size follows the name: `int name[3]`",
         (Value, "]") => "`[n]` has a number; `<>` is for any number",
         (_, "break") => "an arm ends at its `;`: there is no `break`",
         (Token(":"), ",") => "write `case 1: case 2:` for an arm with two labels",
-        (MemberEnd, ";") => "a `,` parts the members of an enum",
+        (MemberEnd, ";") => "a `,` separates the members of an enum",
         (Token(";"), ":") => "XDR has no bit fields",
         (Token(";"), _) if near.before == "}" => {
-            "the `}` before it closes a body: remove it, or write `;` behind it"
+            "the `}` before it closes a body: remove it, or write `;` after it"
         }
         (Token(";"), ">") => "the `<` of a bound is missing",
         (Token(";"), "]") => "the `[` of a size is missing",
-        (Token("{"), ";") if near.next == "{" => "remove the `;`: the definition ends behind its body",
-        (Token("{"), ";") => "nothing is declared ahead: a name may be used before it is defined",
+        (Token("{"), ";") if near.next == "{" => "remove the `;`: the definition ends after its body",
+        (Token("{"), ";") => "XDR has no forward declarations: a name may be used before it is defined",
         (Token(";"), _) if near.before == "void" => "`void` has no name",
-        (Field, "const" | "typedef") => "definitions do not stand inside one another",
+        (Field, "const" | "typedef") => "definitions cannot be nested",
         _ => return None,
     })
 }

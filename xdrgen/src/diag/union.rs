@@ -35,9 +35,9 @@ kinds! {
         let text = text(format!("two arms have the label {label}")).label("the second").and(*first, "the first");
         if label == written { text } else { text.help(format!("{written} and {label} are sent as the same number")) }
     };
-    /// a label is no member of the discriminant's enum
+    /// a label is not a member of the discriminant's enum
     ///
-    /// A union over an enum has an arm for some of the enum's values. A label that is none of them is never sent.
+    /// A union over an enum has an arm for some of the enum's values. Any other label is never sent.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
@@ -61,15 +61,15 @@ kinds! {
     /// };
     /// ```
     X213 Error NoMember { name: String, of: String, place: Span, near: Option<String>, values: Few<(String, i32)> } => {
-        let text = no_value(text(format!("`{name}` is no member of `{of}`")), *place, values);
+        let text = no_value(text(format!("`{of}` has no member `{name}`")), *place, values);
         if near.is_some() { text.like(near) } else { text }
     };
     /// A number in place of a name.
     X213 Error NoValueOf { number: i128, of: String, place: Span, values: Few<(String, i32)> } =>
-        no_value(text(format!("{number} is no value of `{of}`")), *place, values);
+        no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
     /// An erratum.
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
-        text(format!("`{name}` is no member of `{of}`")).label(format!("taken for `{near}`"));
+        text(format!("`{of}` has no member `{name}`")).label(format!("taken for `{near}`"));
     /// a value has no arm
     ///
     /// A union without a default arm has no form for some values of its discriminant, so a message that has one cannot be
@@ -115,7 +115,7 @@ kinds! {
     X215 Error NoDiscriminant => text("this cannot choose the arm of a union")
         .label("not an int, an unsigned int, a bool or an enum")
         .help(DISCRIMINANTS);
-    /// a label is no value of the discriminant
+    /// a label is not a value of the discriminant
     ///
     /// The label is outside the range of the discriminant's type, so it is never sent.
     ///
@@ -140,7 +140,7 @@ kinds! {
             Chooser::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
             Chooser::Bool => ("a bool", "a bool is TRUE or FALSE"),
         };
-        text(format!("{number} is no value of {of}")).label("a label must be a value of the discriminant").help(help)
+        text(format!("{number} is not {of}")).label("a label must be a value of the discriminant").help(help)
     };
     /// no value chooses the default arm
     ///
@@ -171,7 +171,7 @@ kinds! {
     }
 }
 
-/// A label that is no value of the discriminant's enum, which has these.
+/// A label that is not a value of the discriminant's enum, which has these values.
 fn no_value(text: Text, place: Span, values: &Few<(String, i32)>) -> Text {
     let values = values.shown(|(name, value)| format!("{name} = {value}"));
     text.label("a label must be a value of the discriminant")

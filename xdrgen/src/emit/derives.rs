@@ -139,13 +139,11 @@ impl Emitter<'_> {
         }
         let taken = union.arms.iter().flat_map(|arm| &arm.labels);
         let all: Vec<Label> = match self.behind(&union.discriminant) {
-            Type::Named(of) => match self.module.get(*of).map(|ty| &ty.body) {
-                Some(Body::Enum(members)) => {
-                    let members = members.iter().enumerate().filter(|(_, member)| member.same_as.is_none());
-                    members.map(|(index, _)| Label::Member { of: *of, index }).collect()
-                }
-                _ => Vec::new(),
-            },
+            Type::Named(of) => {
+                let members = self.module.members(*of).iter().enumerate();
+                let members = members.filter(|(_, member)| member.same_as.is_none());
+                members.map(|(index, _)| Label::Member { of: *of, index }).collect()
+            }
             Type::Scalar(Scalar::Bool) => vec![Label::Bool(false), Label::Bool(true)],
             _ => return Some(("none_of", taken.cloned().collect())),
         };
@@ -159,10 +157,7 @@ impl Emitter<'_> {
         match label {
             Label::Bool(value) => Some(i128::from(*value)),
             Label::Number(value) => Some(*value),
-            Label::Member { of, index } => match &self.module.get(*of)?.body {
-                Body::Enum(members) => members.get(*index).map(|member| i128::from(member.value)),
-                _ => None,
-            },
+            Label::Member { of, index } => Some(self.module.members(*of).get(*index)?.value.into()),
         }
     }
 

@@ -54,10 +54,10 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
 }
 
 /// Writes the documentation of a part of a definition: its comments, and its text in the document.
-pub(super) fn part(docs: &Docs, lines: &mut Lines<'_>) {
-    paragraphs(&docs.comments, lines);
+pub(super) fn part(comments: &[String], declaration: &str, lines: &mut Lines<'_>) {
+    paragraphs(comments, lines);
     lines.part();
-    lines.with(|out| code(&docs.declaration, out));
+    lines.with(|out| code(declaration, out));
 }
 
 /// Writes comments, each a paragraph.

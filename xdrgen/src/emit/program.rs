@@ -78,7 +78,7 @@ impl Emitter<'_> {
             if self.is_borrowed() { ("program::borrowed", "<'a>") } else { ("program", "") };
         code.apart();
         let mut lines = Lines::new(code);
-        docs::part(&procedure.docs, &mut lines);
+        docs::part(&procedure.docs.comments, &procedure.docs.declaration, &mut lines);
         if let Some(sizes) = &self.sizes {
             lines.part();
             lines.push(&sizes::line(procedure, sizes));
@@ -361,7 +361,7 @@ fn lent_call(procedure: &Procedure, code: &mut Code) {
 /// Writes the documentation of a client's or a handler's method.
 fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     let mut lines = Lines::new(code);
-    docs::part(&procedure.docs, &mut lines);
+    docs::part(&procedure.docs.comments, &procedure.docs.declaration, &mut lines);
     lines.part();
     lines.push("# Errors");
     lines.push(errors);

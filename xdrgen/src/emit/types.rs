@@ -69,7 +69,7 @@ impl Emitter<'_> {
         code.line(["pub struct ", &ty.ident, parameter(ty), " {"]);
         code.block(|code| {
             for field in fields {
-                docs::part(&field.docs, &mut Lines::new(code));
+                docs::part(&field.docs.comments, &field.docs.declaration, &mut Lines::new(code));
                 alias(&field.name, &field.ident, code);
                 self.field_attributes(field, Stands::Alone, code);
                 code.begin().add(["pub ", &field.ident, ": "]);
@@ -145,8 +145,7 @@ impl Emitter<'_> {
         code.line(["pub enum ", &ty.ident, " {"]);
         code.block(|code| {
             for member in members.iter().filter(|member| member.same_as.is_none()) {
-                docs::part(&member.docs, &mut Lines::new(code));
-                alias(&member.name, &member.ident, code);
+                member_docs(member, code);
                 if member.value == 0 {
                     code.line(["#[default]"]);
                 }
@@ -163,10 +162,9 @@ impl Emitter<'_> {
     /// Writes the members that share their value with one before them: constants.
     fn other_names(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
         for member in members {
-            let Some(same) = member.same_as.and_then(|same| members.get(same)) else { continue };
+            let Some(same) = member.same_as.and_then(|same| members.get(same as usize)) else { continue };
             code.apart();
-            docs::part(&member.docs, &mut Lines::new(code));
-            alias(&member.name, &member.ident, code);
+            member_docs(member, code);
             self.allow_const(&member.ident, code);
             let (name, ty) = (member.ident.as_str(), ty.ident.as_str());
             code.line(["pub const ", name, ": ", ty, " = ", ty, "::", &same.ident, ";"]);
@@ -186,7 +184,7 @@ impl Emitter<'_> {
         code.line(["pub enum ", &ty.ident, parameter(ty), " {"]);
         code.block(|code| {
             for (index, arm) in union.arms.iter().enumerate() {
-                docs::part(&arm.docs, &mut Lines::new(code));
+                docs::part(&arm.docs.comments, &arm.docs.declaration, &mut Lines::new(code));
                 if derived && union.initial == Some(index) {
                     code.line(["#[default]"]);
                 }
@@ -237,9 +235,7 @@ impl Emitter<'_> {
             Label::Bool(value) => _ = code.show(value),
             Label::Member { of, index } => {
                 let Some(ty) = self.module.get(*of) else { return };
-                if let Body::Enum(members) = &ty.body
-                    && let Some(member) = members.get(*index)
-                {
+                if let Some(member) = self.module.members(*of).get(*index) {
                     self.item(ty.source, &ty.ident, Place::Types, code);
                     code.add(["::", &member.ident]);
                 }
@@ -291,6 +287,12 @@ fn default_arm(ty: &TypeDef, arm: &Arm, code: &mut Code) {
 fn definition_docs(name: &str, ident: &str, text: &Docs, code: &mut Code) {
     docs::definition(name, text, &mut Lines::new(code));
     alias(name, ident, code);
+}
+
+fn member_docs(member: &Member, code: &mut Code) {
+    let declaration = format!("{} = {}", member.name, member.value);
+    docs::part(&member.comments, &declaration, &mut Lines::new(code));
+    alias(&member.name, &member.ident, code);
 }
 
 /// Writes the document's name for searches in the documentation, where Rust's differs.

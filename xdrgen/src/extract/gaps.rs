@@ -5,7 +5,7 @@ use super::map::Map;
 use super::{Recognizer, Region, mark};
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::keywords::begun_definition;
-use crate::source::{SourceId, Span};
+use crate::source::{SourceId, Span, narrow};
 
 /// Which lines without a mark are read as if they had one, and what is said of them.
 #[derive(Default)]
@@ -53,7 +53,6 @@ pub(super) fn gaps(
 fn lost(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool) -> Diagnostic {
     let (start, text) = lines.get(at).map_or((0, ""), |line| (line.range.start, line.text(document)));
     let start = start + text.len() - text.trim_start().len();
-    let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
     let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
     DocumentKind::UnmarkedLine.at(span).weakened_if(published)
 }
@@ -87,7 +86,8 @@ impl Body {
     }
 }
 
-/// Whether a line is a part of a body: a declaration, a member of an enum, an arm or its label, a procedure.
+/// Returns true if a line is a part of a body: a declaration, a member of an enum, an arm or its label, a
+/// procedure.
 fn reads_as_part(line: &str, of_enum: bool, recognizer: Recognizer<'_>) -> bool {
     let code = line.split("/*").next().unwrap_or("").trim_end();
     let one = |text: String| {

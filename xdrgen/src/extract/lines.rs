@@ -1,5 +1,6 @@
 //! The lines of a document: which of them are page breaks, and where its sections begin.
 
+use crate::source::narrow;
 use std::ops::Range;
 
 /// One line of a document.
@@ -35,7 +36,7 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
     let mut start = 0;
     for piece in document.split_inclusive('\n') {
         let length = piece.trim_end_matches(['\n', '\r']).len();
-        // A byte-order mark is no part of the first line.
+        // A byte-order mark is not part of the first line.
         let mark = if start == 0 && piece.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         lines.push(Line { range: start + mark..start + length.max(mark), furniture: false });
         start += piece.len();
@@ -75,7 +76,7 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
     }
 }
 
-/// Whether a line has nothing but blanks.
+/// Returns true if a line has nothing but blanks.
 pub(crate) fn is_blank(line: &str) -> bool {
     match line.bytes().find(|byte| !byte.is_ascii_whitespace()) {
         None => true,
@@ -107,14 +108,14 @@ fn is_header(line: &str) -> bool {
     (numbered || line.starts_with("Internet-Draft") || line.starts_with("INTERNET-DRAFT")) && dated()
 }
 
-/// Whether a document has the marks of an RFC: page breaks, or an RFC's headings.
+/// Returns true if a document has the marks of an RFC: page breaks, or an RFC's headings.
 pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
     lines.iter().any(|line| line.furniture)
         || document.contains("Request for Comments:")
         || document.contains("Internet-Draft")
 }
 
-/// Whether a document has the line that numbers a published RFC.
+/// Returns true if a document has the line that numbers a published RFC.
 pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     lines.iter().map(|line| line.text(document)).any(|text| {
         let number = text.strip_prefix("Request for Comments:").map(str::trim_start);
@@ -122,7 +123,7 @@ pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     })
 }
 
-/// Whether a document has the feet of pages.
+/// Returns true if a document has the feet of pages.
 pub(crate) fn is_paged(document: &str, lines: &[Line]) -> bool {
     lines.iter().any(|line| is_footer(line.text(document)))
 }
@@ -138,7 +139,7 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
         if next.starts_with("    ") && !next.trim_start().starts_with("///") {
             title = format!("{title} {}", next.trim());
         }
-        sections.push(Section { start: u32::try_from(line.range.start).unwrap_or(u32::MAX), title });
+        sections.push(Section { start: narrow(line.range.start), title });
     }
     sections
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::source::{SourceId, Span};
+use crate::source::{SourceId, Span, narrow};
 
 /// A run of extracted bytes that stand in one run in the document, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Map {
         self.source
     }
 
-    /// For whoever asks for one place behind the other.
+    /// Returns a cursor for lookups in ascending order.
     pub(crate) fn places(&self) -> Places<'_> {
         Places { map: self, next: 0 }
     }
@@ -70,7 +70,6 @@ impl Map {
 
     /// Says that the bytes from `text` on stand in the document from `document` on. Runs come in order.
     pub(crate) fn push(&mut self, text: usize, document: usize, length: usize) {
-        let narrow = |offset| u32::try_from(offset).unwrap_or(u32::MAX);
         let run = Run { text: narrow(text), document: narrow(document), length: narrow(length) };
         match self.runs.last_mut() {
             Some(last)

@@ -1,7 +1,7 @@
 //! The older RFCs: definitions as indented text between paragraphs, without marks.
 //!
 //! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so prose,
-//! pseudo code and examples of calls fall away. Something that looks much like a definition and is none is
+//! pseudo code and examples of calls fall away. Text that only looks like a definition is
 //! reported, never lost.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
 use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, meant_keyword};
-use crate::source::{SourceId, Span};
+use crate::source::{SourceId, Span, narrow};
 
 /// A definition that was found: its lines, comments before it included, and what to call it.
 struct Found {
@@ -88,7 +88,7 @@ struct Scan<'a> {
     id: SourceId,
     document: &'a str,
     lines: &'a [Line],
-    /// Whether nobody can mend the document.
+    /// Whether the document is published and cannot be corrected.
     published: bool,
     recognizer: Recognizer<'a>,
     pieces: Vec<(usize, Piece)>,
@@ -203,7 +203,6 @@ impl<'a> Scan<'a> {
         let Region::Definition { end, .. } = (self.recognizer)(&builder.text, &builder.map, false) else {
             return None;
         };
-        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         let span = Span { source: self.id, start: narrow(start), end: narrow(start + word.len()) };
         let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();
         let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
@@ -223,7 +222,8 @@ impl<'a> Scan<'a> {
         (line + 1..self.lines.len()).find(ends).unwrap_or(self.lines.len())
     }
 
-    /// Whether a line that parses as nothing was meant as a definition, and is not prose or a pattern of one.
+    /// Returns true if a line that parses as nothing was meant as a definition, and is not prose or a pattern
+    /// of one.
     fn looks_meant(&self, line: usize) -> bool {
         let text = self.text(line).trim();
         let words =

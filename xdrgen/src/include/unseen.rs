@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
-use crate::source::{SourceId, Sources, Span};
+use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns of such conditions behind an `#include`. What `-D` or the document itself defines is no such name.
+/// Warns of such conditions behind an `#include`. Names that `-D` or the document itself defines are not
+/// meant.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,
@@ -79,7 +80,6 @@ fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iter
     });
     lines.flatten().map(move |name| {
         let start = name.as_ptr() as usize - text.as_ptr() as usize;
-        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        (name, Span { source: id, start: place(start), end: place(start + name.len()) })
+        (name, Span { source: id, start: narrow(start), end: narrow(start + name.len()) })
     })
 }

@@ -49,13 +49,13 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 
 // ---- recursion
 
-/// Puts on the heap what would make a type contain itself. Every circle that is left has optional data, a union's
+/// Puts on the heap what would make a type contain itself. Every cycle that is left has optional data, a union's
 /// arm or an array in it: the first two get a box, the third is one.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
         let own = TypeId(index);
-        let comes_back = |ty: &Type| ty.named().is_some_and(|id| graph.is_circle(id, own));
+        let comes_back = |ty: &Type| ty.named().is_some_and(|id| graph.is_cycle(id, own));
         match &mut ty.body {
             Body::Alias(of) => box_optional(of, &comes_back),
             Body::Union(union) => {
@@ -147,11 +147,8 @@ fn compares(ty: &Type, derives: &[Derives]) -> bool {
     match ty {
         Type::Scalar(scalar) => !matches!(scalar, Scalar::Float | Scalar::Double),
         Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.eq),
-        Type::FixedArray(of, _) | Type::Optional(of) | Type::Array(of) | Type::Boxed(of) => {
-            compares(of, derives)
-        }
         Type::Extern(_) => false,
-        Type::Void | Type::FixedOpaque(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
+        ty => ty.inner().is_none_or(|of| compares(of, derives)),
     }
 }
 
@@ -214,9 +211,7 @@ impl Memory {
     fn ty(&self, ty: &Type) -> u64 {
         match ty {
             Type::Void => 0,
-            Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => 8,
-            Type::Scalar(Scalar::Quadruple) => 16,
-            Type::Scalar(_) => 4,
+            Type::Scalar(scalar) => scalar.size(),
             Type::FixedOpaque(bound) | Type::SmallOpaque(bound) => u64::from(bound.value),
             Type::Opaque(_) | Type::String(_) if self.data == Data::Borrowed => 16,
             Type::Array(_) | Type::Boxed(_) if self.data == Data::Borrowed => 32,
@@ -232,7 +227,7 @@ impl Memory {
 }
 
 /// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands in every
-/// circle.
+/// cycle.
 pub(crate) struct Held(Graph);
 
 impl Held {

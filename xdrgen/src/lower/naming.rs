@@ -144,7 +144,7 @@ impl<'f> Naming<'f> {
         if taken(&name) {
             name.push_str("_x");
         }
-        // Whoever is still called like another gets a number.
+        // If the name is still taken, it gets a number.
         let (module, clash) = scope.versions.take(names::snake(&name), &name);
         let ident = names.of_type(&name);
         match (clash, module.rsplit_once('_')) {

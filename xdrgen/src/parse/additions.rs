@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-use super::token::narrow;
 use crate::diag::{Diagnostic, SyntaxKind};
 use crate::extract::{Extract, Map};
 use crate::keywords::begins_definition;
+use crate::source::narrow;
 
 /// How long the lines of one addition may be.
 const MAX_LINES: usize = 1000;

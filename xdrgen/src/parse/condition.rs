@@ -45,7 +45,7 @@ impl Conditions {
         conditions
     }
 
-    /// Whether the text counts here.
+    /// Returns true if the text counts here.
     pub(crate) fn active(&self) -> bool {
         self.open.last().is_none_or(|open| open.active)
     }

@@ -1,9 +1,9 @@
 //! Declarations and types (RFC 4506 section 6.3).
 
 use nom::branch::alt;
-use nom::combinator::{cut, map, opt, value as give};
+use nom::combinator::{cut, map, opt};
 use nom::multi::{many0, many1};
-use nom::sequence::{delimited, preceded, terminated};
+use nom::sequence::{delimited, preceded};
 use nom::{Input, Parser};
 
 use super::Dialect;
@@ -12,7 +12,7 @@ use super::tokens::{
     Parse, Reason, Tokens, end_of_declaration, fail, identifier, path, refuse, shown, token, warn,
 };
 use crate::ast::{
-    CaseSpec, Declaration, DeclarationKind, EnumBody, EnumMember, Identifier, StructBody, TypeSpecifier,
+    CaseSpec, Declaration, EnumBody, EnumMember, Identifier, Multiplicity, Scalar, StructBody, TypeSpecifier,
     TypeSpecifierKind, UnionBody, Value,
 };
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
@@ -22,123 +22,112 @@ use crate::keywords::{BEGIN_DECLARATION, is_keyword};
 pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let first = input.at;
     let is_item = input.word(0) == "zcopaque" && input.context.dialect == Dialect::Xdrzcc;
-    let (rest, kind) = match input.word(0) {
-        _ if is_item => cut(opaque_declaration).parse(input.take_from(1))?,
-        "void" => (input.take_from(1), DeclarationKind::Void),
-        "opaque" => cut(opaque_declaration).parse(input.take_from(1))?,
-        "string" => cut(string_declaration).parse(input.take_from(1))?,
-        word if !is_keyword(word) || BEGIN_DECLARATION.contains(&word) => typed_declaration(input)?,
+    let (rest, specifier) = match input.word(0) {
+        _ if is_item => one_word(input, TypeSpecifierKind::Opaque),
+        "void" => one_word(input, TypeSpecifierKind::Void),
+        "opaque" => one_word(input, TypeSpecifierKind::Opaque),
+        "string" => one_word(input, TypeSpecifierKind::String),
+        word if !is_keyword(word) || BEGIN_DECLARATION.contains(&word) => type_specifier(input)?,
         _ => return Err(refuse(input, Reason::Expected(Expected::Declaration, BEGIN_DECLARATION))),
     };
+    let (rest, (name, multiplicity)) = match specifier.kind {
+        TypeSpecifierKind::Void => (rest, (None, Multiplicity::One)),
+        TypeSpecifierKind::Opaque => cut(|rest| bytes(rest, false)).parse(rest)?,
+        TypeSpecifierKind::String => cut(|rest| bytes(rest, true)).parse(rest)?,
+        _ => named(rest, &specifier)?,
+    };
     let span = input.context.span(first, rest.at.saturating_sub(1));
-    let eligible = is_item && matches!(kind, DeclarationKind::VariableOpaque(..));
-    Ok((rest, Declaration { kind, span, docs: Vec::new(), eligible }))
+    let eligible = is_item && matches!(multiplicity, Multiplicity::Variable(_));
+    Ok((rest, Declaration { specifier, name, multiplicity, span, docs: Vec::new(), eligible }))
 }
 
-/// `opaque` identifier, then `[n]` or `<n>`
-fn opaque_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
+/// A type of one word.
+pub(crate) fn one_word(input: Tokens<'_>, kind: TypeSpecifierKind) -> (Tokens<'_>, TypeSpecifier) {
+    let span = input.context.span(input.at, input.at);
+    (input.take_from(1), TypeSpecifier { kind, span })
+}
+
+/// The name of opaque data or of a string, and its size. rpcgen permits strings without a bound.
+fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
-        return Err(fail(input, Reason::PointerToBytes));
+        return Err(fail(input, Reason::Kind(&SyntaxKind::PointerToBytes)));
     }
     let (input, name) = identifier(input)?;
+    let context = input.context;
     match input.word(0) {
-        "[" => map(fixed, |size| DeclarationKind::FixedOpaque(name.clone(), size)).parse(input),
-        "<" => map(variable, |max| DeclarationKind::VariableOpaque(name.clone(), max)).parse(input),
-        _ if input.context.dialect == Dialect::Xdrzcc => {
-            Ok((input, DeclarationKind::VariableOpaque(name, None)))
-        }
-        _ => Err(fail(input, Reason::OpaqueSize)),
+        "[" if is_string => return Err(fail(input, Reason::Kind(&SyntaxKind::StringSize))),
+        "[" | "<" => {}
+        ";" if is_string => context.report(PortabilityKind::StringWithoutBound.at(context.behind(input.at))),
+        _ if is_string || context.dialect == Dialect::Xdrzcc => {}
+        _ => return Err(fail(input, Reason::Kind(&SyntaxKind::OpaqueSize))),
     }
+    let (rest, size) = multiplicity(input)?;
+    let size = if size == Multiplicity::One { Multiplicity::Variable(None) } else { size };
+    Ok((rest, (Some(name), size)))
 }
 
-/// `string` identifier, then `<n>`; rpcgen lets that be left out.
-fn string_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
-    if input.word(0) == "*" {
-        return Err(fail(input, Reason::PointerToBytes));
-    }
-    let (input, name) = identifier(input)?;
-    match input.word(0) {
-        "<" => map(variable, |max| DeclarationKind::String(name.clone(), max)).parse(input),
-        "[" => Err(fail(input, Reason::StringSize)),
-        ";" => {
-            input.context.report(PortabilityKind::StringWithoutBound.at(input.context.behind(input.at)));
-            Ok((input, DeclarationKind::String(name, None)))
-        }
-        _ => Ok((input, DeclarationKind::String(name, None))),
-    }
-}
-
-/// type-specifier identifier, with `*` before it, or `[n]` or `<n>` behind it
-fn typed_declaration(input: Tokens<'_>) -> Parse<'_, DeclarationKind> {
-    let (input, kind) = type_specifier(input)?;
+/// The name behind a type, with `*` before it, or a size behind it.
+fn named<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         if input.word(1) == "*" {
-            return Err(fail(input.take_from(1), Reason::SecondSize));
+            return Err(fail(input.take_from(1), Reason::Kind(&SyntaxKind::SecondSize)));
         }
-        if matches!(kind.kind, TypeSpecifierKind::Char | TypeSpecifierKind::UnsignedChar) {
+        if matches!(of.kind, TypeSpecifierKind::Scalar(Scalar::Char | Scalar::UnsignedChar)) {
             // In C it is a text, and here one optional character.
             let span = input.context.span(input.at.saturating_sub(1), input.at);
             input.context.report(PortabilityKind::CharPointer.at(span));
         }
-        let (input, name) = cut(identifier).parse(input.take_from(1))?;
-        return Ok((input, DeclarationKind::Optional(kind, name)));
+        let (rest, name) = cut(identifier).parse(input.take_from(1))?;
+        return Ok((rest, (Some(name), Multiplicity::Optional)));
     }
     let (input, name) = cut(identifier).parse(input)?;
+    let (rest, size) = multiplicity(input)?;
+    Ok((rest, (Some(name), size)))
+}
+
+/// `[` value `]`, `<` \[ value \] `>`, or nothing
+pub(crate) fn multiplicity(input: Tokens<'_>) -> Parse<'_, Multiplicity> {
     match input.word(0) {
-        "[" => map(fixed, |size| DeclarationKind::FixedArray(kind.clone(), name.clone(), size)).parse(input),
+        "[" => map(delimited(token("["), cut(value), cut(token("]"))), Multiplicity::Fixed).parse(input),
+        "<" if input.word(1) == ">" => Ok((input.take_from(2), Multiplicity::Variable(None))),
         "<" => {
-            map(variable, |max| DeclarationKind::VariableArray(kind.clone(), name.clone(), max)).parse(input)
+            let max = delimited(token("<"), cut(value), cut(token(">")));
+            map(max, |max| Multiplicity::Variable(Some(max))).parse(input)
         }
-        _ => Ok((input, DeclarationKind::Plain(kind, name))),
+        _ => Ok((input, Multiplicity::One)),
     }
-}
-
-/// `[` value `]`
-pub(crate) fn fixed(input: Tokens<'_>) -> Parse<'_, Value> {
-    delimited(token("["), cut(value), cut(token("]"))).parse(input)
-}
-
-/// `<` \[ value \] `>`
-pub(crate) fn variable(input: Tokens<'_>) -> Parse<'_, Option<Value>> {
-    let (input, _) = token("<")(input)?;
-    if input.word(0) == ">" {
-        return Ok((input.take_from(1), None));
-    }
-    map(terminated(cut(value), cut(token(">"))), Some).parse(input)
 }
 
 /// value: a constant, or the name of one
 pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if matches!(input.word(0), "(" | "-" | "+" | "~" | "!") {
-        return Err(fail(input, Reason::Arithmetic));
+        return Err(fail(input, Reason::Kind(&SyntaxKind::Arithmetic)));
     }
     let (rest, value) = match input.peek(0).map(|found| found.kind) {
         Some(Kind::Word) => map(path, Value::Name).parse(input)?,
         _ => constant(input)?,
     };
-    if is_operator(rest) { Err(fail(rest, Reason::Arithmetic)) } else { Ok((rest, value)) }
+    if is_operator(rest) { Err(fail(rest, Reason::Kind(&SyntaxKind::Arithmetic))) } else { Ok((rest, value)) }
 }
 
-/// Whether what follows a value would compute with it in C.
+/// Returns true if what follows a value would compute with it in C.
 fn is_operator(input: Tokens<'_>) -> bool {
     match input.word(0) {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
         "<" => input.word(1) == "<",
         ">" => input.word(1) == ">",
         // `A -1`: the sign goes with the number.
-        word => {
-            word.starts_with('-') && input.peek(0).is_some_and(|found| matches!(found.kind, Kind::Number(_)))
-        }
+        word => word.starts_with('-') && input.peek(0).is_some_and(|found| found.kind == Kind::Number),
     }
 }
 
 /// constant
 pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
     match input.peek(0).map(|found| found.kind) {
-        Some(kind @ Kind::Number(_)) => {
-            let value = input.context.lexed.number(kind).unwrap_or(i128::MAX);
+        Some(Kind::Number) => {
+            let value = input.context.lexed.number(input.at).unwrap_or(i128::MAX);
             if value < i128::from(i64::MIN) || value > i128::from(u64::MAX) {
-                return Err(fail(input, Reason::TooWide));
+                return Err(fail(input, Reason::Kind(&SyntaxKind::TooWide)));
             }
             if input.word(0).starts_with('\'') {
                 warn(input, |span| PortabilityKind::CharacterValue { value }.at(span));
@@ -155,29 +144,22 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
 pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
     let first = input.at;
     let next = input.take_from(1);
-    let (rest, kind) = match input.word(0) {
-        "unsigned" => unsigned(next)?,
-        "int" => (next, TypeSpecifierKind::Int),
-        "long" if next.word(0) == "long" => give(TypeSpecifierKind::Hyper, long_long).parse(input)?,
-        "long" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Int),
-        "short" => (opt(token("int")).parse(next)?.0, TypeSpecifierKind::Short),
-        "char" => (next, TypeSpecifierKind::Char),
-        "hyper" => (next, TypeSpecifierKind::Hyper),
-        "float" => (next, TypeSpecifierKind::Float),
-        "double" => (next, TypeSpecifierKind::Double),
-        "quadruple" => (next, TypeSpecifierKind::Quadruple),
-        "bool" => (next, TypeSpecifierKind::Bool),
-        "enum" => cut(alt((map(enum_body, TypeSpecifierKind::Enum), reference))).parse(next)?,
-        "struct" => cut(alt((map(struct_body, TypeSpecifierKind::Struct), reference))).parse(next)?,
-        "union" => {
-            let in_place = map(union_body, |body| TypeSpecifierKind::Union(Box::new(body)));
-            cut(alt((in_place, reference))).parse(next)?
+    let (rest, kind) = if let Some((rest, scalar)) = scalar(input) {
+        (rest, TypeSpecifierKind::Scalar(scalar))
+    } else {
+        match input.word(0) {
+            "enum" => cut(alt((map(enum_body, TypeSpecifierKind::Enum), reference))).parse(next)?,
+            "struct" => cut(alt((map(struct_body, TypeSpecifierKind::Struct), reference))).parse(next)?,
+            "union" => {
+                let in_place = map(union_body, |body| TypeSpecifierKind::Union(Box::new(body)));
+                cut(alt((in_place, reference))).parse(next)?
+            }
+            "opaque" => return Err(fail(input, Reason::Kind(&SyntaxKind::OpaqueType))),
+            word if is_keyword(word) => {
+                return Err(refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)));
+            }
+            _ => map(expected_type, TypeSpecifierKind::Named).parse(input)?,
         }
-        "opaque" => return Err(fail(input, Reason::OpaqueType)),
-        word if is_keyword(word) => {
-            return Err(refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)));
-        }
-        _ => map(expected_type, TypeSpecifierKind::Named).parse(input)?,
     };
     let span = input.context.span(first, rest.at.saturating_sub(1));
     Ok((rest, TypeSpecifier { kind, span }))
@@ -187,32 +169,50 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// What stands behind `unsigned`.
-fn unsigned(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
-    alt((
-        give(TypeSpecifierKind::UnsignedHyper, long_long),
-        give(TypeSpecifierKind::UnsignedInt, token("int")),
-        give(TypeSpecifierKind::UnsignedHyper, token("hyper")),
-        give(TypeSpecifierKind::UnsignedChar, token("char")),
-        give(TypeSpecifierKind::UnsignedShort, terminated(token("short"), opt(token("int")))),
-        give(TypeSpecifierKind::UnsignedInt, terminated(token("long"), opt(token("int")))),
-        |input| Ok((input, TypeSpecifierKind::UnsignedInt)),
-    ))
-    .parse(input)
+/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is `hyper`.
+fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
+    let next = input.take_from(1);
+    Some(match (input.word(0), next.word(0)) {
+        ("unsigned", "int" | "hyper" | "char" | "short" | "long") => {
+            let (rest, signed) = scalar(next)?;
+            (rest, unsigned(signed))
+        }
+        ("unsigned", _) => (next, Scalar::UnsignedInt),
+        ("long", "long") => {
+            warn(input, |span| PortabilityKind::LongLong.at(span));
+            (without_int(next.take_from(1)), Scalar::Hyper)
+        }
+        ("long", _) => (without_int(next), Scalar::Int),
+        ("short", _) => (without_int(next), Scalar::Short),
+        ("int", _) => (next, Scalar::Int),
+        ("char", _) => (next, Scalar::Char),
+        ("hyper", _) => (next, Scalar::Hyper),
+        ("float", _) => (next, Scalar::Float),
+        ("double", _) => (next, Scalar::Double),
+        ("quadruple", _) => (next, Scalar::Quadruple),
+        ("bool", _) => (next, Scalar::Bool),
+        _ => return None,
+    })
 }
 
-/// `long long`, which C has in place of `hyper`
-fn long_long(input: Tokens<'_>) -> Parse<'_, ()> {
-    let (rest, _) = (token("long"), token("long"), opt(token("int"))).parse(input)?;
-    warn(input, |span| PortabilityKind::LongLong.at(span));
-    Ok((rest, ()))
+fn without_int(rest: Tokens<'_>) -> Tokens<'_> {
+    if rest.word(0) == "int" { rest.take_from(1) } else { rest }
+}
+
+fn unsigned(signed: Scalar) -> Scalar {
+    match signed {
+        Scalar::Hyper => Scalar::UnsignedHyper,
+        Scalar::Char => Scalar::UnsignedChar,
+        Scalar::Short => Scalar::UnsignedShort,
+        _ => Scalar::UnsignedInt,
+    }
 }
 
 /// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {
-        return Err(fail(rest, Reason::NamedInside));
+        return Err(fail(rest, Reason::Kind(&SyntaxKind::NamedInside)));
     }
     Ok((rest, TypeSpecifierKind::Named(name)))
 }
@@ -221,10 +221,12 @@ fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
 pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
     let (rest, _) = token("{")(input)?;
     if rest.word(0) == "}" {
-        return Err(fail(rest, Reason::EmptyEnum));
+        return Err(fail(rest, Reason::Kind(&SyntaxKind::EmptyEnum)));
     }
     let mut rest = rest.deeper()?;
-    let mut members = Vec::new();
+    // An enum may have very many members: no room is left over.
+    let commas = (0..).map(|ahead| rest.word(ahead)).take_while(|word| !matches!(*word, "}" | ""));
+    let mut members = Vec::with_capacity(1 + commas.filter(|word| *word == ",").count());
     loop {
         let (next, member) = cut(enum_member).parse(rest)?;
         members.push(member);
@@ -309,7 +311,9 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
                 body.default = Some(arm);
                 rest = next;
             }
-            "}" if body.arms.is_empty() && body.default.is_none() => return Err(fail(rest, Reason::NoArms)),
+            "}" if body.arms.is_empty() && body.default.is_none() => {
+                return Err(fail(rest, Reason::Kind(&SyntaxKind::NoArms)));
+            }
             "}" => return Ok((rest.take_from(1).level(input), body)),
             _ => return Err(fail(rest, after_arm(rest, &body))),
         }
@@ -324,7 +328,7 @@ fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     // What is odd about a declaration that has no place here does not matter.
     input.context.found.borrow_mut().back_to(said);
     if again {
-        return Reason::SecondDeclaration;
+        return Reason::Kind(&SyntaxKind::SecondDeclaration);
     }
     Reason::Expected(Expected::Arm, &["case", "default"])
 }
@@ -349,7 +353,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (mut rest, mut last) = end_of_declaration(rest)?;
     let context = input.context;
     let mut more = Vec::new();
-    while let Some((next, field)) = another(rest).filter(|_| declaration.kind != DeclarationKind::Void) {
+    while let Some((next, field)) = another(rest).filter(|_| declaration.name.is_some()) {
         more.push((rest.at, field));
         (rest, last) = (next, next.at.saturating_sub(1));
     }
@@ -368,7 +372,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// One more declaration where the next label must stand, in a document that nobody can mend. (RFC 1094 and RFC 5666 have
+/// One more declaration where the next label must stand, in a published document. (RFC 1094 and RFC 5666 have
 /// such arms.)
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
@@ -400,6 +404,12 @@ fn several(
     let label = context.token(first + 1).filter(|token| token.kind == Kind::Word);
     let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };
-    let kind = DeclarationKind::Plain(specifier, Identifier { name, span: context.span(first, first) });
-    Declaration { kind, span, docs: context.docs(first, input.at.saturating_sub(1)), eligible: false }
+    Declaration {
+        specifier,
+        name: Some(Identifier { name, span: context.span(first, first) }),
+        multiplicity: Multiplicity::One,
+        span,
+        docs: context.docs(first, input.at.saturating_sub(1)),
+        eligible: false,
+    }
 }

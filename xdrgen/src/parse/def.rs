@@ -10,20 +10,20 @@ use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
 use super::program::program_def;
 use super::recover;
-use super::token::{Aside, Comment, Kind, Piece, Placed, narrow};
+use super::token::{Aside, Comment, Kind, Piece, Placed};
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
     token, warn,
 };
 use crate::ast::{
-    ConstDef, Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, Namespace, Specification,
+    ConstDef, Declaration, Definition, DefinitionKind, Identifier, Multiplicity, Namespace, Specification,
     TypeSpecifier, TypeSpecifierKind, Value,
 };
 use crate::diag::{self, Diagnostic, Expected, Open, PortabilityKind, PreprocessorKind, SyntaxKind};
 use crate::extract::Extract;
 use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
-use crate::source::Span;
+use crate::source::{Span, narrow};
 
 /// specification: definitions to the end of the text. After an error it goes on at the next definition.
 pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
@@ -32,7 +32,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut definitions = Vec::new();
     // Behind an error, what is left of the broken definition is not reported again.
     let mut broken = false;
-    // Nor are lines that are no definitions, behind the first of them.
+    // Nor are further lines that are not definitions.
     let mut lost = false;
     let mut left_out = Vec::new();
     let gaps = gaps(context);
@@ -159,7 +159,7 @@ impl Namespaces {
     }
 }
 
-/// Whether a `}` begins a line, stands directly behind a `};`, and is not the `}` of another `};`.
+/// Returns true if a `}` begins a line, stands directly behind a `};`, and is not the `}` of another `};`.
 fn is_behind_body(input: Tokens<'_>) -> bool {
     let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
     input.peek(0).is_some_and(|token| token.first)
@@ -258,24 +258,18 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 
 /// An arm of xdrzcc's `opaque_union`, with its length before it: opaque data that holds what is declared.
 fn sized(arm: &mut Declaration) {
-    use DeclarationKind::{
-        FixedArray, FixedOpaque, Optional, Plain, String, VariableArray, VariableOpaque, Void,
-    };
-    let name = match &arm.kind {
+    match (&arm.specifier.kind, &arm.multiplicity) {
         // Its own length is the one before it.
-        VariableOpaque(..) => return,
-        Void => Identifier { name: "body".to_owned(), span: arm.span },
-        Plain(_, name)
-        | FixedArray(_, name, _)
-        | VariableArray(_, name, _)
-        | Optional(_, name)
-        | FixedOpaque(name, _)
-        | String(name, _) => name.clone(),
-    };
-    if let Plain(TypeSpecifier { kind: TypeSpecifierKind::Named(of), .. }, _) = &arm.kind {
-        arm.docs.push(format!("It holds an encoded {}.", of.name));
+        (TypeSpecifierKind::Opaque, Multiplicity::Variable(_)) => return,
+        (TypeSpecifierKind::Named(of), Multiplicity::One) => {
+            arm.docs.push(format!("It holds an encoded {}.", of.name));
+        }
+        _ => {}
     }
-    arm.kind = VariableOpaque(name, None);
+    let span = arm.span;
+    arm.name.get_or_insert_with(|| Identifier { name: "body".to_owned(), span });
+    arm.specifier.kind = TypeSpecifierKind::Opaque;
+    arm.multiplicity = Multiplicity::Variable(None);
 }
 
 /// `struct *name { ... }`, as RFC 1014 had it and RFC 1094 and 1833 use it: the name stands for optional data of that
@@ -285,8 +279,15 @@ fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, body) = struct_body(rest)?;
     let span = input.context.span(input.at, rest.at.saturating_sub(1));
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(body), span };
-    let kind = DeclarationKind::Optional(specifier, name);
-    Ok((rest, DefinitionKind::Typedef(Declaration { kind, span, docs: Vec::new(), eligible: false })))
+    let declaration = Declaration {
+        specifier,
+        name: Some(name),
+        multiplicity: Multiplicity::Optional,
+        span,
+        docs: Vec::new(),
+        eligible: false,
+    };
+    Ok((rest, DefinitionKind::Typedef(declaration)))
 }
 
 /// The `;` of a definition. RFC 5531 sets a name between a union's `}` and its `;`; it has no meaning.

@@ -14,7 +14,7 @@ pub(crate) trait Names {
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// The value of an expression; none if it is none, uses a name without a value, or does not fit.
+/// Returns the value of an expression, unless it is malformed, uses a name without a value, or does not fit.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;

@@ -1,21 +1,22 @@
 //! Words, numbers and marks of the XDR language (RFC 4506 section 6.2), and what stands between them.
 //!
 //! The lexer is total: a byte that begins nothing becomes a token of its own, and the parser says so when it
-//! trips over it. Comments, `%` lines and the C preprocessor's lines are no tokens; they are kept beside.
+//! trips over it. Comments, `%` lines and the C preprocessor's lines are not tokens; they are kept
+//! separately.
 
 mod lines;
 
 use super::condition::Conditions;
 use super::macros::{Macros, Pasted};
-use super::token::{Comment, Kind, Lexed, Token, comment, line_length, narrow, one_token};
-use super::undone::Undone;
+use super::token::{Comment, Kind, Lexed, Token, comment, line_length, one_token};
+use super::undefs::Undefs;
 use crate::diag::SyntaxKind;
 use crate::extract::{Map, Places};
 use crate::keywords::{begins_definition, begun_definition};
-use crate::source::Span;
+use crate::source::{Span, narrow};
 
 /// Few texts have more tokens than their length in bytes divided by this.
-const BYTES_OF_A_TOKEN: usize = 8;
+const BYTES_OF_A_TOKEN: usize = 5;
 
 /// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of several tokens.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
@@ -32,15 +33,15 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
         fresh: true,
         open: false,
         unclosed: false,
-        undone: Undone::default(),
+        undefs: Undefs::default(),
         macros: Macros::new(pasted),
         out: Lexed { tokens: Vec::with_capacity(text.len() / BYTES_OF_A_TOKEN), ..Lexed::default() },
     };
     while lexer.at < text.len() {
         lexer.step();
     }
-    let Lexer { conditions, undone, mut out, .. } = lexer;
-    undone.replace(&mut out);
+    let Lexer { conditions, undefs, mut out, .. } = lexer;
+    undefs.replace(&mut out);
     out.unread.extend(conditions.first_open().map(|start| start..narrow(text.len())));
     conditions.finish(map).for_each(|found| out.diagnostics.push(found));
     out
@@ -64,7 +65,7 @@ struct Lexer<'a, 'm> {
     /// Whether nothing closes a comment from here on.
     unclosed: bool,
     /// What `#undef` ends.
-    undone: Undone<'a>,
+    undefs: Undefs<'a>,
     macros: Macros<'a>,
     out: Lexed<'a>,
 }
@@ -96,7 +97,7 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Whether only blanks stand before `at` on its line.
+    /// Returns true if only blanks stand before `at` on its line.
     fn starts_line(&self) -> bool {
         self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
     }
@@ -169,7 +170,10 @@ impl<'a> Lexer<'a, '_> {
 
     /// Adds a token for the next `length` bytes of the text.
     fn push_token(&mut self, kind: Kind, text: &'a str, number: Option<i128>, length: usize, expanded: bool) {
-        let kind = number.map_or(kind, |number| self.out.kind_of(number));
+        let kind = if number.is_some() { Kind::Number } else { kind };
+        if let Some(number) = number.filter(|_| expanded || text.starts_with('\'')) {
+            self.out.numbers.insert(self.out.tokens.len(), number);
+        }
         let start = narrow(self.at);
         self.out.tokens.push(Token {
             kind,

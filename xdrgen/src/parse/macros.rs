@@ -135,7 +135,7 @@ impl<'a> Macros<'a> {
             if self.work > MAX_WORK {
                 return Err(Fault::TooLong(MAX_WORK));
             }
-            // As in C, a macro's own name in its expansion is no use of it.
+            // As in C, a macro's own name in its expansion is not expanded.
             let Some(found) = self.known.get(token).filter(|_| !open.contains(token)) else {
                 out.push(token);
                 continue;
@@ -242,7 +242,7 @@ fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault> 
     Err(Fault::Open)
 }
 
-/// Whether a body is more than a value or a type, which have meanings of their own.
+/// Returns true if a body is more than a value or a type, which have meanings of their own.
 fn is_text(body: &[&str]) -> bool {
     let is_word = |token: &&str| word(token).is_some();
     let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");

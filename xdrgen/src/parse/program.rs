@@ -4,12 +4,12 @@ use nom::combinator::{cut, map, opt};
 use nom::multi::{many1, separated_list1};
 use nom::{Input, Parser};
 
-use super::decl::{fixed, type_specifier, value, variable};
+use super::decl::{multiplicity, one_word, type_specifier, value};
 use super::tokens::{Parse, Reason, Tokens, fail, identifier, refuse, semicolon, token, warn};
 use crate::ast::{
-    ArraySize, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
+    Declaration, Multiplicity, ProcedureDef, ProgramDef, TypeSpecifier, TypeSpecifierKind, Value, VersionDef,
 };
-use crate::diag::{Expected, PortabilityKind};
+use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 
 /// program-def, without its `;`
 pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
@@ -71,7 +71,7 @@ fn procedure_def(input: Tokens<'_>) -> Parse<'_, ProcedureDef> {
 }
 
 /// proc-return: `void`, or a type
-fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<ProcedureType>> {
+fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     if input.word(0) == "void" && input.word(1) != "*" {
         return Ok((input.take_from(1), None));
     }
@@ -79,7 +79,7 @@ fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<ProcedureType>> {
 }
 
 /// proc-firstarg and the types behind it. `()` says the same as `(void)`.
-fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<ProcedureType>> {
+fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     if input.word(0) == ")" {
         return Ok((input, Vec::new()));
     }
@@ -90,44 +90,42 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<ProcedureType>> {
 }
 
 /// An argument: a type, and its name in files for rpcgen. A size stands behind the one or the other.
-fn argument(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
-    let (rest, mut ty) = procedure_type(input)?;
+fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
+    let (rest, mut declaration) = procedure_type(input)?;
     let (mut rest, name) = opt(identifier).parse(rest)?;
-    if name.is_some() && !ty.optional && ty.size.is_none() {
-        (rest, ty.size) = array_size(rest, &ty.specifier)?;
+    if name.is_some() && declaration.multiplicity == Multiplicity::One {
+        (rest, declaration.multiplicity) = array_size(rest, &declaration.specifier)?;
     }
-    Ok((rest, ProcedureType { name, ..ty }))
+    Ok((rest, Declaration { name, ..declaration }))
 }
 
 /// A type, rpcgen's `string`, `type *`, or an array of a type.
-fn procedure_type(input: Tokens<'_>) -> Parse<'_, ProcedureType> {
-    let bytes = |kind| {
-        let span = input.context.span(input.at, input.at);
-        Ok((input.take_from(1), TypeSpecifier { kind, span }))
-    };
+fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let is_sized = |at| matches!(input.word(at), "[" | "<");
     let (rest, specifier) = match input.word(0) {
-        "string" => bytes(TypeSpecifierKind::String),
-        "opaque" if is_sized(1) || is_sized(2) => bytes(TypeSpecifierKind::Opaque),
-        _ => type_specifier(input),
-    }?;
-    let (rest, star) = opt(token("*")).parse(rest)?;
-    let (rest, size) = if star.is_some() { (rest, None) } else { array_size(rest, &specifier)? };
-    Ok((rest, ProcedureType { specifier, optional: star.is_some(), size, name: None }))
+        "string" => one_word(input, TypeSpecifierKind::String),
+        "opaque" if is_sized(1) || is_sized(2) => one_word(input, TypeSpecifierKind::Opaque),
+        _ => type_specifier(input)?,
+    };
+    let (rest, multiplicity) = match rest.word(0) {
+        "*" => (rest.take_from(1), Multiplicity::Optional),
+        _ => array_size(rest, &specifier)?,
+    };
+    let span = specifier.span;
+    Ok((rest, Declaration { specifier, name: None, multiplicity, span, docs: Vec::new(), eligible: false }))
 }
 
 /// `[n]`, `<n>` or `<>`. rpcgen has it behind `string` only.
-fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Option<ArraySize>> {
+fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplicity> {
     let is_string = of.kind == TypeSpecifierKind::String;
-    let (rest, size) = match input.word(0) {
-        "[" if is_string => return Err(fail(input, Reason::StringSize)),
-        "[" => map(fixed, ArraySize::Fixed).parse(input)?,
-        "<" => map(variable, ArraySize::Variable).parse(input)?,
-        _ => return Ok((input, None)),
-    };
-    if !is_string {
+    if is_string && input.word(0) == "[" {
+        return Err(fail(input, Reason::Kind(&SyntaxKind::StringSize)));
+    }
+    let (rest, size) = multiplicity(input)?;
+    if !is_string && size != Multiplicity::One {
         warn(input, |span| PortabilityKind::ArrayArgument.at(span));
     }
     // `string<>` says no more than `string`.
-    Ok((rest, Some(size).filter(|size| !is_string || *size != ArraySize::Variable(None))))
+    let is_plain = is_string && size == Multiplicity::Variable(None);
+    Ok((rest, if is_plain { Multiplicity::One } else { size }))
 }

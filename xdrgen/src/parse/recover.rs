@@ -1,7 +1,7 @@
 //! What a syntax error says, and where the parser goes on after it.
 
 use super::token::{Kind, Token};
-use super::tokens::{Context, MAX_DEPTH, Reason, Syntax, shown};
+use super::tokens::{Context, Reason, Syntax, TOO_DEEP, shown};
 use crate::diag::{Diagnostic, Expected, Open, SyntaxKind};
 use crate::keywords::{DEFINITIONS, is_keyword, one_slip};
 
@@ -54,7 +54,7 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
     Resume { at: failed, open }
 }
 
-/// Whether a body begins at an error without its `{`.
+/// Returns true if a body begins at an error without its `{`.
 fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
     let word = |at| context.word(at);
     let begins_body = |token: &Token<'_>| {
@@ -65,7 +65,7 @@ fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
         && context.token(error.at).is_some_and(begins_body)
 }
 
-/// Whether a body goes on behind a `}` that is one too many: behind the right one stands a `;`.
+/// Returns true if a body goes on behind a `}` that is one too many: behind the right one stands a `;`.
 fn goes_on_behind_brace(context: &Context<'_>, error: Syntax) -> bool {
     let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])
@@ -77,7 +77,7 @@ fn goes_on_behind_brace(context: &Context<'_>, error: Syntax) -> bool {
 pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
-        Kind::Mark | Kind::Number(_) => true,
+        Kind::Mark | Kind::Number => true,
         Kind::Word => is_value || !token.first && !begins_definition(context, at),
         _ => false,
     })
@@ -108,7 +108,7 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     if lacks_brace(context, error) {
         return SyntaxKind::NoOpenBrace.at(context.behind(error.at));
     }
-    if resume.open > 0 && (next || ended) && error.reason != Reason::TooDeep {
+    if resume.open > 0 && (next || ended) && error.reason != TOO_DEEP {
         return missing_brace(context, start, resume.at);
     }
     if let Some((at, meant)) = misspelt(context, start, error) {
@@ -130,25 +130,12 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
         Reason::KeywordAsName => SyntaxKind::KeywordAsName { near: near() },
         Reason::Malformed => SyntaxKind::Malformed { number: context.word(error.at).to_owned() },
         Reason::SecondDefault(first) => SyntaxKind::SecondDefault { first: context.span(first, first) },
-        Reason::TooDeep => SyntaxKind::TooDeep { most: MAX_DEPTH },
-        Reason::TooWide => SyntaxKind::TooWide,
-        Reason::SecondDeclaration => SyntaxKind::SecondDeclaration,
-        Reason::EmptyEnum => SyntaxKind::EmptyEnum,
-        Reason::OpaqueSize => SyntaxKind::OpaqueSize,
-        Reason::StringSize => SyntaxKind::StringSize,
-        Reason::NamedInside => SyntaxKind::NamedInside,
-        Reason::OpaqueType => SyntaxKind::OpaqueType,
-        Reason::SecondSize => SyntaxKind::SecondSize,
-        Reason::SecondName => SyntaxKind::SecondName,
-        Reason::InitialValue => SyntaxKind::InitialValue,
-        Reason::Arithmetic => SyntaxKind::Arithmetic,
-        Reason::NoArms => SyntaxKind::NoArms,
-        Reason::PointerToBytes => SyntaxKind::PointerToBytes,
+        Reason::Kind(kind) => kind.clone(),
     };
     kind.at(here)
 }
 
-/// Whether what is expected ends a line, or goes on in it.
+/// Returns true if what is expected ends a line, or goes on in it.
 fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }

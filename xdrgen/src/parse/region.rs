@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use super::condition::Conditions;
 use super::lex::lex;
 use super::macros::Pasted;
-use super::token::{Kind, narrow};
+use super::token::Kind;
 use super::tokens::{Context, Tokens};
 use super::{Dialect, def, recover};
 use crate::extract::{Map, Region};
+use crate::source::narrow;
 
 /// Parses the definition at the start of a text; what follows it does not matter.
 pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {

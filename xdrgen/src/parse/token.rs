@@ -11,15 +11,17 @@ use nom::{IResult, Parser};
 
 use crate::ast::{Expansion, Hidden};
 use crate::diag::Found;
+use crate::hash::HashMap;
 use crate::keywords::word;
+use crate::source::narrow;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or a keyword.
     Word,
-    /// A number that is one: its index among [`Lexed::numbers`]. It would take half of a token's room.
-    Number(u32),
+    /// A number.
+    Number,
     /// Something that begins as a number does.
     Malformed,
     /// A text between quotation marks, which only rpcgen knows.
@@ -93,7 +95,8 @@ pub(crate) struct Placed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
-    pub(super) numbers: Vec<i128>,
+    /// The values of numbers that are not written as digits, by their places among the tokens.
+    pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
     /// The uses of macros, in their order, and their bytes in the extracted text.
@@ -113,16 +116,9 @@ impl Lexed<'_> {
         expansion.map_or_else(|| token.end(), |(used, _)| used.end)
     }
 
-    /// What a number is.
-    pub(crate) fn number(&self, kind: Kind) -> Option<i128> {
-        let Kind::Number(index) = kind else { return None };
-        self.numbers.get(index as usize).copied()
-    }
-
-    /// The kind of a token that is a number.
-    pub(super) fn kind_of(&mut self, number: i128) -> Kind {
-        self.numbers.push(number);
-        Kind::Number(narrow(self.numbers.len() - 1))
+    /// Returns the value of a token that is a number.
+    pub(crate) fn number(&self, at: usize) -> Option<i128> {
+        self.numbers.get(&at).copied().or_else(|| number(self.tokens.get(at)?.text))
     }
 }
 
@@ -177,7 +173,7 @@ pub(super) fn comment(input: &str) -> IResult<&str, &str> {
     recognize(delimited(tag("/*"), take_until("*/"), tag("*/"))).parse(input)
 }
 
-/// The value of a constant; none if it is none, or wider than 127 bits.
+/// Returns the value of a constant, unless it is malformed.
 pub(super) fn number(text: &str) -> Option<i128> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
@@ -198,7 +194,7 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
 }
 
-/// Whether a text is a name and nothing else.
+/// Returns true if a text is a name and nothing else.
 pub(super) fn is_word(text: &str) -> bool {
     word(text).is_some_and(|(rest, _)| rest.is_empty())
 }
@@ -224,8 +220,4 @@ pub(super) fn joined_length(rest: &str) -> usize {
         length += line.len();
     }
     length
-}
-
-pub(crate) fn narrow(offset: usize) -> u32 {
-    u32::try_from(offset).unwrap_or(u32::MAX)
 }

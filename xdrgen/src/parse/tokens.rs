@@ -10,13 +10,16 @@ use nom::{IResult, Input, Needed};
 use super::Dialect;
 use super::token::{Comment, Kind, Lexed, Token};
 use crate::ast::Identifier;
-use crate::diag::{Diagnostic, Expected, Found, Near};
+use crate::diag::{Diagnostic, Expected, Found, Near, SyntaxKind};
 use crate::extract::Map;
 use crate::keywords::is_keyword;
-use crate::source::Span;
+use crate::source::{Span, narrow};
 
 /// How deep bodies may stand in bodies.
 pub(crate) const MAX_DEPTH: u8 = 64;
+
+/// The error for deeper ones.
+pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { most: MAX_DEPTH });
 
 /// What all functions of one parse share.
 pub(crate) struct Context<'a> {
@@ -25,7 +28,7 @@ pub(crate) struct Context<'a> {
     pub(crate) lexed: &'a Lexed<'a>,
     /// Whether prose may follow a definition: then a missing last `;` does not break it.
     pub(crate) prose: bool,
-    /// Whether nobody can mend the document: what is plainly meant is read so.
+    /// Whether the document is published and cannot be corrected: obvious mistakes are read as intended.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
     /// What was found beside an error that ends a definition.
@@ -56,7 +59,7 @@ impl<'a> Context<'a> {
     }
 
     fn text_end(&self) -> u32 {
-        super::token::narrow(self.text.len())
+        narrow(self.text.len())
     }
 
     /// The comments before a token.
@@ -147,7 +150,7 @@ impl<'a> Tokens<'a> {
     /// One body further in, behind its `{`.
     pub(crate) fn deeper(self) -> Result<Self, nom::Err<Syntax>> {
         if self.depth >= MAX_DEPTH {
-            return Err(fail(self.from(self.at.saturating_sub(1)), Reason::TooDeep));
+            return Err(fail(self.from(self.at.saturating_sub(1)), TOO_DEEP));
         }
         Ok(Tokens { depth: self.depth + 1, ..self })
     }
@@ -171,38 +174,12 @@ pub(crate) enum Reason {
     Semicolon,
     /// A keyword stands where a name must.
     KeywordAsName,
-    /// More bodies in bodies than [`MAX_DEPTH`].
-    TooDeep,
-    /// A number that is none.
+    /// A number that is malformed.
     Malformed,
-    /// A number beyond 64 bits.
-    TooWide,
-    /// An arm with two declarations.
-    SecondDeclaration,
     /// A second default arm; the first's token.
     SecondDefault(usize),
-    /// An enum without members.
-    EmptyEnum,
-    /// `opaque x` without a size.
-    OpaqueSize,
-    /// `string x[n]`
-    StringSize,
-    /// A definition with a name inside another.
-    NamedInside,
-    /// `opaque` where only a declaration may have it.
-    OpaqueType,
-    /// A second `*`, `[n]` or `<n>`.
-    SecondSize,
-    /// `int a, b;`
-    SecondName,
-    /// `int a = 1;`
-    InitialValue,
-    /// Something computed where a number must stand.
-    Arithmetic,
-    /// A union without arms.
-    NoArms,
-    /// `opaque *x` or `string *x`
-    PointerToBytes,
+    /// Any other mistake.
+    Kind(&'static SyntaxKind),
 }
 
 /// A syntax error: the token at which it shows, and why.
@@ -265,9 +242,9 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
 /// The `;` behind a declaration. What C would have there has words of its own.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
-        "[" | "<" => fail(input, Reason::SecondSize),
-        "," => fail(input, Reason::SecondName),
-        "=" => fail(input, Reason::InitialValue),
+        "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),
+        "," => fail(input, Reason::Kind(&SyntaxKind::SecondName)),
+        "=" => fail(input, Reason::Kind(&SyntaxKind::InitialValue)),
         _ => error,
     })
 }
@@ -300,7 +277,7 @@ pub(crate) fn path(input: Tokens<'_>) -> Parse<'_, Identifier> {
     Ok((rest, path))
 }
 
-/// Whether `::` and a name follow.
+/// Returns true if `::` and a name follow.
 fn is_behind_namespace(input: Tokens<'_>) -> bool {
     let (Some(first), Some(second), Some(name)) = (input.peek(0), input.peek(1), input.peek(2)) else {
         return false;

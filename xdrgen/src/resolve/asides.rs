@@ -1,4 +1,4 @@
-//! What documents say to C alone, for whoever misses what it defines: `#include` and `#define`.
+//! Lines for C alone, `#include` and `#define`: they may define a name that the document lacks.
 
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
@@ -47,7 +47,7 @@ impl<'a> Asides<'a> {
         }
     }
 
-    /// Whether a document includes others.
+    /// Returns true if a document includes others.
     pub(crate) fn includes_files(&self, document: SourceId) -> bool {
         self.includes.contains_key(&document)
     }

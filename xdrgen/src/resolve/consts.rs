@@ -22,7 +22,7 @@ pub(crate) struct Consts {
 enum Undefined<'a> {
     /// Built in, or not there, which is reported.
     Number(Option<i128>),
-    /// A slip of the pen for another name.
+    /// An erratum: another name is meant.
     TakenFor(&'a str),
 }
 
@@ -74,11 +74,11 @@ impl Consts {
                 continue;
             };
             if !on_way.insert(name) {
-                break self.circle(name, span, named, found, &way);
+                break self.cycle(name, span, named, found, &way);
             }
             let (value, steps) = match named.source {
                 ValueSource::Const(value) => (Some(value), 0),
-                ValueSource::Member(body, index) => self.member(body, index),
+                ValueSource::Member(body, index) => self.member(body, index as usize),
             };
             way.push((name, steps));
             let Some(value) = value else { break Some(0) };
@@ -135,7 +135,7 @@ impl Consts {
         Undefined::Number(None)
     }
 
-    fn circle(
+    fn cycle(
         &mut self,
         name: &str,
         span: Span,
@@ -144,7 +144,7 @@ impl Consts {
         way: &[(&str, usize)],
     ) -> Option<i128> {
         let new = !self.said.contains(name);
-        // Of a circle one name is enough.
+        // Of a cycle one name is enough.
         self.said.extend(way.iter().map(|(name, _)| (*name).to_owned()));
         if new {
             found.push(MeaningKind::CyclicConstant { name: name.to_owned(), used: span }.at(named.span));

@@ -3,18 +3,18 @@
 //! The rules that need no more than one definition are checked on the way.
 
 use super::consts::{self, Consts};
-use super::named::{declared_name, defined_name};
+use super::named::defined_name;
 use super::scope::Scope;
 use super::supply::Known;
 use super::unresolved::{Reason, Space, Unresolved};
 use super::{prelude, text};
 use crate::ast::{
-    Declaration, DeclarationKind, Definition, DefinitionKind, Identifier, StructBody, TypeSpecifier,
+    Declaration, Definition, DefinitionKind, Identifier, Multiplicity, StructBody, TypeSpecifier,
     TypeSpecifierKind, Value,
 };
 use crate::diag::{Found, MeaningKind};
 use crate::hash::{HashMap, HashSet};
-use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Scalar, Type, TypeDef, TypeId};
+use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Type, TypeDef, TypeId};
 use crate::source::Span;
 
 /// Where the members of an enum stand, by their names; and their values.
@@ -140,7 +140,7 @@ impl<'a> Resolver<'a> {
         self.place(id, body);
     }
 
-    /// Whether a definition or the prelude has a type of this name.
+    /// Returns true if a definition or the prelude has a type of this name.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
@@ -178,11 +178,14 @@ impl<'a> Resolver<'a> {
     }
 
     fn typedef(&mut self, declaration: &'a Declaration, name: &str) -> Option<Body> {
-        if let DeclarationKind::Plain(of, declared) = &declaration.kind {
-            match &of.kind {
+        if declaration.multiplicity == Multiplicity::One {
+            match &declaration.specifier.kind {
                 TypeSpecifierKind::Enum(body) => return self.enumeration(body),
                 TypeSpecifierKind::Struct(body) => return self.structure(body, name),
-                TypeSpecifierKind::Union(body) => return self.union(body, name, declared.span),
+                TypeSpecifierKind::Union(body) => {
+                    let at = declaration.name.as_ref().map_or(declaration.span, |name| name.span);
+                    return self.union(body, name, at);
+                }
                 _ => {}
             }
         }
@@ -194,7 +197,7 @@ impl<'a> Resolver<'a> {
         let mut seen: HashMap<&str, Span> = crate::hash::with_room(count);
         let mut fields = Vec::with_capacity(count);
         for declaration in &body.fields {
-            let Some(name) = declared_name(declaration) else {
+            let Some(name) = &declaration.name else {
                 self.found.push(MeaningKind::VoidField.at(declaration.span));
                 continue;
             };
@@ -209,31 +212,38 @@ impl<'a> Resolver<'a> {
 
     /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
-        let name = declared_name(declaration)?;
+        let name = declaration.name.as_ref()?;
         // A body within a typedef is what the typedef's name is many of, or points to.
         let part = if path == name.name { "item" } else { name.name.as_str() };
         let path = format!("{path}.{part}");
-        let ty = match &declaration.kind {
-            DeclarationKind::Void => return None,
-            DeclarationKind::Plain(of, _) => self.specifier(of, &path, name, declaration)?,
-            DeclarationKind::FixedArray(of, _, len) => {
-                let element = self.specifier(of, &path, name, declaration);
-                let len = self.bound(len);
-                Type::FixedArray(Box::new(element?), len?)
-            }
-            DeclarationKind::VariableArray(of, _, max) => {
-                let max = self.max(max);
-                Type::Array(Box::new(self.specifier(of, &path, name, declaration)?), max)
-            }
-            DeclarationKind::Optional(of, _) => {
-                Type::Optional(Box::new(self.specifier(of, &path, name, declaration)?))
-            }
-            DeclarationKind::FixedOpaque(_, len) => Type::FixedOpaque(self.bound(len)?),
-            DeclarationKind::VariableOpaque(_, max) => Type::Opaque(self.max(max)),
-            DeclarationKind::String(_, max) => Type::String(self.max(max)),
-        };
+        let of = &declaration.specifier;
+        let ty =
+            self.declared_type(declaration, |resolver| resolver.specifier(of, &path, name, declaration))?;
         let docs = declared(declaration, declaration.span);
         Some(Field { name: name.name.clone(), at: name.span, ty, eligible: declaration.eligible, docs })
+    }
+
+    /// The type that a declaration has. `element` resolves the type that it names.
+    pub(crate) fn declared_type(
+        &mut self,
+        declaration: &Declaration,
+        element: impl FnOnce(&mut Self) -> Option<Type>,
+    ) -> Option<Type> {
+        let bound = declaration.multiplicity.bound().map(|bound| self.bound(bound));
+        let element = element(self).map(Box::new);
+        let bound = match bound {
+            Some(bound) => Some(bound?),
+            None => None,
+        };
+        Some(match (&declaration.specifier.kind, &declaration.multiplicity) {
+            (TypeSpecifierKind::Opaque, Multiplicity::Fixed(_)) => Type::FixedOpaque(bound?),
+            (TypeSpecifierKind::Opaque, _) => Type::Opaque(bound),
+            (TypeSpecifierKind::String, _) => Type::String(bound),
+            (_, Multiplicity::One) => *element?,
+            (_, Multiplicity::Optional) => Type::Optional(element?),
+            (_, Multiplicity::Fixed(_)) => Type::FixedArray(element?, bound?),
+            (_, Multiplicity::Variable(_)) => Type::Array(element?, bound),
+        })
     }
 
     fn specifier(
@@ -243,11 +253,7 @@ impl<'a> Resolver<'a> {
         name: &Identifier,
         declaration: &Declaration,
     ) -> Option<Type> {
-        let is_body = matches!(
-            of.kind,
-            TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)
-        );
-        if !is_body {
+        if !of.kind.is_body() {
             return self.plain_specifier(of);
         }
         let id = self.new_type(path, declared(declaration, name.span));
@@ -263,27 +269,11 @@ impl<'a> Resolver<'a> {
 
     /// A specifier without a body.
     pub(crate) fn plain_specifier(&mut self, of: &TypeSpecifier) -> Option<Type> {
-        let scalar = match &of.kind {
-            TypeSpecifierKind::Int => Scalar::Int,
-            TypeSpecifierKind::UnsignedInt => Scalar::UnsignedInt,
-            TypeSpecifierKind::Hyper => Scalar::Hyper,
-            TypeSpecifierKind::UnsignedHyper => Scalar::UnsignedHyper,
-            TypeSpecifierKind::Float => Scalar::Float,
-            TypeSpecifierKind::Double => Scalar::Double,
-            TypeSpecifierKind::Quadruple => Scalar::Quadruple,
-            TypeSpecifierKind::Bool => Scalar::Bool,
-            TypeSpecifierKind::Char => Scalar::Char,
-            TypeSpecifierKind::UnsignedChar => Scalar::UnsignedChar,
-            TypeSpecifierKind::Short => Scalar::Short,
-            TypeSpecifierKind::UnsignedShort => Scalar::UnsignedShort,
-            TypeSpecifierKind::String => return Some(Type::String(None)),
-            TypeSpecifierKind::Named(name) => return self.named(name),
-            TypeSpecifierKind::Opaque
-            | TypeSpecifierKind::Enum(_)
-            | TypeSpecifierKind::Struct(_)
-            | TypeSpecifierKind::Union(_) => return None,
-        };
-        Some(Type::Scalar(scalar))
+        match &of.kind {
+            TypeSpecifierKind::Scalar(scalar) => Some(Type::Scalar(*scalar)),
+            TypeSpecifierKind::Named(name) => self.named(name),
+            _ => None,
+        }
     }
 
     /// What a type's name stands for: a type that is defined elsewhere, a definition, or one of the usual typedefs.
@@ -308,10 +298,6 @@ impl<'a> Resolver<'a> {
             self.unresolved.push(self.scope.missing_type(name));
         }
         None
-    }
-
-    fn max(&mut self, max: &Option<Value>) -> Option<Bound> {
-        max.as_ref().and_then(|max| self.bound(max))
     }
 
     /// A bound or a length: 0 to 2^32-1.
@@ -359,16 +345,9 @@ fn declared(declaration: &Declaration, span: Span) -> Docs {
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,
-        DefinitionKind::Typedef(declaration) => match &declaration.kind {
-            DeclarationKind::Plain(of, _) if matches!(of.kind, TypeSpecifierKind::Enum(_)) => 0,
-            DeclarationKind::Plain(of, _)
-            | DeclarationKind::FixedArray(of, _, _)
-            | DeclarationKind::VariableArray(of, _, _)
-            | DeclarationKind::Optional(of, _)
-                if matches!(of.kind, TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_)) =>
-            {
-                2
-            }
+        DefinitionKind::Typedef(of) => match (&of.specifier.kind, &of.multiplicity) {
+            (TypeSpecifierKind::Enum(_), Multiplicity::One) => 0,
+            (TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_), _) => 2,
             _ => 1,
         },
         DefinitionKind::Struct(..) | DefinitionKind::Union(..) => 2,

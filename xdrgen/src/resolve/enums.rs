@@ -8,9 +8,9 @@ use super::scope::{Named, ValueSource};
 use crate::ast::{EnumBody, EnumMember, Identifier};
 use crate::diag::{MeaningKind, Severity};
 use crate::hash::{self, HashMap};
-use crate::hir::{Body, Docs, Member};
-use crate::namespace;
+use crate::hir::{Body, Member};
 use crate::source::Span;
+use crate::source::narrow;
 
 /// What is known of an enum's members up to one of them.
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct Members<'a> {
     /// Where names stand that mean something else in the scope.
     seen: HashMap<&'a str, Span>,
     /// The first member of each value, by its place among the members.
-    first_of: HashMap<i32, usize>,
+    first_of: HashMap<i32, u32>,
     members: Vec<Member>,
     /// Whether a value was reported. Values that follow from it are not reported again.
     odd: Option<Severity>,
@@ -41,7 +41,7 @@ impl Resolver<'_> {
             let Identifier { name, span } = &member.name;
             let first = match self.scope.value_named(name) {
                 Some(Named { source: ValueSource::Member(of, first), span, .. }) if ptr::eq(of, body) => {
-                    (first != index).then_some(span)
+                    (first != narrow(index)).then_some(span)
                 }
                 _ => members.seen.insert(name, *span),
             };
@@ -62,21 +62,16 @@ impl Resolver<'_> {
             return members.members.push(stand_in(&name.name, members.members.len()));
         };
         let same_as = members.first_of.get(&value).copied();
-        members.first_of.entry(value).or_insert(members.members.len());
-        if let Some(other) = same_as.and_then(|index| members.members.get(index))
+        members.first_of.entry(value).or_insert(narrow(members.members.len()));
+        if let Some(other) = same_as.and_then(|index| members.members.get(index as usize))
             && members.odd.replace(members.odd.unwrap_or(Severity::Warning)).is_none()
         {
             let (first, second) = (other.name.clone(), name.name.clone());
-            let place = other.docs.span;
+            let place = other.span;
             self.found.push(MeaningKind::SameValue { first, place, second, value }.at(span));
         }
-        let docs = Docs {
-            comments: member.docs.clone(),
-            section: None,
-            declaration: format!("{} = {value}", namespace::last(&name.name)),
-            span: name.span,
-        };
-        members.members.push(Member { name: name.name.clone(), value, same_as, docs });
+        let (comments, span) = (member.docs.clone(), name.span);
+        members.members.push(Member { name: name.name.clone(), value, same_as, comments, span });
     }
 
     fn member_value(&mut self, value: i128, span: Span, odd: &mut Option<Severity>) -> Option<i32> {
@@ -99,5 +94,5 @@ impl Resolver<'_> {
 /// that. Nothing is emitted, so any value will do that no other member has.
 fn stand_in(name: &str, index: usize) -> Member {
     let value = i32::try_from(index).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
-    Member { name: name.to_owned(), value, same_as: None, docs: Docs::default() }
+    Member { name: name.to_owned(), value, same_as: None, comments: Vec::new(), span: Span::default() }
 }

@@ -1,5 +1,5 @@
-//! Definitions that are left out: what is wrong in published documents, which nobody can fix, and, where a run is to
-//! keep going, what is wrong in any.
+//! Definitions that are left out: those with errors in published documents, which cannot be corrected, and
+//! with `--keep-going` those with errors in any document.
 
 use super::named::defined_name;
 use super::scope::{Document, Scope};
@@ -28,7 +28,7 @@ struct Omission<'a> {
     said: Vec<Diagnostic>,
     /// What is wrong all the same.
     kept: Vec<Diagnostic>,
-    /// Names that nothing has any more.
+    /// Names whose definitions are left out.
     gone: HashSet<Name>,
     /// Such names whose users are still to be left out.
     pending: Vec<Name>,
@@ -37,8 +37,9 @@ struct Omission<'a> {
     places: HashMap<SourceId, Vec<&'a Definition>>,
 }
 
-/// Leaves out the definitions whose errors can be forgiven, with all that needs them. A program stays: it lacks the
-/// procedures that are wrong. Adds what is said of names that nothing defines, and says whether what is left is whole.
+/// Leaves out the definitions whose errors are tolerated, with all that needs them. A program stays: it lacks
+/// the procedures that are wrong. Adds what is said of names that nothing defines, and says whether what is
+/// left is whole.
 pub(super) fn omit(
     hir: &mut Hir,
     scope: &Scope<'_>,
@@ -80,7 +81,7 @@ pub(super) fn omit(
         let name = missing.remove(&place);
         match omission.definition(documents, error.span, error.within.as_deref()) {
             Some((document, definition))
-                if error.is_error() && omission.may_forgive(document.trust, name.as_ref()) =>
+                if error.is_error() && omission.may_tolerate(document.trust, name.as_ref()) =>
             {
                 omission.pending.extend(name.clone());
                 omission.leave_out(document, definition, error, name.as_ref());
@@ -129,11 +130,11 @@ impl<'a> Omission<'a> {
         }
     }
 
-    fn may_forgive(&self, trust: Trust, missing: Option<&Name>) -> bool {
+    fn may_tolerate(&self, trust: Trust, missing: Option<&Name>) -> bool {
         self.known.keep_going || self.is_erratum(trust, missing)
     }
 
-    /// Whether an error of a published document is none, as nobody can fix it there.
+    /// Returns true if an error is only a warning, since the published document cannot be corrected.
     fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
         match trust {
             Trust::Example => true,
@@ -156,7 +157,7 @@ impl<'a> Omission<'a> {
             (_, true) => Omitted::Procedure,
             (_, false) => Omitted::Definition,
         };
-        // What only the wish to keep going forgives is an error still.
+        // With `--keep-going` alone it remains an error.
         let follows = missing.is_some_and(|name| self.gone.contains(name));
         let severity = if !lost && (self.is_erratum(document.trust, missing) || follows) {
             Severity::Warning
@@ -183,7 +184,7 @@ impl<'a> Omission<'a> {
         names
     }
 
-    /// Leaves out what uses a name that nothing has any more.
+    /// Leaves out the definitions that use a name whose definition is left out.
     fn spread(&mut self) {
         while let Some(name) = self.pending.pop() {
             let is_known = match name.0 {
@@ -209,7 +210,7 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// Whether a name means something in a definition that is not left out.
+    /// Returns true if a name means something in a definition that is not left out.
     fn is_defined(&self, (space, name): &Name) -> bool {
         self.scope
             .definition_of(*space, name)

@@ -3,10 +3,7 @@
 use super::consts;
 use super::definitions::{Resolver, docs};
 use super::text;
-use crate::ast::{
-    ArraySize, Definition, Identifier, ProcedureDef, ProcedureType, ProgramDef, TypeSpecifier,
-    TypeSpecifierKind, Value, VersionDef,
-};
+use crate::ast::{Declaration, Definition, Identifier, ProcedureDef, ProgramDef, Value, VersionDef};
 use crate::diag::{MeaningKind, Part, SyntaxKind};
 use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
@@ -54,7 +51,7 @@ impl<'a> Resolver<'a> {
             let name = procedure.name.name.clone();
             let docs = of_procedure(procedure, procedure.docs.clone());
             let parameter = match procedure.arguments.as_slice() {
-                [ProcedureType { name: Some(name), .. }] => Some(name.name.clone()),
+                [Declaration { name: Some(name), .. }] => Some(name.name.clone()),
                 _ => None,
             };
             let (item, whole) = (None, None);
@@ -89,15 +86,14 @@ impl<'a> Resolver<'a> {
         &mut self,
         version: &VersionDef,
         procedure: &ProcedureDef,
-        one: &ProcedureType,
+        one: &Declaration,
         suffix: &str,
     ) -> Option<Type> {
         let ty = self.procedure_type(one)?;
         if !matches!(ty, Type::Array(..)) {
             return Some(ty);
         }
-        let docs =
-            Docs { declaration: text::procedure_type(one), span: one.specifier.span, ..Docs::default() };
+        let docs = Docs { declaration: text::declaration(one), span: one.specifier.span, ..Docs::default() };
         let body =
             Body::Tuple(vec![Field { name: "0".to_owned(), at: docs.span, ty, eligible: false, docs }]);
         let what = if suffix == "args" { "argument" } else { "result" };
@@ -106,31 +102,11 @@ impl<'a> Resolver<'a> {
     }
 
     /// The type of an argument or a result.
-    fn procedure_type(&mut self, ty: &ProcedureType) -> Option<Type> {
-        if let Some(size) = &ty.size {
-            return self.sized_type(&ty.specifier, size);
-        }
-        let plain = self.plain_specifier(&ty.specifier);
-        if plain.is_none() && is_body(ty) {
+    fn procedure_type(&mut self, ty: &Declaration) -> Option<Type> {
+        if ty.specifier.kind.is_body() {
             self.found.push(MeaningKind::BodyInProcedure.at(ty.specifier.span));
         }
-        let plain = plain?;
-        Some(if ty.optional { Type::Optional(Box::new(plain)) } else { plain })
-    }
-
-    /// An array, a string or opaque data with its size.
-    fn sized_type(&mut self, of: &TypeSpecifier, size: &ArraySize) -> Option<Type> {
-        let bound = match size {
-            ArraySize::Fixed(size) | ArraySize::Variable(Some(size)) => Some(self.bound(size)?),
-            ArraySize::Variable(None) => None,
-        };
-        Some(match (&of.kind, size, bound) {
-            (TypeSpecifierKind::Opaque, ArraySize::Fixed(_), Some(len)) => Type::FixedOpaque(len),
-            (TypeSpecifierKind::Opaque, _, max) => Type::Opaque(max),
-            (TypeSpecifierKind::String, _, max) => Type::String(max),
-            (_, ArraySize::Fixed(_), Some(len)) => Type::FixedArray(Box::new(self.plain_specifier(of)?), len),
-            (_, _, max) => Type::Array(Box::new(self.plain_specifier(of)?), max),
-        })
+        self.declared_type(ty, |resolver| resolver.plain_specifier(&ty.specifier))
     }
 
     /// Several arguments, one behind the other: a struct, with names for its fields if the arguments have any.
@@ -138,7 +114,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         version: &VersionDef,
         procedure: &ProcedureDef,
-        arguments: &[ProcedureType],
+        arguments: &[Declaration],
     ) -> Option<Type> {
         let is_named = arguments.iter().any(|argument| argument.name.is_some());
         let mut seen: HashMap<&str, Span> = HashMap::default();
@@ -152,7 +128,7 @@ impl<'a> Resolver<'a> {
                         let second = MeaningKind::SecondArgument { name: name.name.clone(), first };
                         self.found.push(second.at(name.span));
                     }
-                    docs.declaration = text::procedure_type(argument);
+                    docs.declaration = text::declaration(argument);
                     name.name.clone()
                 }
                 None => {
@@ -194,7 +170,7 @@ impl<'a> Resolver<'a> {
         fits
     }
 
-    /// Whether neither name nor number was there before; says so if one was.
+    /// Returns true if neither name nor number was there before; says so if one was.
     fn is_new(
         &mut self,
         name: &'a Identifier,
@@ -222,9 +198,4 @@ impl<'a> Resolver<'a> {
 /// A procedure's documentation, or that of what it takes.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
-}
-
-fn is_body(ty: &ProcedureType) -> bool {
-    use crate::ast::TypeSpecifierKind::{Enum, Struct, Union};
-    matches!(ty.specifier.kind, Enum(_) | Struct(_) | Union(_))
 }

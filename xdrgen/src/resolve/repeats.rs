@@ -13,7 +13,7 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Whether two definitions of one name mean the same.
+    /// Returns true if two definitions of one name mean the same.
     pub(crate) fn same(&mut self, first: &Definition, second: &Definition) -> bool {
         if is_own_name(first) || is_own_name(second) {
             return true;

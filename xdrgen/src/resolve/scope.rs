@@ -16,7 +16,7 @@ use crate::diag::{Diagnostic, Found, MeaningKind, Twice};
 use crate::hash::{HashMap, HashSet};
 use crate::likeness::{distance, is_slip, near, nearest};
 use crate::namespace::split;
-use crate::source::{SourceId, Span, Trust};
+use crate::source::{SourceId, Span, Trust, narrow};
 
 /// A named value: a constant, or a member of an enum.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub(crate) struct Named<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum ValueSource<'a> {
     Const(&'a Value),
-    Member(&'a EnumBody, usize),
+    Member(&'a EnumBody, u32),
 }
 
 /// What the names of a run stand for. The first definition of a name counts.
@@ -44,7 +44,7 @@ pub(crate) struct Scope<'a> {
     programs: HashMap<&'a str, &'a Definition>,
     /// The names of what is left out: nothing else is meant by them.
     gone: HashSet<&'a str>,
-    /// Whose documents these are: a slip of the pen in a published one is forgiven.
+    /// How far each document is trusted: errata in published ones are corrected.
     trust: HashMap<SourceId, Trust>,
     /// Names that exist in Rust.
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
@@ -139,7 +139,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether a name means what stands within a definition.
+    /// Returns true if a name means what stands within a definition.
     pub(crate) fn means(&self, space: Space, name: &str, definition: &Definition) -> bool {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
@@ -165,7 +165,7 @@ impl<'a> Scope<'a> {
         near.all(|other| other == first).then_some(first)
     }
 
-    /// Whether a document defines a name.
+    /// Returns true if a document defines a name.
     fn stands_in(&self, name: &str, document: SourceId) -> bool {
         let ty = self.types.get(name).map(|definition| definition.span.source);
         ty == Some(document) || self.values.get(name).is_some_and(|value| value.span.source == document)
@@ -249,7 +249,7 @@ impl<'a> Scope<'a> {
         self.again.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Whether a type's definition stands for one of an earlier document too.
+    /// Returns true if a type's definition stands for one of an earlier document too.
     pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
         self.again
             .get(name.name.as_str())
@@ -280,7 +280,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether a place is in a document that can be mended.
+    /// Returns true if a place is in a document that its author can correct.
     fn is_own(&self, place: Span) -> bool {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }
@@ -341,7 +341,7 @@ impl<'a> Scope<'a> {
                         let also = MeaningKind::MemberAndType { name: name.name.clone(), first: place(ty) };
                         found.push(also.at(name.span));
                     }
-                    let source = ValueSource::Member(body, index);
+                    let source = ValueSource::Member(body, narrow(index));
                     self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
                 }
             }
@@ -388,7 +388,7 @@ impl<'a> Scope<'a> {
         self.may_look().then(|| nearest(name, candidates)).flatten()
     }
 
-    /// Whether one more name may be compared to all others.
+    /// Returns true if one more name may be compared to all others.
     fn may_look(&self) -> bool {
         self.looked.set(self.looked.get().saturating_add(1));
         self.looked.get() <= LIKENESSES

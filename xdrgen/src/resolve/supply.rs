@@ -29,12 +29,12 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Whether a type's name means something without a definition.
+    /// Returns true if a type's name means something without a definition.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Whether a value's name means something without a definition.
+    /// Returns true if a value's name means something without a definition.
     pub(crate) fn is_value(&self, name: &str) -> bool {
         prelude::built_in(name).is_some()
     }
@@ -134,7 +134,7 @@ struct Macro {
     place: Option<Span>,
 }
 
-/// The macros of a run that are no constants already, and the numbers that their bodies may name.
+/// The macros of a run that are not constants, and the numbers that their bodies may name.
 #[derive(Default)]
 struct Macros {
     /// None where a name has several, between which only C can choose.
@@ -149,32 +149,22 @@ const MAX_CHAIN: usize = 64;
 
 impl Macros {
     fn new<'d>(
-        definitions: impl Iterator<Item = &'d Definition>,
+        definitions: impl Iterator<Item = &'d Definition> + Clone,
         defined: &Defined,
         given: &BTreeSet<String>,
     ) -> Self {
         let mut macros = Macros::default();
-        for definition in definitions {
+        for definition in definitions.clone() {
             match &definition.kind {
                 DefinitionKind::PassThrough(text) => {
                     if let Some((name, body)) = object_macro(text) {
                         macros.add(name, body, Some(definition.span));
                     }
                 }
-                DefinitionKind::Const(ConstDef { name, value: Value::Literal { value, .. } }) => {
-                    macros.numbers.insert(name.name.clone(), *value);
-                }
                 DefinitionKind::Const(ConstDef { name, value: Value::Name(of) })
                     if definition.text.starts_with('#') && !defined.values.contains(&of.name) =>
                 {
                     macros.add(&name.name, &of.name, Some(definition.span));
-                }
-                DefinitionKind::Enum(_, body) => {
-                    for member in &body.members {
-                        if let Some(Value::Literal { value, .. }) = member.value {
-                            macros.numbers.insert(member.name.name.clone(), value);
-                        }
-                    }
                 }
                 _ => {}
             }
@@ -184,7 +174,27 @@ impl Macros {
             let body = body.trim().to_owned();
             macros.macros.insert(name.trim().to_owned(), Some(Macro { body, place: None }));
         }
+        if !macros.macros.is_empty() {
+            definitions.for_each(|definition| macros.add_numbers(definition));
+        }
         macros
+    }
+
+    fn add_numbers(&mut self, definition: &Definition) {
+        let mut add = |name: &Identifier, value: &Value| {
+            if let Value::Literal { value, .. } = value {
+                self.numbers.insert(name.name.clone(), *value);
+            }
+        };
+        match &definition.kind {
+            DefinitionKind::Const(ConstDef { name, value }) => add(name, value),
+            DefinitionKind::Enum(_, body) => {
+                for member in &body.members {
+                    member.value.iter().for_each(|value| add(&member.name, value));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn add(&mut self, name: &str, body: &str, place: Option<Span>) {
@@ -194,7 +204,7 @@ impl Macros {
         self.macros.insert(name.to_owned(), if other { None } else { Some(found) });
     }
 
-    /// `#define A B` where no value is called B is no constant: perhaps B is a type, perhaps nobody asks.
+    /// `#define A B` is not a constant if no value is named B: B may be a type, or A unused.
     fn demote(&self, definition: &mut Definition) {
         if let DefinitionKind::Const(ConstDef { name, value: Value::Name(_) }) = &definition.kind
             && definition.text.starts_with('#')

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::ast::{
-    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, ProcedureDef,
-    ProcedureType, StructBody, TypeSpecifierKind, UnionBody, Value,
+    Declaration, Definition, DefinitionKind, EnumBody, Multiplicity, ProcedureDef, StructBody,
+    TypeSpecifierKind, UnionBody, Value,
 };
 
 /// A declaration as it would be written, without the `;`.
@@ -19,10 +19,10 @@ pub(crate) fn definition(definition: &Definition) -> String {
             format!("const {} = {}", constant.name.name, value(&constant.value))
         }
         // A typedef of a body is another way to write the definition of that body.
-        DefinitionKind::Typedef(Declaration { kind: DeclarationKind::Plain(of, name), .. })
-            if is_body(&of.kind) =>
+        DefinitionKind::Typedef(of)
+            if of.specifier.kind.is_body() && of.multiplicity == Multiplicity::One =>
         {
-            format!("{} {}", specifier(&of.kind, true), name.name)
+            written(of, true)
         }
         DefinitionKind::Typedef(declaration) => format!("typedef {}", written(declaration, true)),
         DefinitionKind::Enum(name, body) => format!("{} {}", enumeration(body), name.name),
@@ -38,10 +38,6 @@ pub(crate) fn definition(definition: &Definition) -> String {
         }
         DefinitionKind::PassThrough(text) => text.clone(),
     }
-}
-
-fn is_body(kind: &TypeSpecifierKind) -> bool {
-    matches!(kind, TypeSpecifierKind::Enum(_) | TypeSpecifierKind::Struct(_) | TypeSpecifierKind::Union(_))
 }
 
 fn enumeration(body: &EnumBody) -> String {
@@ -81,55 +77,29 @@ fn union(body: &UnionBody) -> String {
 
 /// A declaration, with what stands in bodies or without.
 fn written(declaration: &Declaration, bodies: bool) -> String {
-    let mut text = String::new();
-    let specifier = |kind| specifier(kind, bodies);
-    match &declaration.kind {
-        DeclarationKind::Void => text.push_str("void"),
-        DeclarationKind::Plain(of, name) => text.extend([&specifier(&of.kind), " ", &name.name]),
-        DeclarationKind::FixedArray(of, name, len) => {
-            text.extend([&specifier(&of.kind), " ", &name.name, "[", &value(len), "]"]);
-        }
+    let kind = &declaration.specifier.kind;
+    let name = declaration.name.as_ref().map_or("", |name| &name.name);
+    let is_bytes = matches!(kind, TypeSpecifierKind::Opaque | TypeSpecifierKind::String);
+    let (star, size) = match &declaration.multiplicity {
+        Multiplicity::One => ("", String::new()),
+        Multiplicity::Optional => ("*", String::new()),
         // At most one of something is optional data (RFC 4506 section 4.19).
-        DeclarationKind::VariableArray(of, name, Some(Value::Literal { value: 1, .. })) if bodies => {
-            text.extend([&specifier(&of.kind), " *", &name.name]);
+        Multiplicity::Variable(Some(Value::Literal { value: 1, .. })) if bodies && !is_bytes => {
+            ("*", String::new())
         }
-        DeclarationKind::VariableArray(of, name, max) => {
-            text.extend([&specifier(&of.kind), " ", &name.name, "<", &bound(max), ">"]);
-        }
-        DeclarationKind::Optional(of, name) => text.extend([&specifier(&of.kind), " *", &name.name]),
-        DeclarationKind::FixedOpaque(name, len) => {
-            text.extend(["opaque ", &name.name, "[", &value(len), "]"]);
-        }
-        DeclarationKind::VariableOpaque(name, max) => {
-            text.extend(["opaque ", &name.name, "<", &bound(max), ">"]);
-        }
-        DeclarationKind::String(name, max) => text.extend(["string ", &name.name, "<", &bound(max), ">"]),
-    }
-    text
-}
-
-fn bound(max: &Option<Value>) -> Cow<'_, str> {
-    max.as_ref().map(value).unwrap_or_default()
+        Multiplicity::Fixed(len) => ("", format!("[{}]", value(len))),
+        Multiplicity::Variable(max) => ("", format!("<{}>", max.as_ref().map(value).unwrap_or_default())),
+    };
+    let blank = if star.is_empty() && name.is_empty() { "" } else { " " };
+    format!("{}{blank}{star}{name}{size}", specifier(kind, bodies))
 }
 
 /// A procedure as it would be written.
 pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
-    let result = procedure.result.as_ref().map_or_else(|| "void".to_owned(), procedure_type);
-    let arguments: Vec<String> = procedure.arguments.iter().map(procedure_type).collect();
+    let result = procedure.result.as_ref().map_or_else(|| "void".to_owned(), declaration);
+    let arguments: Vec<String> = procedure.arguments.iter().map(declaration).collect();
     let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
     format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
-}
-
-pub(super) fn procedure_type(ty: &ProcedureType) -> String {
-    let name = ty.name.as_ref().map_or("", |name| name.name.as_str());
-    let size = match &ty.size {
-        None => String::new(),
-        Some(ArraySize::Fixed(len)) => format!("[{}]", value(len)),
-        Some(ArraySize::Variable(max)) => format!("<{}>", bound(max)),
-    };
-    let blank = if ty.optional || !name.is_empty() { " " } else { "" };
-    let star = if ty.optional { "*" } else { "" };
-    format!("{}{blank}{star}{name}{size}", specifier(&ty.specifier.kind, false))
 }
 
 /// A value as it was written.
@@ -142,18 +112,8 @@ pub(crate) fn value(value: &Value) -> Cow<'_, str> {
 
 fn specifier(kind: &TypeSpecifierKind, bodies: bool) -> Cow<'_, str> {
     let text = match kind {
-        TypeSpecifierKind::Int => "int",
-        TypeSpecifierKind::UnsignedInt => "unsigned int",
-        TypeSpecifierKind::Hyper => "hyper",
-        TypeSpecifierKind::UnsignedHyper => "unsigned hyper",
-        TypeSpecifierKind::Float => "float",
-        TypeSpecifierKind::Double => "double",
-        TypeSpecifierKind::Quadruple => "quadruple",
-        TypeSpecifierKind::Bool => "bool",
-        TypeSpecifierKind::Char => "char",
-        TypeSpecifierKind::UnsignedChar => "unsigned char",
-        TypeSpecifierKind::Short => "short",
-        TypeSpecifierKind::UnsignedShort => "unsigned short",
+        TypeSpecifierKind::Scalar(scalar) => scalar.name(),
+        TypeSpecifierKind::Void => "void",
         TypeSpecifierKind::String => "string",
         TypeSpecifierKind::Opaque => "opaque",
         TypeSpecifierKind::Named(name) => &name.name,

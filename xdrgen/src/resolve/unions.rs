@@ -2,9 +2,8 @@
 
 use super::consts;
 use super::definitions::{Places, Resolver};
-use super::named::declared_name;
 use super::text;
-use crate::ast::{CaseSpec, Declaration, DeclarationKind, Identifier, UnionBody, Value};
+use crate::ast::{CaseSpec, Declaration, Identifier, UnionBody, Value};
 use crate::diag::{Few, PortabilityKind, UnionKind};
 use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, Scalar, Type, TypeId, Union};
@@ -18,7 +17,7 @@ impl<'a> Resolver<'a> {
         let mut discriminant = self.field(&body.discriminant, path);
         let kind =
             discriminant.as_mut().and_then(|field| self.chooser(&mut field.ty, body.discriminant.span));
-        if discriminant.is_some() && kind.is_none() || discriminant.is_none() && is_void(&body.discriminant) {
+        if discriminant.is_some() && kind.is_none() || body.discriminant.name.is_none() {
             self.found.push(UnionKind::NoDiscriminant.at(body.discriminant.span));
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
@@ -172,10 +171,6 @@ impl<'a> Resolver<'a> {
 /// The values of an enum, or the first of them.
 fn values_of(members: &[Member]) -> Few<(String, i32)> {
     Few::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
-}
-
-fn is_void(declaration: &Declaration) -> bool {
-    declaration.kind == DeclarationKind::Void || declared_name(declaration).is_none()
 }
 
 fn written(value: &Value) -> String {

@@ -1,10 +1,7 @@
 //! The names that a document uses, and those that it defines.
 
 use super::named::{defined_name, is_own_name};
-use crate::ast::{
-    ArraySize, Declaration, DeclarationKind, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifier,
-    TypeSpecifierKind, Value,
-};
+use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
 /// What a name stands for in a definition.
@@ -36,12 +33,7 @@ fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
                     to(Role::DefinesValue(&procedure.name));
                     to(Role::UsesValue(&procedure.number));
                     let types = procedure.result.iter().chain(&procedure.arguments);
-                    for ty in types {
-                        specifier(&ty.specifier.kind, to);
-                        if let Some(ArraySize::Fixed(size) | ArraySize::Variable(Some(size))) = &ty.size {
-                            to(Role::UsesValue(size));
-                        }
-                    }
+                    types.for_each(|ty| typed(ty, to));
                 }
             }
         }
@@ -84,16 +76,12 @@ fn union<'d>(body: &'d crate::ast::UnionBody, to: &mut dyn FnMut(Role<'d>)) {
 
 fn declaration<'d>(of: &'d Declaration, to: &mut dyn FnMut(Role<'d>)) {
     to(Role::Part);
-    let (of, bound) = match &of.kind {
-        DeclarationKind::Void => (None, None),
-        DeclarationKind::Plain(of, _) | DeclarationKind::Optional(of, _) => (Some(of), None),
-        DeclarationKind::FixedArray(of, _, len) => (Some(of), Some(len)),
-        DeclarationKind::VariableArray(of, _, max) => (Some(of), max.as_ref()),
-        DeclarationKind::FixedOpaque(_, len) => (None, Some(len)),
-        DeclarationKind::VariableOpaque(_, max) | DeclarationKind::String(_, max) => (None, max.as_ref()),
-    };
-    of.into_iter().for_each(|TypeSpecifier { kind, .. }| specifier(kind, to));
-    bound.into_iter().for_each(|bound| to(Role::UsesValue(bound)));
+    typed(of, to);
+}
+
+fn typed<'d>(of: &'d Declaration, to: &mut dyn FnMut(Role<'d>)) {
+    specifier(&of.specifier.kind, to);
+    of.multiplicity.bound().into_iter().for_each(|bound| to(Role::UsesValue(bound)));
 }
 
 fn specifier<'d>(kind: &'d TypeSpecifierKind, to: &mut dyn FnMut(Role<'d>)) {

@@ -3,7 +3,7 @@
 use rpcrdma_layout::{Items, Lengths, Size};
 
 use crate::graph::Graph;
-use crate::ir::{Body, Bound, Field, Module, Scalar, Type, TypeDef, TypeId};
+use crate::ir::{Body, Bound, Field, Module, Type, TypeDef, TypeId};
 
 /// The layout of a type's values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +77,7 @@ impl Layouts {
     fn lengths(&self, ty: &Type) -> Lengths {
         match ty {
             Type::Void => Lengths::ZERO,
-            Type::Scalar(Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double) => Lengths::fixed(8),
-            Type::Scalar(Scalar::Quadruple) => Lengths::fixed(16),
-            Type::Scalar(_) => Lengths::fixed(4),
+            Type::Scalar(scalar) => Lengths::fixed(scalar.size()),
             Type::Named(id) => self.lengths.get(id.0).copied().unwrap_or(Lengths::UNKNOWN),
             Type::FixedOpaque(len) => Lengths::of_fixed_opaque(u64::from(len.value)),
             Type::Opaque(max) | Type::String(max) => Lengths::of_data(bound(max.as_ref())),
@@ -110,7 +108,7 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
 
 /// All types, those of a cycle together and behind those that it uses.
 fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
-    graph.order().chunk_by(|one, other| graph.circle(*one) == graph.circle(*other))
+    graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
 }
 
 /// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The graph is of all
@@ -140,11 +138,7 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
 }
 
 fn names_extern(ty: &Type) -> bool {
-    match ty {
-        Type::Extern(_) => true,
-        Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => names_extern(of),
-        _ => false,
-    }
+    matches!(ty, Type::Extern(_)) || ty.inner().is_some_and(names_extern)
 }
 
 fn items_of_body(module: &Module, body: &Body, known: &[Items]) -> Items {

@@ -105,7 +105,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether the message is always sent inline as it is.
+    /// Returns true if the message is always sent inline as it is.
     #[must_use]
     pub fn inline(&self) -> bool {
         *self == Needs::default()
@@ -271,7 +271,7 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// The smaller of two: a number before a sum of which nobody knows, and that before nothing.
+/// Narrows a bound. A number is preferred to a sum over arguments, and a sum to no bound.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),

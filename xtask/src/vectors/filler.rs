@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use rpcrdma_xdrgen::ast::{
-    Declaration, DeclarationKind, DefinitionKind, EnumBody, Specification, StructBody, TypeSpecifierKind,
-    UnionBody, Value,
+    Declaration, DefinitionKind, EnumBody, Multiplicity, Scalar, Specification, StructBody,
+    TypeSpecifierKind, UnionBody, Value,
 };
 
 /// How many values of a type there are at least.
@@ -70,11 +70,9 @@ enum Place<'a> {
 
 /// Chooses an arm, a discriminant that chooses it, and a value for it.
 fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<String, String> {
-    let DeclarationKind::Plain(specifier, discriminant) = &body.discriminant.kind else {
-        return Err(format!("`{name}` has no plain discriminant"));
-    };
-    let all = match &specifier.kind {
-        TypeSpecifierKind::Bool => vec!["FALSE".to_owned(), "TRUE".to_owned()],
+    let discriminant = self::name(&body.discriminant)?;
+    let all = match &body.discriminant.specifier.kind {
+        TypeSpecifierKind::Scalar(Scalar::Bool) => vec!["FALSE".to_owned(), "TRUE".to_owned()],
         TypeSpecifierKind::Named(of) => document
             .definitions
             .iter()
@@ -94,7 +92,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
     }
     let mut text = format!("    switch (choose({})) {{\n", arms.len());
     for (index, (labels, declaration)) in arms.iter().enumerate() {
-        let target = format!("v->{}", discriminant.name);
+        let target = format!("v->{discriminant}");
         let place = format!("v->{name}_u.");
         let _ = writeln!(text, "    case {index}:\n        {}", chosen(&target, labels));
         let _ = writeln!(text, "    {}        break;", fill(declaration, Place::In(&place))?);
@@ -119,7 +117,8 @@ fn members(body: &EnumBody) -> Vec<String> {
 
 /// The statements that fill what is declared.
 fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
-    if matches!(declaration.kind, DeclarationKind::Void) {
+    let specifier = &declaration.specifier.kind;
+    if *specifier == TypeSpecifierKind::Void {
         return Ok(String::new());
     }
     let name = name(declaration)?;
@@ -127,15 +126,25 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
         Place::Typedef => ("(*v)".to_owned(), format!("v->{name}")),
         Place::In(path) => (format!("{path}{name}"), format!("{path}{name}.{name}")),
     };
-    let text = match &declaration.kind {
-        DeclarationKind::Void => String::new(),
-        DeclarationKind::Plain(specifier, _) => format!("{}(&{target});", filler(&specifier.kind)?),
-        DeclarationKind::FixedArray(specifier, _, len) => {
-            let filler = filler(&specifier.kind)?;
+    let text = match (specifier, &declaration.multiplicity) {
+        (TypeSpecifierKind::Opaque, Multiplicity::Fixed(len)) => {
+            format!("fill_opaque({target}, {});", value(len))
+        }
+        (TypeSpecifierKind::Opaque, Multiplicity::Variable(max)) => format!(
+            "{head}_len = length({}); {head}_val = calloc(1, {head}_len + 1); \
+             fill_opaque({head}_val, {head}_len);",
+            bound(max.as_ref())
+        ),
+        (TypeSpecifierKind::String, Multiplicity::Variable(max)) => {
+            format!("{target} = new_string(length({}));", bound(max.as_ref()))
+        }
+        (_, Multiplicity::One) => format!("{}(&{target});", filler(specifier)?),
+        (_, Multiplicity::Fixed(len)) => {
+            let filler = filler(specifier)?;
             format!("{{ u_int at; for (at = 0; at < {}; at++) {filler}(&{target}[at]); }}", value(len))
         }
-        DeclarationKind::VariableArray(specifier, _, max) => {
-            let filler = filler(&specifier.kind)?;
+        (_, Multiplicity::Variable(max)) => {
+            let filler = filler(specifier)?;
             format!(
                 "{{ u_int at, len = length({}); if (len > 4) len = 4; {head}_len = len; \
                  {head}_val = calloc(len + 1, sizeof *{head}_val); \
@@ -143,17 +152,10 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
                 bound(max.as_ref())
             )
         }
-        DeclarationKind::Optional(specifier, _) => format!(
+        (_, Multiplicity::Optional) => format!(
             "if (more()) {{ {target} = calloc(1, sizeof *{target}); {}({target}); }}",
-            filler(&specifier.kind)?
+            filler(specifier)?
         ),
-        DeclarationKind::FixedOpaque(_, len) => format!("fill_opaque({target}, {});", value(len)),
-        DeclarationKind::VariableOpaque(_, max) => format!(
-            "{head}_len = length({}); {head}_val = calloc(1, {head}_len + 1); \
-             fill_opaque({head}_val, {head}_len);",
-            bound(max.as_ref())
-        ),
-        DeclarationKind::String(_, max) => format!("{target} = new_string(length({}));", bound(max.as_ref())),
     };
     Ok(format!("    {text}\n"))
 }
@@ -161,11 +163,11 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
 /// The function that fills a value of a type.
 fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
     let name = match kind {
-        TypeSpecifierKind::Int => "int",
-        TypeSpecifierKind::UnsignedInt => "u_int",
-        TypeSpecifierKind::Hyper => "quad_t",
-        TypeSpecifierKind::UnsignedHyper => "u_quad_t",
-        TypeSpecifierKind::Bool => "bool_t",
+        TypeSpecifierKind::Scalar(Scalar::Int) => "int",
+        TypeSpecifierKind::Scalar(Scalar::UnsignedInt) => "u_int",
+        TypeSpecifierKind::Scalar(Scalar::Hyper) => "quad_t",
+        TypeSpecifierKind::Scalar(Scalar::UnsignedHyper) => "u_quad_t",
+        TypeSpecifierKind::Scalar(Scalar::Bool) => "bool_t",
         TypeSpecifierKind::Named(name) => &name.name,
         other => return Err(format!("this task makes no values of {other:?}")),
     };
@@ -173,16 +175,8 @@ fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
 }
 
 fn name(declaration: &Declaration) -> Result<&str, String> {
-    match &declaration.kind {
-        DeclarationKind::Void => Err("a definition without a name".to_owned()),
-        DeclarationKind::Plain(_, name)
-        | DeclarationKind::FixedArray(_, name, _)
-        | DeclarationKind::VariableArray(_, name, _)
-        | DeclarationKind::Optional(_, name)
-        | DeclarationKind::FixedOpaque(name, _)
-        | DeclarationKind::VariableOpaque(name, _)
-        | DeclarationKind::String(name, _) => Ok(&name.name),
-    }
+    let name = declaration.name.as_ref().ok_or("a definition without a name")?;
+    Ok(&name.name)
 }
 
 /// A number, or a name that rpcgen's header defines.

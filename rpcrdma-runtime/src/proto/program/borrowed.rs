@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::{Program, Reject, ReplyBounds};
 use crate::xdr::{
-    self, Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Reducer, Sink, Size,
+    self, Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Reducer, Sink,
 };
 
 /// One procedure of a program version, with arguments and a result that may borrow.
@@ -29,11 +29,6 @@ pub trait Procedure: 'static {
     const NUMBER: u32;
     /// The procedure's name in the document.
     const NAME: &'static str;
-
-    /// The maximum size of the arguments in bytes, after the RPC header.
-    const LARGEST_ARGS: Size = <Self::Args<'static> as Layout>::LENGTHS.max;
-    /// The maximum size in bytes that the result type allows, after the RPC header.
-    const LARGEST_RES: Size = <Self::Res<'static> as Layout>::LENGTHS.max;
 
     /// Returns the maximum size of the reply to these arguments, as [`super::Procedure::reply_bounds`] does.
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {

@@ -11,9 +11,9 @@ use crate::parse::condition::undefined;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{
-    Aside, Kind, Piece, Placed, is_word, joined_length, line_length, narrow, one_token, whole_number,
+    Aside, Kind, Piece, Placed, is_word, joined_length, line_length, one_token, whole_number,
 };
-use crate::source::Span;
+use crate::source::{Span, narrow};
 
 /// How many characters of an expansion or of a condition are shown.
 const SHOWN: usize = 60;
@@ -93,7 +93,7 @@ impl<'a> Lexer<'a, '_> {
             "include" if self.conditions.active() => self.remember(line, place),
             _ => {
                 if word == "undef" && self.conditions.active() {
-                    self.undone.end(undefined(argument), &self.out);
+                    self.undefs.end(undefined(argument), &self.out);
                     self.macros.undefine(undefined(argument));
                 }
                 self.header.directive(word, argument, place.clone());
@@ -136,7 +136,7 @@ impl<'a> Lexer<'a, '_> {
         }
         self.macros.undefine(name);
         let at = offset + name.len() + gap;
-        self.undone.begin(name, number, &self.out);
+        self.undefs.begin(name, number, &self.out);
         let name = Piece { text: name, start: begin };
         let value = Piece { text: value, start: narrow(at) };
         let aside = Aside::Define(name, value, number.filter(|_| !is_name));
@@ -144,7 +144,7 @@ impl<'a> Lexer<'a, '_> {
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
     }
 
-    /// Keeps a preprocessor's line that is nothing to XDR, for whoever misses what it defines.
+    /// Keeps a preprocessor's line: it may define a name that the document lacks.
     fn remember(&mut self, line: &'a str, place: Range<u32>) {
         let (aside, before) = (Aside::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });

@@ -15,7 +15,7 @@ struct Ended {
 
 /// The macros of a text, and which of them have ended.
 #[derive(Default)]
-pub(super) struct Undone<'a> {
+pub(super) struct Undefs<'a> {
     /// Those that still hold: the number, and how many tokens and asides stand before the definition. One that is defined
     /// twice, and differently, has no number: that is told as it is of constants.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
@@ -23,7 +23,7 @@ pub(super) struct Undone<'a> {
     ended: HashMap<&'a str, Vec<Ended>>,
 }
 
-impl<'a> Undone<'a> {
+impl<'a> Undefs<'a> {
     /// A `#define` follows. One whose number is not known here stays a constant for good.
     pub(super) fn begin(&mut self, name: &'a str, number: Option<i128>, before: &Lexed<'a>) {
         let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.asides.len()));
@@ -50,9 +50,9 @@ impl<'a> Undone<'a> {
             before = token.text;
             let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };
             if let Some(ended) = ended {
-                let kind = lexed.kind_of(ended.number);
+                lexed.numbers.insert(at, ended.number);
                 if let Some(token) = lexed.tokens.get_mut(at) {
-                    token.kind = kind;
+                    token.kind = Kind::Number;
                 }
             }
         }
