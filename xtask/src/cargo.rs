@@ -43,9 +43,13 @@ pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
 
 /// Runs cargo and returns what it prints.
 pub(crate) fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    stdout(command(root, arguments), arguments)
+}
+
+/// Runs cargo as it is prepared and returns what it prints.
+pub(crate) fn stdout(mut command: Command, arguments: &[&str]) -> Result<String, String> {
     let shown = arguments.join(" ");
-    let output = command(root, arguments).output();
-    let output = output.map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;
+    let output = command.output().map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {

@@ -9,7 +9,7 @@ use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, documents, packages};
+use crate::{cargo, cycles, deny, documents, evidence, packages};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -19,7 +19,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("dependencies", dependencies),
     step("generated", generate::check),
     step("requirements", trace::check),
-    step("documents", documents::check),
+    step("documents", |root| documents::check(root).and_then(|()| evidence::check(root))),
     step("deny", deny::run),
     step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("no_std", no_std),

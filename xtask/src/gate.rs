@@ -11,8 +11,9 @@ use std::{env, fs};
 use crate::cargo::scratch;
 use crate::checks::CHECKS;
 use crate::child::{self, End, print};
+use crate::evidence;
 use crate::jobs::{self, JOBS};
-use crate::ledger::{self, Ledger};
+use crate::ledger::Ledger;
 use crate::report::{Outcome, Report};
 use crate::step::Step;
 use crate::steps::STEPS;
@@ -139,7 +140,7 @@ impl<'a> Gate<'a> {
                     return Ok(());
                 }
                 (outcome @ (Outcome::Passed | Outcome::Failed), took) => {
-                    return ledger::record(self.root, job, outcome == Outcome::Passed, took);
+                    return evidence::record(self.root, job, outcome == Outcome::Passed, took);
                 }
             }
         }

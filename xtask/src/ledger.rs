@@ -104,10 +104,15 @@ impl Ledger {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
 
+    /// The latest run of a job that passed.
+    pub(crate) fn last_passed(&self, job: &str) -> Option<&Entry> {
+        let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);
+        passed.max_by(|a, b| a.date.cmp(&b.date))
+    }
+
     /// How long the latest successful run of a job took.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
-        let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);
-        passed.max_by(|a, b| a.date.cmp(&b.date)).map(|entry| Duration::from_secs(entry.seconds))
+        self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
 
     /// Jobs by the age of their latest runs: never run first, then the oldest.

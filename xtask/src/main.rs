@@ -7,6 +7,7 @@ mod cycles;
 mod deny;
 mod dist;
 mod documents;
+mod evidence;
 mod filters;
 mod flaky;
 mod fuzz;
@@ -48,6 +49,8 @@ enum Task {
     Soak(soak::Options),
     /// List the long jobs by the age of their latest runs
     Ledger,
+    /// Write the generated parts of docs/interop.md, and of docs/benchmarks.md for benchmarks that are named
+    Evidence(evidence::Options),
     /// Run the test suite many times on a busy machine
     Flaky(flaky::Options),
     /// Write what rpcrdma-xdrgen emits from specs/, or compare it
@@ -89,6 +92,7 @@ fn run(task: Task) -> Result<ExitCode, String> {
         Task::Lab(task) => return lab::run(&task).map(ExitCode::from),
         Task::Step { name } => gate::step(root, &name),
         Task::Ledger => soak::list(root),
+        Task::Evidence(options) => evidence::run(root, &options),
         Task::Flaky(options) => flaky::run(root, &options),
         Task::Vectors => vectors::run(root),
         Task::Generate(arguments) => generate::run(root, &arguments),

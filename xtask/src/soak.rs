@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::child::{self, print};
+use crate::evidence;
 use crate::gate::Gate;
 use crate::jobs::JOBS;
-use crate::ledger::{Entry, Ledger, record};
+use crate::ledger::{Entry, Ledger};
 
 /// What `cargo xtask soak` accepts.
 #[derive(clap::Args)]
@@ -29,7 +30,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     if !outcome.has_run() {
         return Err(format!("{} cannot run here", options.job));
     }
-    record(root, &options.job, !outcome.is_failure(), took)?;
+    evidence::record(root, &options.job, !outcome.is_failure(), took)?;
     Ok(gate.finish())
 }
 
