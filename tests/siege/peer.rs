@@ -78,7 +78,7 @@ pub(crate) fn mpa_request() -> io::Result<Vec<u8>> {
     OFFER.request(&PrivateData::new(true, 4096, 4096).encode()).map_err(io::Error::other)
 }
 
-const OFFER: Offer = Offer { crc: false, reads_in: 128, reads_out: 16 };
+const OFFER: Offer = Offer { crc: false, markers: false, reads_in: 128, reads_out: 16 };
 
 /// An iWARP connection that sends and receives only on request.
 pub(crate) struct RdmaPeer {

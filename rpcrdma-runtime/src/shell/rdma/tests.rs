@@ -236,7 +236,7 @@ async fn work_counts_after_its_connection_is_gone() {
     settle().await;
     connection.complete(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
     served.await.unwrap();
-    assert_eq!(memory.used(), LONG.into());
+    assert_eq!(memory.used(), u64::from(LONG));
     files.outliving.lock().unwrap().clear();
     assert_eq!(memory.used(), 0);
 }
