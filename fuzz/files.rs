@@ -11,7 +11,9 @@ use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash};
 use rpcrdma_nfs3::*;
-use rpcrdma_runtime::proto::program::{AuthSys, Caller, Credential, Procedure, Program};
+use rpcrdma_runtime::proto::program::{
+    AuthSys, CallContext, Caller, Credential, Extensions, Procedure, Program,
+};
 use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::wire::rpc::{CallHeader, RpcCall, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
@@ -402,9 +404,18 @@ pub(crate) fn credentials(data: &[u8]) {
     let again = RpcCall::parse(Received::whole(again.into_bytes())).expect("an encoded call");
     let Credential::Sys(again) = again.header.credential else { panic!("another flavor") };
     assert_eq!((again.uid, again.gid, &again.gids), (sys.uid, sys.gid, &sys.gids));
+    let context = CallContext {
+        xid: 7,
+        program: 100_003,
+        version: 3,
+        procedure: 1,
+        credential: call.header.credential.clone(),
+        peer: None,
+        extensions: Extensions::default(),
+    };
     for squash in [Squash::Root, Squash::All] {
         let policy = Policy { squash, ..Policy::default() };
-        let caller = policy.caller(&call.header.credential);
+        let caller = wait(policy.caller(&context));
         let ids = [caller.uid, caller.gid].into_iter().chain(caller.gids.iter().copied());
         assert!(ids.into_iter().all(|id| id != 0 && id != u32::MAX), "{caller:?}");
         if squash == Squash::All {
