@@ -298,7 +298,7 @@ fn a_receive_is_posted_before_the_reply_that_lets_the_requester_use_it() {
 
 /// Requirement: R024
 #[test]
-fn the_grant_grows_and_shrinks_from_reply_to_reply() {
+fn the_grant_grows_and_shrinks_with_replies() {
     let mut peer = Peer::with(Config { credits: 5, ..Config::default() }, 1, false);
     for (set, granted) in [(2, 2), (4, 4), (1, 1), (0, 1), (9, 5)] {
         peer.responder.set_grant(set);

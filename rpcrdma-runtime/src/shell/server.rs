@@ -16,7 +16,7 @@ use super::rdma::RdmaInbound;
 use super::serving::Serving;
 use super::slots::{Slot, Slots};
 use super::stats::ConnectionCounts;
-use super::tcp::{TcpServer, serve_socket};
+use super::tcp::serve_socket;
 use super::{PeerFilter, ServeError, ServerOptions, ServerStats, TcpOptions, ToAddress};
 use crate::proto::program::Service;
 use crate::proto::rdma::Config;
@@ -45,14 +45,6 @@ impl Server {
     /// [`ServeError::Bind`].
     pub async fn bind(address: impl ToAddress) -> Result<Self, ServeError> {
         Server::bind_with(address, ServerOptions::default()).await
-    }
-
-    /// Binds an address for RPC over TCP with default options, for clients without RDMA.
-    ///
-    /// # Errors
-    /// [`ServeError::Bind`].
-    pub async fn bind_tcp(address: impl ToAddress) -> Result<TcpServer, ServeError> {
-        TcpServer::bind(address).await
     }
 
     /// Binds an address for iWARP in user space.

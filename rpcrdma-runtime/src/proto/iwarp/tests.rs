@@ -499,7 +499,7 @@ fn marked_sends(crc: bool, most: usize) -> Vec<u8> {
 
 /// Compares with a reader that knows the places of markers from the position in the stream alone.
 ///
-/// Requirement: R900, R901
+/// Requirement: R427, R900, R901
 #[test]
 fn markers_are_at_every_512th_octet_and_lead_to_the_fpdu() {
     let octets = marked_sends(true, 700);

@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tracing::debug;
 
 use super::super::backward::{BackwardClient, Calling};
-use super::super::inbound::{Event, Inbound};
+use super::super::inbound::{Event, Inbound, serve};
 use super::super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::super::serving::{Connected, Serving};
+use super::super::slots::Slot as ConnectionSlot;
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
 use super::line::Slot;
-use super::stream::{Incoming, Outgoing, halves};
+use super::stream::{Incoming, Outgoing, halves, prepare};
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
@@ -181,4 +184,23 @@ impl Inbound for TcpInbound {
     fn drain(&mut self) {
         self.draining = true;
     }
+}
+
+/// Serves one connection until it ends.
+pub(in super::super) async fn serve_socket(
+    socket: TcpStream,
+    peer: SocketAddr,
+    serving: Serving,
+    options: TcpOptions,
+    stopping: watch::Receiver<bool>,
+    slot: Arc<ConnectionSlot>,
+) {
+    if let Err(error) = prepare(&socket, &options) {
+        return debug!(%error, "the socket cannot be set up");
+    }
+    let _connected = serving.stats().connected();
+    let (mut inbound, caller) = TcpInbound::new(socket, peer, &serving, &options);
+    let reason = serve(&mut inbound, caller, stopping, Some(&slot)).await;
+    debug!(%reason, "connection closed");
+    inbound.ended(&reason);
 }

@@ -14,6 +14,6 @@ mod server;
 mod stream;
 
 pub use client::TcpClient;
+pub(super) use inbound::serve_socket;
 pub use options::{TcpClientOptions, TcpOptions, TcpServerOptions};
 pub use server::TcpServer;
-pub(super) use server::serve_socket;

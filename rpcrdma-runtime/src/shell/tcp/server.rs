@@ -1,22 +1,24 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tracing::debug;
+use tokio::net::TcpListener;
 
-use super::super::inbound::serve;
 use super::super::server::Server;
-use super::super::serving::Serving;
-use super::super::slots::Slot;
 use super::super::{PeerFilter, ServeError, ServerOptions, ServerStats, ToAddress};
-use super::inbound::TcpInbound;
-use super::stream::prepare;
 use super::{TcpOptions, TcpServerOptions};
 use crate::proto::program::Service;
 use crate::proto::rpc::Services;
+
+impl Server {
+    /// Binds an address for RPC over TCP with default options, for clients without RDMA.
+    ///
+    /// # Errors
+    /// [`ServeError::Bind`].
+    pub async fn bind_tcp(address: impl ToAddress) -> Result<TcpServer, ServeError> {
+        TcpServer::bind(address).await
+    }
+}
 
 /// Serves programs over TCP alone, in the same way as a [`Server`].
 #[derive(Debug)]
@@ -109,23 +111,4 @@ impl TcpServer {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         self.0.run(shutdown).await
     }
-}
-
-/// Serves one connection until it ends.
-pub(in super::super) async fn serve_socket(
-    socket: TcpStream,
-    peer: SocketAddr,
-    serving: Serving,
-    options: TcpOptions,
-    stopping: watch::Receiver<bool>,
-    slot: Arc<Slot>,
-) {
-    if let Err(error) = prepare(&socket, &options) {
-        return debug!(%error, "the socket cannot be set up");
-    }
-    let _connected = serving.stats().connected();
-    let (mut inbound, caller) = TcpInbound::new(socket, peer, &serving, &options);
-    let reason = serve(&mut inbound, caller, stopping, Some(&slot)).await;
-    debug!(%reason, "connection closed");
-    inbound.ended(&reason);
 }

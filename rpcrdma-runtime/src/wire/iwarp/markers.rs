@@ -6,12 +6,10 @@
 
 use alloc::vec::Vec;
 
-use super::fpdu::{self, FpduError};
+use super::fpdu::{self, FpduError, MARKER_LEN as LEN};
 
 /// Distance between the first octets of two markers.
 pub const INTERVAL: usize = 512;
-/// Size of a marker in octets.
-pub const LEN: usize = 4;
 
 /// The markers of one direction, from its first FPDU on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,6 +145,8 @@ mod tests {
     }
 
     /// RFC 5044 figures 5 and 6: a Send of 24 zero octets at the start of a stream, and at octet 492.
+    ///
+    /// Requirement: R412
     #[test]
     fn markers_of_rfc_5044() {
         for (before, msn, marker_at, marker, crc) in [
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Requirement: R901, R904
+    /// Requirement: R413, R414, R901, R904
     #[test]
     fn markers_at_every_position_of_an_fpdu_are_removed() {
         for at in (0..INTERVAL).step_by(4) {
