@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
 use super::carried::fitted;
 use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
 use super::metrics::Gauged;
+use super::running::{Called, Ended};
 use super::serving::{Connected, Serving};
 use super::stats::ServerStats;
 use crate::proto::program::{Extensions, Origin};
@@ -114,10 +115,18 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn reply(&mut self, call: CallKey, reply: Option<Message>) {
+    fn reply(&mut self, Ended { key, called, reply }: Ended<CallKey>) {
         match reply {
-            Some(reply) => self.responder.reply(call, reply),
-            None => self.responder.drop_call(call),
+            Some(reply) => {
+                let (bytes, before) = (reply.unreduced_len(), self.responder.refused());
+                self.responder.reply(key, reply);
+                if self.responder.refused() > before {
+                    let Some(Called { xid, program, version, procedure, peer }) = called else { return };
+                    let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
+                    warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
+                }
+            }
+            None => self.responder.drop_call(key),
         }
         if let Some(client) = self.link.stated() {
             self.responder.limit(client);

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
+use tracing::warn;
 
 use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound};
+use super::super::running::Ended;
 use super::super::serving::{Connected, Serving};
 use super::TcpOptions;
 use super::backward::TcpBackward;
@@ -15,11 +17,12 @@ use super::line::Slot;
 use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
-use crate::wire::rpc::MessageKind;
-use crate::xdr::{Message, Received};
+use crate::wire::rpc::{MessageKind, RecordError};
+use crate::xdr::Received;
 
 /// A server's TCP connection, the client's calls on it, and the server's own calls.
 pub(super) struct TcpInbound {
+    peer: SocketAddr,
     incoming: Incoming,
     outgoing: Outgoing,
     slots: CallSlots,
@@ -47,7 +50,7 @@ impl TcpInbound {
         let caller = serving.caller(Origin { peer: Some(peer), extensions });
         let slots = CallSlots::new(options.calls, options);
         let (open, draining, failed) = (true, false, None);
-        (TcpInbound { incoming, outgoing, slots, backward, open, draining, failed }, caller)
+        (TcpInbound { peer, incoming, outgoing, slots, backward, open, draining, failed }, caller)
     }
 
     /// Records the end of the connection.
@@ -122,13 +125,18 @@ impl Inbound for TcpInbound {
         match self.call().await {
             Ok(Some((slot, call))) => Event::Call(slot, call),
             Ok(None) => Event::Closed(CloseReason::Peer),
-            Err(error) => Event::Closed(CloseReason::Io(error.to_string())),
+            Err(error) => {
+                if error.get_ref().is_some_and(|inner| inner.is::<RecordError>()) {
+                    warn!(peer = %self.peer, "{error} (TcpOptions::max_record); closing the connection");
+                }
+                Event::Closed(CloseReason::Io(error.to_string()))
+            }
         }
     }
 
     /// A call without a reply frees its slot at once.
-    fn reply(&mut self, slot: Slot, reply: Option<Message>) {
-        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
+    fn reply(&mut self, Ended { key, reply, .. }: Ended<Slot>) {
+        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, key)) {
             self.failed = Some(error);
         }
     }
