@@ -230,7 +230,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     assert!(is_mounted(&mount("/b").await));
     let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
     let object = rpcrdma_nfs3::NfsFh3 { data: a.fhandle };
-    let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: object.clone() }).await.unwrap();
+    let found = nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object }).await.unwrap();
     assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Nfs3Ok(_)), "the handle stays valid: {found:?}");
 
     place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
@@ -419,7 +419,7 @@ async fn a_scrape_counts_known_traffic() {
     let nfs = rpcrdma_nfs3::nfs_v3::Client(client.clone());
     let dir = rpcrdma_nfs3::NfsFh3 { data: root.fhandle };
     for _ in 0..5 {
-        nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: dir.clone() }).await.unwrap();
+        nfs.getattr(&rpcrdma_nfs3::Getattr3Args { object: dir }).await.unwrap();
     }
     let what = rpcrdma_nfs3::Diropargs3 { dir, name: "file".into() };
     let found = nfs.lookup(&rpcrdma_nfs3::Lookup3Args { what }).await.unwrap();

@@ -8,6 +8,7 @@
 //! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
 //! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C by the processor's instruction |
 //! | `capture`   | no      | pcap files of iWARP connections: `RPCRDMA_PCAP` and `iwarp::Options::capture` |
+//! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
 //! | `serde`     | no      | serde for the XDR types |
 //! | `arbitrary` | no      | arbitrary for the XDR types |
 //!

@@ -250,7 +250,11 @@ impl Running {
             tokio::select! {
                 _ = signals.interrupt.recv() => break,
                 _ = signals.terminate.recv() => break,
-                _ = signals.hangup.recv() => self.reload(),
+                // Without a file, the terminal is gone.
+                _ = signals.hangup.recv() => match self.arguments.config {
+                    Some(_) => self.reload(),
+                    None => break,
+                },
                 () = alive => systemd::notify(&[NotifyState::Watchdog]),
             }
         }

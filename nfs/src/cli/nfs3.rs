@@ -162,8 +162,8 @@ pub struct How {
     pub tree: Tree,
 }
 
-/// Which files of a tree are copied, and how many at a time. Patterns have `*`, `?` and `**`; only `**` matches a slash. A
-/// pattern with a slash matches the path below the top, any other pattern the name.
+/// Which files of a tree are copied, and how many at a time. Patterns have `*`, `?` and `**`; only `**`
+/// matches a slash. A pattern with a slash matches the path below the top, any other pattern the name.
 #[derive(Args, Clone, Debug)]
 pub struct Tree {
     /// Copy so many files at a time

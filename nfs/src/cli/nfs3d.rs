@@ -24,9 +24,9 @@ pub use config::Config;
 /// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server restarts: handle-key in
 /// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another file.
 ///
-/// SIGHUP reads the file of --config again and replaces the exports. SIGTERM and SIGINT stop the server. It takes part in systemd's
-/// readiness and watchdog protocols. Sockets that systemd passes replace the addresses: the first one carries RPC-over-RDMA, the
-/// second one TCP.
+/// SIGHUP reads the file of --config again and replaces the exports; without a file it stops the server, as
+/// SIGTERM and SIGINT do. The server takes part in systemd's readiness and watchdog protocols. Sockets that
+/// systemd passes replace the addresses: the first one carries RPC-over-RDMA, the second one TCP.
 ///
 /// RUST_LOG controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser, PartialEq)]
@@ -35,8 +35,9 @@ pub struct Arguments {
     /// The exported directory; further ones are [[export]] tables of the configuration file.
     #[command(flatten)]
     pub export: ExportOptions,
-    /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and tables [[export]] with options of one
-    /// export. Options outside of tables are the defaults of each export. The command line overrides the file
+    /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and tables [[export]]
+    /// with options of one export. Options outside of tables are the defaults of each export. The command
+    /// line overrides the file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the options and the directories, and exit

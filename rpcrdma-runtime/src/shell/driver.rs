@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::debug;
 
-use super::running::Running;
+use super::running::{Ended, Running};
 use super::serving::Serving;
 use super::stats::ClientStats;
 use super::waiters::{Outcome, Submit, Waiters};
@@ -382,7 +382,7 @@ pub(super) struct Driver<O: Outbound> {
     /// The number of a connection, and the server's calls on it.
     running: Option<(u64, Running<O::Key>)>,
     /// Replies to calls on that connection.
-    replies: Vec<(O::Key, Option<Message>)>,
+    replies: Vec<Ended<O::Key>>,
 }
 
 /// The next action of the driver.
@@ -480,7 +480,7 @@ impl<O: Outbound> Driver<O> {
         let mut state = self.shared.lock();
         let is_current = self.running.as_ref().is_some_and(|(number, _)| *number == state.connections);
         if let Some(connection) = state.connection.as_mut().filter(|_| is_current) {
-            self.replies.drain(..).for_each(|(call, reply)| connection.reply(call, reply));
+            self.replies.drain(..).for_each(|Ended { key, reply, .. }| connection.reply(key, reply));
         }
         drop(state);
         self.replies.clear();

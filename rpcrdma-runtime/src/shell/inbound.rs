@@ -8,11 +8,11 @@ use tokio::task::consume_budget;
 
 use super::accept::stopped;
 use super::memory::CallMemory;
-use super::running::Running;
+use super::running::{Ended, Running};
 use super::serving::Connected;
 use super::slots::Slot;
 use crate::proto::work::CloseReason;
-use crate::xdr::{Message, Received};
+use crate::xdr::Received;
 
 /// Receives the calls of one connection, sends the replies, and carries the server's own calls.
 pub(super) trait Inbound {
@@ -23,7 +23,7 @@ pub(super) trait Inbound {
     fn next(&mut self) -> impl Future<Output = Event<Self::Key>> + Send;
 
     /// Answers a call, or ends it without a reply.
-    fn reply(&mut self, call: Self::Key, reply: Option<Message>);
+    fn reply(&mut self, ended: Ended<Self::Key>);
 
     /// Returns true if a call is arriving, or if the server may call its client on the connection. Then the
     /// connection is not idle.
@@ -60,16 +60,16 @@ pub(super) async fn serve<I: Inbound>(
                 Event::Activity => {}
                 Event::Call(key, message, memory) => {
                     let at_once = running.start(key, message, memory);
-                    if let Some((key, reply)) = at_once {
-                        inbound.reply(key, reply);
+                    if let Some(ended) = at_once {
+                        inbound.reply(ended);
                         // Lets other tasks run however many calls arrive.
                         consume_budget().await;
                     }
                 }
                 Event::Closed(reason) => return reason,
             },
-            (key, reply) = poll_fn(|cx| running.poll_next(cx)) => {
-                inbound.reply(key, reply);
+            ended = poll_fn(|cx| running.poll_next(cx)) => {
+                inbound.reply(ended);
             }
             () = &mut stopped, if !draining => {
                 draining = true;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
 use super::carried::fitted;
@@ -16,6 +16,7 @@ use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::metrics::Gauged;
+use super::running::{Called, Ended};
 use super::serving::{Connected, Serving};
 use super::stats::ServerStats;
 use crate::proto::owner::Owner;
@@ -189,14 +190,21 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn reply(&mut self, (call, memory): Key, reply: Option<Message>) {
-        match (reply, memory) {
-            (Some(reply), Some(memory)) if reply.unreduced_len() > SMALL => {
+    fn reply(&mut self, Ended { key: (call, memory), called, reply }: Ended<Key>) {
+        let Some(reply) = reply else { return self.responder.drop_call(call) };
+        let (bytes, before) = (reply.unreduced_len(), self.responder.refused());
+        match memory {
+            Some(memory) if bytes > SMALL => {
                 memory.set_reply(&reply);
                 self.responder.reply_held(call, reply, |bytes| memory.hold(bytes));
             }
-            (Some(reply), _) => self.responder.reply(call, reply),
-            (None, _) => self.responder.drop_call(call),
+            _ => self.responder.reply(call, reply),
+        }
+        if self.responder.refused() > before
+            && let Some(Called { xid, program, version, procedure, peer }) = called
+        {
+            let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
+            warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
         }
         if let Some(client) = self.link.stated() {
             self.responder.limit(client);

@@ -1,6 +1,7 @@
 //! The running handlers of one connection.
 
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,18 +13,36 @@ use tracing::{Instrument, debug_span, warn};
 
 use super::memory::CallMemory;
 use super::serving::{Arrived, Connected, Executed};
-use crate::wire::rpc::{Reject, RpcCall, RpcReply};
+use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
 /// A reply, if the call gets one.
 type Reply = Option<RpcReply>;
+
+/// A call, for events about it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Called {
+    pub(super) xid: u32,
+    pub(super) program: u32,
+    pub(super) version: u32,
+    pub(super) procedure: u32,
+    pub(super) peer: Option<SocketAddr>,
+}
+
+/// A call that has ended.
+pub(super) struct Ended<K> {
+    pub(super) key: K,
+    /// Absent if the message was not a call.
+    pub(super) called: Option<Called>,
+    pub(super) reply: Option<Message>,
+}
 
 /// Runs handlers. A call that completes on its first poll needs no task and wakes no other thread; any
 /// other call becomes a task. `K` identifies a call on its connection.
 pub(super) struct Running<K> {
     caller: Arc<Connected>,
     attempt: Box<dyn Attempt>,
-    tasks: JoinSet<(K, Reply)>,
+    tasks: JoinSet<(K, Called, Reply)>,
 }
 
 impl<K: Send + 'static> Running<K> {
@@ -33,40 +52,45 @@ impl<K: Send + 'static> Running<K> {
         Running { caller, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Returns its key if the reply is ready at once, or if there is none.
+    /// Starts a call. Returns it if the reply is ready at once, or if there is none.
     pub(super) fn start(
         &mut self,
         key: K,
         message: Received,
         memory: Option<CallMemory>,
-    ) -> Option<(K, Option<Message>)> {
+    ) -> Option<Ended<K>> {
         let call = match RpcCall::parse(message) {
             Ok(call) => call,
-            Err(refusal) => return Some((key, self.caller.counted(RpcReply::refuse(refusal)))),
+            Err(refusal) => {
+                let reply = self.caller.counted(RpcReply::refuse(refusal));
+                return Some(Ended { key, called: None, reply });
+            }
         };
+        let CallHeader { xid, program, version, procedure, .. } = call.header;
+        let called = Called { xid, program, version, procedure, peer: self.caller.peer() };
         // The attributes that OpenTelemetry defines for ONC RPC. Programs have no names here.
         let span = debug_span!(
             "call",
             otel.kind = "server",
             rpc.system = "onc_rpc",
-            onc_rpc.program.number = call.header.program,
-            onc_rpc.version = call.header.version,
-            onc_rpc.procedure.number = call.header.procedure,
-            onc_rpc.xid = call.header.xid,
-            network.peer.address = self.caller.peer().map(tracing::field::display),
+            onc_rpc.program.number = program,
+            onc_rpc.version = version,
+            onc_rpc.procedure.number = procedure,
+            onc_rpc.xid = xid,
+            network.peer.address = called.peer.map(tracing::field::display),
         );
         let _entered = span.enter();
         let executed = match self.caller.arrived(&call) {
             Arrived::Run(executed) => executed,
             Arrived::Wait(answer) => {
-                self.tasks.spawn(answered(key, answer));
+                self.tasks.spawn(answered(key, called, answer));
                 return None;
             }
-            Arrived::Answered(reply) => return Some((key, self.caller.counted(reply))),
+            Arrived::Answered(reply) => return Some(self.ended(key, called, reply)),
         };
         let outlives = executed.is_some();
-        let waiting = match self.attempt.run(call, memory, executed) {
-            Ok(reply) => return Some((key, self.caller.counted(reply))),
+        let waiting = match self.attempt.run(call, called, memory, executed) {
+            Ok(reply) => return Some(self.ended(key, called, reply)),
             Err(waiting) => waiting.in_current_span(),
         };
         if outlives {
@@ -75,11 +99,15 @@ impl<K: Send + 'static> Running<K> {
                 // The receiver is gone if the connection is lost.
                 let _ = done.send(waiting.await);
             });
-            self.tasks.spawn(answered(key, answer));
+            self.tasks.spawn(answered(key, called, answer));
         } else {
-            self.tasks.spawn(async move { (key, waiting.await) });
+            self.tasks.spawn(async move { (key, called, waiting.await) });
         }
         None
+    }
+
+    fn ended(&self, key: K, called: Called, reply: Reply) -> Ended<K> {
+        Ended { key, called: Some(called), reply: self.caller.counted(reply) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -87,10 +115,10 @@ impl<K: Send + 'static> Running<K> {
     }
 
     /// Polls for the next call whose handler ends.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(K, Option<Message>)> {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ended<K>> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
-                Some(Ok((key, reply))) => return Poll::Ready((key, self.caller.counted(reply))),
+                Some(Ok((key, called, reply))) => return Poll::Ready(self.ended(key, called, reply)),
                 // A task ends without a result only when the runtime shuts down.
                 Some(Err(_)) => {}
                 None => return Poll::Pending,
@@ -105,8 +133,8 @@ impl<K> Drop for Running<K> {
     }
 }
 
-async fn answered<K>(key: K, answer: oneshot::Receiver<Reply>) -> (K, Reply) {
-    (key, answer.await.ok().flatten())
+async fn answered<K>(key: K, called: Called, answer: oneshot::Receiver<Reply>) -> (K, Called, Reply) {
+    (key, called, answer.await.ok().flatten())
 }
 
 /// A call that waits for something.
@@ -119,6 +147,7 @@ trait Attempt: Send {
     fn run(
         &mut self,
         call: RpcCall,
+        called: Called,
         memory: Option<CallMemory>,
         executed: Option<Executed>,
     ) -> Result<Reply, Waiting>;
@@ -138,16 +167,16 @@ where
     fn run(
         &mut self,
         call: RpcCall,
+        called: Called,
         memory: Option<CallMemory>,
         executed: Option<Executed>,
     ) -> Result<Reply, Waiting> {
-        let xid = call.header.xid;
         self.call.set(Some((self.run)(call, memory, executed)));
         // The no-op waker is safe: if the call becomes a task, the task polls it again first.
-        let polled = poll(&mut self.call, xid, &mut Context::from_waker(Waker::noop()));
+        let polled = poll(&mut self.call, called, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {
             let mut call = std::mem::replace(&mut self.call, Box::pin(None));
-            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, xid, cx))));
+            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, called, cx))));
         };
         self.call.set(None);
         Ok(reply)
@@ -158,12 +187,13 @@ where
 /// continue.
 fn poll<F: Future<Output = Reply>>(
     call: &mut Pin<Box<Option<F>>>,
-    xid: u32,
+    called: Called,
     cx: &mut Context<'_>,
 ) -> Poll<Reply> {
     let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Ready(None) };
     catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
-        warn!(xid, "a handler panicked");
+        let Called { xid, program, version, procedure, peer } = called;
+        warn!(program, version, procedure, xid, ?peer, "a handler panicked");
         Poll::Ready(RpcReply::reject(xid, Reject::SystemError))
     })
 }

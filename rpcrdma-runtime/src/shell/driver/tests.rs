@@ -227,7 +227,7 @@ fn a_reply_does_not_reach_another_connection() {
     check(|| {
         let (_shared, mut driver) = client(&SharedWire::default(), false);
         driver.running = Some((0, Running::new(Serving::plain(Services::new()).caller(None))));
-        driver.replies.push(((), None));
+        driver.replies.push(Ended { key: (), called: None, reply: None });
         driver.reply();
         assert!(driver.replies.is_empty());
     });

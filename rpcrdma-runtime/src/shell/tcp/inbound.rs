@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound, serve};
 use super::super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
+use super::super::running::Ended;
 use super::super::serving::{Connected, Serving};
 use super::super::slots::Slot as ConnectionSlot;
 use super::TcpOptions;
@@ -20,11 +21,12 @@ use super::stream::{Incoming, Outgoing, halves, prepare};
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
-use crate::wire::rpc::MessageKind;
-use crate::xdr::{Message, Received};
+use crate::wire::rpc::{MessageKind, RecordError};
+use crate::xdr::Received;
 
 /// A server's TCP connection, the client's calls on it, and the server's own calls.
 pub(super) struct TcpInbound {
+    peer: SocketAddr,
     incoming: Incoming,
     outgoing: Outgoing,
     slots: CallSlots,
@@ -58,6 +60,7 @@ impl TcpInbound {
         let slots = CallSlots::new(options.calls, options);
         let account = serving.memory().account(Owner::of_peer(Some(peer)));
         let inbound = TcpInbound {
+            peer,
             incoming,
             outgoing,
             slots,
@@ -166,12 +169,17 @@ impl Inbound for TcpInbound {
                 Event::Call((slot, memory.clone()), call, Some(memory))
             }
             Ok(None) => Event::Closed(CloseReason::Peer),
-            Err(error) => Event::Closed(CloseReason::Io(error.to_string())),
+            Err(error) => {
+                if error.get_ref().is_some_and(|inner| inner.is::<RecordError>()) {
+                    warn!(peer = %self.peer, "{error} (TcpOptions::max_record); closing the connection");
+                }
+                Event::Closed(CloseReason::Io(error.to_string()))
+            }
         }
     }
 
     /// A call without a reply frees its slot at once.
-    fn reply(&mut self, (slot, memory): Self::Key, reply: Option<Message>) {
+    fn reply(&mut self, Ended { key: (slot, memory), reply, .. }: Ended<Self::Key>) {
         if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(memory.hold_all(reply), slot)) {
             self.failed = Some(error);
         }

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::super::server::Server;
 use super::super::{PeerFilter, ServeError, ServerOptions, ServerStats, ToAddress};
-use super::{TcpOptions, TcpServerOptions};
+use super::TcpServerOptions;
 use crate::proto::program::Service;
 use crate::proto::rpc::Services;
 

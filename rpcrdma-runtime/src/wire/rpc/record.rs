@@ -24,7 +24,7 @@ pub fn record_mark(len: u64) -> Option<[u8; 4]> {
 #[non_exhaustive]
 pub enum RecordError {
     /// A record exceeds the local limit.
-    #[error("a record of at least {len} octets, and {max} are taken at most")]
+    #[error("record too long: at least {len} octets, limit {max}")]
     TooLong {
         /// The size claimed by its marks so far.
         len: u64,
