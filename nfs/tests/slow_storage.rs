@@ -1,5 +1,5 @@
-//! A file whose storage is slow delays neither other files nor its own readers, and a caller who waits for slow
-//! storage delays no other.
+//! A file whose storage is slow delays neither other files nor its own readers, and a caller who waits for
+//! slow storage delays no other.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -32,8 +32,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for a turn of an owner, and of a file that the call changes, in the order of calls. Turns of other
-    /// owners do not delay it.
+    /// Waits for a turn of an owner, and of a file that the call changes, in the order of calls. Turns of
+    /// other owners do not delay it.
     ///
     /// # Errors
     /// None, since the semaphores are never closed.
