@@ -1,4 +1,5 @@
-//! A file whose storage is slow delays neither other files nor its own readers.
+//! A file whose storage is slow delays neither other files nor its own readers, and a caller who waits for
+//! slow storage delays no other.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -14,12 +15,14 @@ use rpcrdma_nfs::export::{
 };
 use rpcrdma_nfs::nfs::NfsHandler;
 use rpcrdma_nfs3::nfs_v3::Handler;
-use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, StableHow, Write3Args, Write3Res};
+use rpcrdma_nfs3::{
+    Diropargs3, Lookup3Args, Lookup3Res, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args, Write3Res,
+};
 use rpcrdma_runtime::proto::program::{CallContext, Credential};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// In memory, but for stable writes to one file: those wait until they are released.
+/// In memory, but for stable writes to one file and lookups of `slow`: those wait until they are released.
 #[derive(Default)]
 struct Slow {
     inner: MemoryExport,
@@ -29,6 +32,11 @@ struct Slow {
 }
 
 impl Slow {
+    fn wait(&self) {
+        let released = self.released.lock().unwrap();
+        drop(self.changed.wait_while(released, |released| !*released).unwrap());
+    }
+
     fn release(&self) {
         *self.released.lock().unwrap() = true;
         self.changed.notify_all();
@@ -56,10 +64,16 @@ impl Export for Slow {
         stable: Stability,
     ) -> Outcome<Written> {
         if stable != Stability::Unstable && *file == *self.file.lock().unwrap() {
-            let released = self.released.lock().unwrap();
-            drop(self.changed.wait_while(released, |released| !*released).unwrap());
+            self.wait();
         }
         self.inner.write(who, file, offset, data, stable)
+    }
+
+    fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+        if name == b"slow" {
+            self.wait();
+        }
+        self.inner.lookup(who, dir, name)
     }
 
     pass_on! {
@@ -68,7 +82,6 @@ impl Export for Slow {
         fn limits(&self) -> Limits;
         fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
         fn set_attributes(&self, who: &Caller, file: &FileHandle, new: &SetAttributes, guard: Option<Time>) -> Outcome<()>;
-        fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error>;
         fn access(&self, who: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
         fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error>;
         fn read(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error>;
@@ -88,6 +101,12 @@ impl Export for Slow {
 fn context(procedure: u32) -> CallContext {
     let (credential, extensions) = (Credential::None, Default::default());
     CallContext { xid: 1, program: 100_003, version: 3, procedure, credential, peer: None, extensions }
+}
+
+async fn lookup(server: &NfsHandler<Slow>, root: FileHandle, name: &[u8], caller: u8) -> Lookup3Res {
+    let context = CallContext { peer: Some(([192, 0, 2, caller], 700).into()), ..context(3) };
+    let what = Diropargs3 { dir: NfsFh3 { data: root }, name: Bytes::copy_from_slice(name).into() };
+    server.lookup(&context, Lookup3Args { what }).await.unwrap()
 }
 
 async fn write(server: &NfsHandler<Slow>, file: FileHandle) -> Write3Res {
@@ -126,13 +145,43 @@ async fn calls_get_through() {
     }
 }
 
-#[test]
-fn writes_to_a_slow_file_leave_threads_to_others() {
+async fn others_get_through() {
+    let export = Arc::new(Slow::default());
+    let how = CreateHow::Guarded(SetAttributes::default());
+    let root = export.root();
+    export.inner.create(&Caller::ROOT, &root, b"other", &how).result.unwrap();
+    let server = NfsHandler::new(export.clone());
+    let mut slow = JoinSet::new();
+    for _ in 0..256 {
+        let server = server.clone();
+        slow.spawn(async move { lookup(&server, root, b"slow", 1).await });
+    }
+    // Time for the lookups to take all threads that they can have.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let tried = timeout(Duration::from_secs(10), lookup(&server, root, b"other", 2)).await;
+    export.release();
+    assert!(matches!(tried.expect("a call waits for another caller"), Lookup3Res::Nfs3Ok(_)));
+    while let Some(done) = slow.join_next().await {
+        assert!(matches!(done.unwrap(), Lookup3Res::Default(..)));
+    }
+}
+
+fn run(threads: usize, test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(32)
+        .max_blocking_threads(threads)
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(calls_get_through());
+    runtime.block_on(test);
+}
+
+#[test]
+fn writes_to_a_slow_file_leave_threads_to_others() {
+    run(32, calls_get_through());
+}
+
+#[test]
+fn calls_of_one_caller_leave_threads_to_others() {
+    run(96, others_get_through());
 }

@@ -515,6 +515,39 @@ async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before()
     }
 }
 
+/// A call with another verifier that the cache cannot tell from the first one: its checksum is not a secret.
+fn forged(message: &[u8]) -> Vec<u8> {
+    let (_, verifier, _) = places(message);
+    let len = u32::from_be_bytes(message[verifier - 4..verifier].try_into().unwrap()) as usize;
+    let end = verifier + len - 1;
+    let word = |at: usize| u64::from_be_bytes(message[at..at + 8].try_into().unwrap());
+    let step = |sum: u64, word: u64| {
+        let mixed = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
+    };
+    let mut forged = message.to_vec();
+    // The last octet of the verifier, and the word of arguments behind it that makes up for the change.
+    let last = end & !7;
+    forged[end] ^= 1;
+    let before = (0..last).step_by(8).fold(0xcbf2_9ce4_8422_2325, |sum, at| step(sum, word(at)));
+    let changed = u64::from_be_bytes(forged[last..last + 8].try_into().unwrap());
+    let next = word(last + 8) ^ step(before, word(last)) ^ step(before, changed);
+    forged[last + 8..last + 16].copy_from_slice(&next.to_be_bytes());
+    forged
+}
+
+#[tokio::test]
+async fn a_cached_reply_is_for_its_authentic_caller_only() {
+    let (direct, _client, message) = a_call(GssService::None).await;
+    let address = over_tcp_with(direct.services.clone(), Some(DuplicateCache::default())).await;
+    let mut socket = Records::to(address).await;
+    socket.send(&message).await;
+    assert_eq!(said(&socket.next().await).1, Ok(()));
+    socket.send(&forged(&message)).await;
+    let refused = said(&socket.next().await).1;
+    assert_eq!(refused, Err(ReplyError::Auth(AuthStat::GssCredentialProblem)));
+}
+
 /// RFC 2203 section 5.3.3.1 has the server say nothing to it; the connection has other calls.
 #[tokio::test]
 async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {

@@ -32,8 +32,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for a turn of an owner, and of a file that the call changes, in the order of calls. Turns of other
-    /// owners do not delay it.
+    /// Waits for a turn of an owner, and of a file that the call changes, in the order of calls. Turns of
+    /// other owners do not delay it.
     ///
     /// # Errors
     /// None, since the semaphores are never closed.
@@ -103,7 +103,7 @@ mod tests {
         std::net::IpAddr::from([192, 0, 2, last]).into()
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_file_has_its_turns_and_no_other_waits() {
         let turns = Turns::default();
         let [one, other] = [b"one", b"two"].map(|name| Some(FileHandle::new(name).unwrap()));
@@ -122,7 +122,7 @@ mod tests {
         assert!(turns.files.lock().is_empty() && turns.owners.lock().is_empty());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_owner_has_its_turns_and_no_other_waits() {
         let turns = Turns::default();
         let mut taken = Vec::new();

@@ -33,8 +33,8 @@ pub(super) enum Known {
 /// The set of calls that are compared with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerScope {
-    /// Calls from one address with any port below 1024, or any other port, so that a retransmission on another connection is detected.
-    /// Same as [`CallerScope::Connection`] if the transport has no addresses.
+    /// Calls from one address with any port below 1024, or with any other port, so that a retransmission on
+    /// another connection is detected. Same as [`CallerScope::Connection`] if the transport has no addresses.
     #[default]
     Client,
     /// Calls of one connection, for clients that share an address and start with the same XIDs. A call that

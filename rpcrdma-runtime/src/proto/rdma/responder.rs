@@ -211,8 +211,8 @@ impl Responder {
         self.hold_above = above;
     }
 
-    /// Returns the next call that waits for [`Responder::admit`], as soon as its header has arrived. Its chunks
-    /// have this many bytes: those to read, and those that the reply may fill.
+    /// Returns the next call that waits for [`Responder::admit`], as soon as its header has arrived. Its
+    /// chunks have this many bytes: those to read, and those that the reply may fill.
     pub fn poll_arrived(&mut self) -> Option<(CallKey, u64)> {
         self.arrived.pop_front()
     }

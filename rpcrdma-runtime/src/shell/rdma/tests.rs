@@ -23,7 +23,8 @@ use crate::xdr::{Reader, Reducer, Sink, Writer};
 /// The size of a long reply.
 const LONG: u32 = 4 << 20;
 
-/// Answers procedure 1 with a long item, and others with nothing. The work of procedure 2 outlives its handler.
+/// Answers procedure 1 with a long item, and others with nothing. The work of procedure 2 outlives its
+/// handler.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,

@@ -269,3 +269,47 @@ impl Stall {
 fn stalled(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use tokio::net::TcpListener;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A peer that reads something now and then has no stall, but is too slow.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_output_too_slowly_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let mut far = far.unwrap().0.into_std().unwrap();
+        far.set_nonblocking(false).unwrap();
+        let near = near.unwrap();
+        SockRef::from(&near).set_send_buffer_size(64 << 10).unwrap();
+        let (_incoming, mut outgoing) = halves(near, &TcpOptions::default(), 64 << 10);
+        let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap().into();
+        outgoing.push(Message::whole(vec![0; 64 << 20].into()), slot).unwrap();
+        let mut octets = vec![0; 256 << 10];
+        let mut ended = None;
+        for _ in 0..1000 {
+            match outgoing.try_write() {
+                Ok(true) => {}
+                Ok(false) => {
+                    tokio::time::advance(Duration::from_secs(11)).await;
+                    assert!(far.read(&mut octets).unwrap() > 0);
+                    let writable = outgoing.socket.as_ref().writable();
+                    let _ = tokio::time::timeout(Duration::from_millis(1), writable).await;
+                }
+                Err(error) => {
+                    ended = Some(error.kind());
+                    break;
+                }
+            }
+        }
+        assert_eq!(ended, Some(io::ErrorKind::TimedOut));
+        assert!(!outgoing.is_empty());
+    }
+}

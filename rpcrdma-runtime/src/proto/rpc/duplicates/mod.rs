@@ -21,10 +21,11 @@ use crate::xdr::{Item, Message};
 
 /// The limits of a duplicate-request cache.
 ///
-/// All owners share these limits fairly: when the cache is full, the [`Owner`](crate::proto::owner::Owner) with
-/// the largest share loses a reply. An owner that makes many calls thus evicts its own replies and not those
-/// of others. Running calls are never evicted. Owners with slow calls can therefore use up [`DuplicateLimits::entries`] and
-/// [`DuplicateLimits::running`], and new calls of others are then not cached.
+/// All owners share these limits fairly: when the cache is full, the
+/// [`Owner`](crate::proto::owner::Owner) with the largest share loses a reply. An owner that makes many calls
+/// thus evicts its own replies and not those of others. Running calls are never evicted. Owners with slow
+/// calls can therefore use up [`DuplicateLimits::entries`] and [`DuplicateLimits::running`], and new calls of
+/// others are then not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
