@@ -40,9 +40,12 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A program whose calls are recorded: their callers and arguments.
+/// The caller and the arguments of a call.
+type Recorded = (Option<GssCaller>, Bytes);
+
+/// A program whose calls are recorded.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<(Option<GssCaller>, Bytes)>>>);
+struct Recorder(Arc<Mutex<Vec<Recorded>>>);
 
 impl Program for Recorder {
     const NUMBER: u32 = 0x2000_0f0f;
