@@ -243,19 +243,18 @@ impl Model {
                 }
             }
             10 => self.list(&nfs, dir),
-            _ => {
-                let size = script.byte();
-                let args = Setattr3Args {
-                    object: self.0[dir].handle,
-                    new_attributes: Sattr3 { size: Some(size.into()), ..Sattr3::default() },
-                    guard: None,
-                };
-                let set = ok!(nfs.setattr(&args), Setattr3Res::Nfs3Ok);
-                let content = self.content(dir);
-                assert_eq!(set.is_some(), content.is_some());
-                content.into_iter().for_each(|content| content.resize(size.into(), 0));
-            }
+            _ => self.resize(&nfs, dir, script),
         }
+    }
+
+    fn resize(&mut self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
+        let size = script.byte();
+        let new_attributes = Sattr3 { size: Some(size.into()), ..Sattr3::default() };
+        let args = Setattr3Args { object: self.0[file].handle, new_attributes, guard: None };
+        let set = ok!(nfs.setattr(&args), Setattr3Res::Nfs3Ok);
+        let content = self.content(file);
+        assert_eq!(set.is_some(), content.is_some());
+        content.into_iter().for_each(|content| content.resize(size.into(), 0));
     }
 
     fn left(&mut self, dir: usize, name: &[u8], left: bool, expected: bool) {

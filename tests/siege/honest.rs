@@ -153,7 +153,7 @@ async fn find_files(by: By) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;
     let names = (0..FILES).map(|number| number.to_string()).chain(["shared".to_owned()]);
-    let mut files = vec![root.clone()];
+    let mut files = vec![root];
     for name in names {
         files.push(lookup(&connection, &root, &name).await?);
     }
@@ -170,7 +170,7 @@ pub(crate) async fn root(connection: &Connection) -> anyhow::Result<NfsFh3> {
 
 /// Returns a file of a directory.
 pub(crate) async fn lookup(connection: &Connection, dir: &NfsFh3, name: &str) -> anyhow::Result<NfsFh3> {
-    let what = Diropargs3 { dir: dir.clone(), name: name.into() };
+    let what = Diropargs3 { dir: *dir, name: name.into() };
     match nfs_v3::Client(connection.clone()).lookup(&Lookup3Args { what }).await? {
         Lookup3Res::Nfs3Ok(found) => Ok(found.object),
         other => bail!("LOOKUP of {name}: {other:?}"),
@@ -181,7 +181,7 @@ pub(crate) async fn lookup(connection: &Connection, dir: &NfsFh3, name: &str) ->
 async fn call(nfs: &nfs_v3::Client<Connection>, files: &[NfsFh3], turn: usize) -> anyhow::Result<()> {
     let number = turn % FILES;
     let [root, small @ .., shared] = files else { bail!("no files") };
-    let file = small.get(number).context("no such file")?.clone();
+    let file = *small.get(number).context("no such file")?;
     let content = vec![number.to_be_bytes()[7]; SMALL];
     let count = u32::try_from(SMALL)?;
     match turn % 5 {
@@ -190,7 +190,7 @@ async fn call(nfs: &nfs_v3::Client<Connection>, files: &[NfsFh3], turn: usize) -
             ensure!(matches!(found, Getattr3Res::Nfs3Ok(_)), "GETATTR: {found:?}");
         }
         1 => {
-            let what = Diropargs3 { dir: root.clone(), name: number.to_string().into() };
+            let what = Diropargs3 { dir: *root, name: number.to_string().into() };
             let found = nfs.lookup(&Lookup3Args { what }).await?;
             ensure!(matches!(&found, Lookup3Res::Nfs3Ok(it) if it.object == file), "LOOKUP: {found:?}");
         }
@@ -204,7 +204,7 @@ async fn call(nfs: &nfs_v3::Client<Connection>, files: &[NfsFh3], turn: usize) -
             ensure!(matches!(written, Write3Res::Nfs3Ok(_)), "WRITE: {written:?}");
         }
         _ => {
-            let read = nfs.read(&Read3Args { file: shared.clone(), offset: 0, count }).await?;
+            let read = nfs.read(&Read3Args { file: *shared, offset: 0, count }).await?;
             ensure!(matches!(read, Read3Res::Nfs3Ok(_)), "READ of the shared file: {read:?}");
         }
     }

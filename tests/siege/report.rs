@@ -7,9 +7,9 @@ use crate::honest::Record;
 
 /// Maximum resident memory of the server in bytes.
 const MAX_RSS: u64 = 256 << 20;
-/// Resident memory in bytes that the server may have more than before its first attack. Allocators keep
-/// some freed memory.
-pub(crate) const KEPT_RSS: u64 = 64 << 20;
+/// Resident memory in bytes that the server may have more than before its first attack: half of the limit,
+/// because allocators keep some freed memory.
+pub(crate) const KEPT_RSS: u64 = MAX_RSS / 2;
 /// How much slower than unloaded the 99th percentile of honest calls may be.
 const SLOWDOWN: u32 = 10;
 
