@@ -208,6 +208,11 @@ fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
         ("H23 overlap", msg(reads(vec![read(40, 1, 9), read(48, 2, 4)]), &rpc(40)), ErrChunk),
         ("H24 another XID", msg(ChunkLists::default(), &words(&[XID + 1, 0, 2, 0, 0, 0])), ErrChunk),
         ("H24 no payload", msg(ChunkLists::default(), &[]), ErrChunk),
+        (
+            "H24 another XID, and nothing is read",
+            msg(reads(vec![read(20, 1, 4)]), &words(&[XID + 1, 0, 2, 0, 0, 0])),
+            ErrChunk,
+        ),
         ("H25 discriminator 2", long(0, &[2, 0, 0]), ErrChunk),
         ("H25 discriminator 0x80000000", long(0, &[0, 0x8000_0000, 0]), ErrChunk),
         ("H26 cut list", header(1, 0, &[1, 8, 1, 4, 0, 0, 1, 16]), ErrChunk),

@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: puts deliberate mistakes into a scratch copy, and reports those that no test notices.
+//! `cargo xtask mutants`: puts deliberate mistakes into a scratch copy, and reports those that no test
+//! notices.
 //!
 //! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks. cargo-mutants
 //! generates others, in the parts of the runtime that do no I/O.
@@ -205,8 +206,8 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the copy the same as the workspace. Files that are equal stay as they are, so that cargo compiles
-    /// only what has changed.
+    /// Makes the copy the same as the workspace. Equal files stay as they are, so that cargo compiles only
+    /// what has changed.
     fn new(root: &Path) -> Result<Self, String> {
         let folder = target(root).join("mutants");
         let scratch =
@@ -271,8 +272,8 @@ impl Scratch {
     }
 }
 
-/// Runs cargo-mutants, which makes its own scratch copy, and compares what survived with the list. The runtime's
-/// own tests run first, since they build in a fraction of the time. Only survivors meet the others.
+/// Runs cargo-mutants, which makes its own scratch copy, and compares what survived with the list. The
+/// runtime's own tests run first, since they build in a fraction of the time. Only survivors meet the others.
 fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
     let output = target(root).join("mutants");
     let in_runtime = cargo_mutants(root, &output, &["rpcrdma-runtime", "--", "--lib"], |command| {
@@ -321,8 +322,8 @@ fn exactly(text: &str) -> String {
     format!("^{}$", escaped.collect::<String>())
 }
 
-/// The lines of cargo-mutants that no survivor of the list explains. A line begins with file, line and column;
-/// the numbers change with the code and are not compared.
+/// The lines of cargo-mutants that no survivor of the list explains. A line begins with file, line and
+/// column; the numbers change with the code and are not compared.
 fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
     let is_explained = |line: &str| {
         let Some((place, mutant)) = line.split_once(": ") else { return false };

@@ -137,6 +137,7 @@ mod tests {
     #[test]
     fn r281_linux_says_4096_both_ways() {
         assert_eq!(PrivateData::find(&LINUX_CLIENT), Some(said(true, 4096, 4096)));
+        assert_eq!(PrivateData::find(&[0xf6, 0xab, 0x0e, 0x19, 1, 1, 3, 3]), None, "another identifier");
         assert_eq!(PrivateData::find(&LINUX_SERVER), Some(said(false, 4096, 4096)));
         assert_eq!(said(true, 4096, 4096).encode(), LINUX_CLIENT);
         assert_eq!(said(false, 4096, 4096).encode(), LINUX_SERVER);

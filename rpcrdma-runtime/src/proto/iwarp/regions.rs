@@ -243,6 +243,8 @@ mod tests {
         let mut regions = regions();
         let Segment { handle, offset, .. } = sink(&mut regions, 8);
         assert_eq!(regions.source(handle, offset, 1).unwrap_err(), Refusal::Rights);
+        assert!(regions.invalidate_by_peer(handle) && !regions.invalidate_by_peer(handle));
+        assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Unknown), "the peer has invalidated it");
         let source = Memory::Source(Bytes::from_static(b"abcdef"));
         let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
         assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Rights));

@@ -73,6 +73,12 @@ const CASES: &[Case] = &[
         With::Header,
     ),
     Case(
+        "a Send without a Receive",
+        |_| (1..=4).map(|msn| untagged(SEND, true, (0, msn, 0), b"")).collect(),
+        Code::NO_BUFFER,
+        With::Header,
+    ),
+    Case(
         "a Send inside of an RDMA Write",
         |memories| {
             let begun = write(false, memories.sink.handle, memories.sink.offset, b"x");
