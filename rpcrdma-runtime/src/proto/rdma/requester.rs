@@ -15,13 +15,13 @@ use tracing::debug;
 use self::call::{CallState, Outcome, Phase};
 use self::plan::{Plan, Policy, Unplanned};
 use super::region::{Region, RegionState, Spare};
-use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded, session};
+use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ErrorBody, Header, ReplyRefusal, decode_reply};
-use crate::xdr::{Message, Received};
+use crate::xdr::{ItemMemory, Message, Received};
 
 /// Identifies a call by the XID of its message and a count that distinguishes calls with the same XID. Later
 /// calls compare greater.
@@ -303,15 +303,21 @@ impl Requester {
 
     /// Submits a call whose reply has these bounds. The thresholds of this connection determine the offered
     /// memory, since they can differ between connections (RFC 8797 section 4).
-    pub(super) fn submit_bounded(&mut self, id: CallId, call: &session::Call) -> Result<(), FailReason> {
+    pub(super) fn submit_bounded(
+        &mut self,
+        id: CallId,
+        message: Message,
+        bounds: &ReplyBounds,
+        memory: Option<&dyn ItemMemory>,
+    ) -> Result<(), FailReason> {
         let (chunks, threshold) =
             (core::mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
-        let mut reply = ReplyResources::in_memory(chunks, &call.bounds, threshold, self.max_segment)
+        let mut reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)
             .map_err(|_| FailReason::UnboundedReply)?;
         if !reply.write_chunks.is_empty() {
-            reply.memory = call.memory.as_ref().and_then(|memory| memory.lend());
+            reply.memory = memory.and_then(ItemMemory::lend);
         }
-        self.submit_as(id, Call { message: call.message.clone(), reply });
+        self.submit_as(id, Call { message, reply });
         Ok(())
     }
 

@@ -74,7 +74,7 @@ pub struct LineCounts {
 
 impl Line for Requester {
     fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
-        self.submit_bounded(id, call)
+        self.submit_bounded(id, call.message.clone(), &call.bounds, call.memory.as_deref())
     }
 
     fn cancel(&mut self, call: CallId) {
