@@ -1,5 +1,7 @@
 //! A session in virtual time: connections that end, calls that are sent again, and all that has a time.
 
+#[path = "engine_session/memory.rs"]
+mod memory;
 #[path = "engine_session/timeouts.rs"]
 mod timeouts;
 

@@ -138,8 +138,8 @@ impl Conversation {
         for xid in [1, 2] {
             let args = arguments(xid);
             let bounds = Echo::reply_bounds(&args);
-            let call =
-                Call { message: call(xid, &args, 64), bounds, timeout: None, retransmit: None, memory: None };
+            let message = call(xid, &args, 64);
+            let call = Call { message, bounds, timeout: None, retransmit: None, memory: None };
             ids.insert(session.submit(NOW, call), xid);
         }
         Conversation {

@@ -126,17 +126,17 @@ impl Remote {
         self.must_be_regular(file)?;
         let mut window = Window::new();
         let mut asked = offset;
-        // Clients with memory for one READ each. The one that is not used for the longest time is first.
+        // Clients with memory for one READ each, the least recently used one first.
         let mut readers = VecDeque::with_capacity(WINDOW);
         // The file may have grown: beyond the known size, one call at a time finds the end.
         while asked < file.attributes.size || window.0.is_empty() {
             let range = Range { handle: file.handle, offset: asked, count: self.read_size };
-            if readers.len() < WINDOW {
+            let free = if readers.len() < WINDOW { None } else { readers.pop_front() };
+            let reader = free.unwrap_or_else(|| {
                 let memory = BytesMut::with_capacity(self.read_size as usize);
-                readers.push_front(Client(self.nfs.0.with_result_memory(memory)));
-            }
-            readers.rotate_left(1);
-            let Some(reader) = readers.back().cloned() else { return Ok(()) };
+                Client(self.nfs.0.with_result_memory(memory))
+            });
+            readers.push_back(reader.clone());
             window.start(read_range([reader, self.nfs.clone()], range, file.path.clone()));
             asked = asked.saturating_add(u64::from(self.read_size));
             let more_to_ask = asked < file.attributes.size;

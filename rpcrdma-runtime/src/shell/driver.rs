@@ -4,7 +4,8 @@
 //! ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages of the peer and for
 //! timers, and wakes the callers whose calls have ended. A caller wakes the driver only for work that it
 //! cannot do itself: to make a connection, to write output that the connection did not accept, or to set an
-//! earlier deadline.
+//! earlier deadline. While other calls are outstanding, the driver writes: calls that are made together share
+//! one write.
 
 #[cfg(test)]
 mod tests;
@@ -200,12 +201,14 @@ impl<O: Outbound> Shared<O> {
         Time(self.began.elapsed())
     }
 
-    /// Changes the state on a caller's task. Sends as much as possible and wakes the driver for the rest.
+    /// Changes the state on a caller's task. If at most one call is outstanding, sends as much as possible.
+    /// Wakes the driver for the rest.
     fn with<R>(&self, change: impl FnOnce(&mut State<O>, Time) -> R) -> R {
         let now = self.now();
         let mut state = self.lock();
         let result = change(&mut state, now);
-        let driver = if state.advance(now) { None } else { state.driver.take() };
+        let is_done = state.session.unanswered() <= 1 && state.advance(now);
+        let driver = if is_done { None } else { state.driver.take() };
         let woken = state.waiters.take_woken();
         drop(state);
         woken.into_iter().chain(driver).for_each(Waker::wake);

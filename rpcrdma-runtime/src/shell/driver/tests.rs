@@ -193,6 +193,23 @@ fn a_call_that_the_driver_sends_is_answered() {
 }
 
 #[test]
+fn calls_that_are_made_together_share_a_write() {
+    check(|| {
+        let wire = SharedWire::default();
+        let (shared, mut driver) = client(&wire, false);
+        let mut poll = || {
+            assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        };
+        poll();
+        let _ = [submit(&shared), submit(&shared), submit(&shared)];
+        assert_eq!(wire.lock().unwrap().calls.len(), 1);
+        assert!(shared.lock().driver.is_none(), "it is woken");
+        poll();
+        assert_eq!(wire.lock().unwrap().calls.len(), 3);
+    });
+}
+
+#[test]
 fn a_call_that_is_abandoned_does_not_keep_the_driver() {
     model(true, |shared, _| {
         let call = submit(shared);
