@@ -11,10 +11,8 @@ use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash};
 use rpcrdma_nfs3::*;
-use rpcrdma_runtime::proto::program::{
-    AuthSys, CallContext, Caller, Credential, Extensions, Procedure, Program,
-};
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{AuthSys, CallContext, Caller, Credential, Extensions, Procedure, Program};
 use rpcrdma_runtime::wire::rpc::{CallHeader, RpcCall, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
 use tokio::runtime::{Builder, Runtime};

@@ -13,16 +13,16 @@ use bytes::{Bytes, BytesMut};
 use rpcrdma_nfs3::{NfsFh3, Read3Args, nfs_v3};
 use rpcrdma_rpcbind::RpcblistPtr;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{CallContext, Procedure, Program, Reject, Service};
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{CallContext, Procedure, Program, Reject, Service};
 use rpcrdma_runtime::proto::rpc::gss::{
     GssCaller, GssMechanism, GssServer, GssServerOptions, GssService, GssSession, GssStep,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment};
 use rpcrdma_runtime::provider::{Connection, ConnectionInfo};
-use rpcrdma_runtime::shell::{CallError, ClientOptions, TcpClient, TcpClientOptions, TcpServer};
 use rpcrdma_runtime::wire::rpc::Records;
 use rpcrdma_runtime::xdr::{Message, Reader, Received, Reducer, from_bytes, to_bytes};
+use rpcrdma_runtime::{CallError, ClientOptions, TcpClient, TcpClientOptions, TcpServer};
 use rpcrdma_services::rpcbind::{Netid, Rpcbind, from_universal, to_universal};
 use rpcrdma_tools::explain::{self, Selection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -99,7 +99,7 @@ pub(crate) fn gss(data: &[u8]) {
     let gss = Arc::new(GssServer::with(Toy::new("server"), options));
     let (mut services, recorder) = (Services::new(), Recorder::default());
     services.add(recorder.clone());
-    services.secured(gss.clone());
+    services.with_gss(gss.clone());
     let answer = |message: Bytes| ready(services.answer(&Received::whole(message), None));
     let session = establish(&answer, service);
     let mut sequence = 1;
@@ -346,8 +346,8 @@ impl Hostile {
         let info = ConnectionInfo {
             peer: None,
             private_data: Bytes::new(),
-            reads_out: 16,
-            reads_in: 16,
+            ord: 16,
+            ird: 16,
             max_region: 1 << 20,
             receives: u32::MAX,
             remote_invalidation: true,

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::iwarp::{Role, Stream, StreamConfig};
 use rpcrdma_runtime::proto::rdma::{
-    Call, CallKey, Config, Event, Limits, ReplyResources, Requester, Responder, ResponderEvent,
+    CallKey, Config, MessageLimits, OutgoingCall, ReplyResources, Requester, RequesterEvent, Responder,
+    ResponderEvent,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::wire::private_data::{MAX_INLINE, Negotiated, PrivateData};
@@ -19,7 +20,7 @@ use rpcrdma_runtime::xdr::{Message, Reader, Received};
 /// A decoded header must encode to the same octets. An error reply to a rejected call must carry its XID.
 pub(crate) fn header(data: &[u8]) {
     let message = Bytes::copy_from_slice(data);
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     match decode_call(&message, &limits) {
         Ok((header, payload)) => check_encoding(&header, &payload, &message),
         Err(Refusal::Version { xid, version }) => {
@@ -161,7 +162,7 @@ impl Peer {
         match what % 6 {
             0 | 1 => {
                 let message = Bytes::copy_from_slice(script.octets());
-                if let Ok((header, _)) = decode_call(&message, &Limits::default()) {
+                if let Ok((header, _)) = decode_call(&message, &MessageLimits::default()) {
                     self.offered.extend(header_segments(&header));
                 }
                 responder.handle_completion(Completion::Received { message, invalidated: None });
@@ -264,8 +265,8 @@ pub(crate) fn requester(data: &[u8]) {
         }
         while let Some(event) = requester.poll_event() {
             match event {
-                Event::Done { .. } => done += 1,
-                Event::Closed(_) => {
+                RequesterEvent::Done { .. } => done += 1,
+                RequesterEvent::Closed(_) => {
                     return assert_eq!(
                         done, submitted,
                         "every call must complete when the connection closes"
@@ -279,7 +280,7 @@ pub(crate) fn requester(data: &[u8]) {
     }
 }
 
-fn call_of(xid: u32, what: u8) -> Call {
+fn call_of(xid: u32, what: u8) -> OutgoingCall {
     let mut stream = BytesMut::from(&xid.to_be_bytes()[..]);
     stream.resize(if what & 0x10 == 0 { 40 } else { 2000 }, what);
     let reply = ReplyResources {
@@ -287,7 +288,7 @@ fn call_of(xid: u32, what: u8) -> Call {
         reply_chunk: (what & 0x40 != 0).then_some(2048),
         memory: None,
     };
-    Call { message: Message { stream: stream.freeze(), items: Vec::new() }, reply }
+    OutgoingCall { message: Message { stream: stream.freeze(), items: Vec::new() }, reply }
 }
 
 /// The requester's registered memory and incomplete work.
@@ -362,8 +363,8 @@ fn completions(octets: &[u8], piece: usize, crc: bool, markers: bool) -> Vec<Str
         crc,
         markers_in: markers,
         markers_out: markers,
-        reads_out: 4,
-        reads_in: 4,
+        ord: 4,
+        ird: 4,
         max_region: 1 << 20,
     };
     let mut number = 0u64;

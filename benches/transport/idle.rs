@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::NfsHandler;
 use rpcrdma_nfs3::nfs_v3;
-use rpcrdma_runtime::shell::{ClientOptions, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{ClientOptions, ServerOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The environment variable that marks the server process.
@@ -33,8 +33,8 @@ pub(crate) fn serve_if_asked() -> bool {
     raise_descriptor_limit();
     let runtime = super::Flavour::Spawned.runtime();
     let options = ServerOptions {
-        connections: 2 * CROWD,
-        connections_per_address: 2 * CROWD,
+        max_connections: 2 * CROWD,
+        max_connections_per_address: 2 * CROWD,
         ..ServerOptions::default()
     };
     let server = runtime.block_on(Server::bind_with("127.0.0.1:0", options)).unwrap();

@@ -13,11 +13,11 @@ use rpcrdma_nfs3::{
     Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args,
     Lookup3Res, NfsFh3, Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, nfs_v3,
 };
-use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{ClientOptions, TcpClient, TcpServer};
 use rpcrdma_runtime::xdr::Bytes;
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{ClientOptions, TcpClient, TcpServer};
 
 use super::rows::{Call, Row};
 use super::{Batch, Transport};
@@ -48,7 +48,7 @@ impl Served {
     }
 
     pub(crate) async fn iwarp(&self, crc: bool) -> Ours<Client> {
-        let iwarp = iwarp::Options { crc, ..iwarp::Options::default() };
+        let iwarp = iwarp::IwarpOptions { crc, ..iwarp::IwarpOptions::default() };
         let options = ClientOptions { iwarp, ..ClientOptions::default() };
         Ours::new(Client::connect_with(self.iwarp, options).await.unwrap(), self.file)
     }

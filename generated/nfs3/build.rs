@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xf609bd85686a792d),
+    ("src/lib.rs", 0xf04c455f39a6d7c3),
 ];
 
 fn main() {

@@ -7,11 +7,11 @@
 //! # #[cfg(feature = "gssapi")]
 //! # mod example {
 //! use rpcrdma_krb5::Krb5Server;
-//! use rpcrdma_runtime::proto::rpc::Services;
+//! use rpcrdma_runtime::Services;
 //! use rpcrdma_runtime::proto::rpc::gss::{GssError, GssServer};
 //!
 //! fn protect(services: &mut Services) -> Result<(), GssError> {
-//!     services.secured(GssServer::new(Krb5Server::new("nfs")?));
+//!     services.with_gss(GssServer::new(Krb5Server::new("nfs")?));
 //!     Ok(())
 //! }
 //! # }

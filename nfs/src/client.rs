@@ -17,8 +17,8 @@ use rpcrdma_nfs3::{
     Diropargs3, Fattr3, Fsinfo3Args, Fsinfo3Res, Ftype3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res,
     NfsFh3, Readlink3Args, Readlink3Res,
 };
-use rpcrdma_runtime::proto::program::{AuthSys, Credential};
-use rpcrdma_runtime::shell::ClientOptions;
+use rpcrdma_runtime::ClientOptions;
+use rpcrdma_runtime::program::{AuthSys, Credential};
 
 use crate::security::Security;
 

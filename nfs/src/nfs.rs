@@ -12,8 +12,8 @@ mod turns;
 
 use std::sync::Arc;
 
+use rpcrdma_runtime::program::{AuthStat, CallContext, Reject};
 use rpcrdma_runtime::proto::owner::Owner;
-use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Reject};
 
 use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
 

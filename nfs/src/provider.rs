@@ -9,8 +9,8 @@ mod devices;
 use std::fmt;
 use std::str::FromStr;
 
-use rpcrdma_runtime::shell::{ClientOptions, ConnectError, ServeError, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{ClientOptions, ConnectError, ServeError, ServerOptions};
 
 /// The provider for RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rpcrdma_runtime::proto::program::{CallContext, Credential};
+use rpcrdma_runtime::program::{CallContext, Credential};
 use rpcrdma_runtime::proto::rpc::gss::{GssCaller, GssService};
 
 /// How calls show who makes them, weakest first. The names are those of Linux's mount option `sec=`.

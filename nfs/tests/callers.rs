@@ -20,7 +20,7 @@ use rpcrdma_nfs::export::{
     Verifier, access_bits,
 };
 use rpcrdma_nfs::nfs::{MountHandler, Policy, Squash};
-use rpcrdma_runtime::proto::program::{AuthSys, CallContext, Credential};
+use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rpcrdma_runtime::shell::{ClientOptions, TcpClient};
+use rpcrdma_runtime::{ClientOptions, TcpClient};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 

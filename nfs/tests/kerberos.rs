@@ -23,13 +23,13 @@ use rpcrdma_nfs::nfs::{NfsHandler, Policy};
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_nfs3::{Fsinfo3Args, NfsFh3, nfs_v3};
-use rpcrdma_runtime::proto::program::{AuthStat, ReplyBounds};
-use rpcrdma_runtime::proto::rdma::Traffic;
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::Traffic;
+use rpcrdma_runtime::program::{AuthStat, ReplyBounds};
 use rpcrdma_runtime::proto::rpc::gss::GssFailure;
-use rpcrdma_runtime::shell::{CallError, Carrier, ClientOptions, GssClient, Sends};
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::{Message, Received};
+use rpcrdma_runtime::{CallError, ClientOptions, GssClient, MessageTransport, Sends};
 use rustix::process::geteuid;
 
 use self::realm::{DIRECTORY, Realm, STRANGER, USER};
@@ -271,7 +271,7 @@ struct Recorder {
     last: Arc<Mutex<Bytes>>,
 }
 
-impl Carrier<NfsV3> for Recorder {
+impl MessageTransport<NfsV3> for Recorder {
     fn next_xid(&self) -> u32 {
         7
     }
@@ -302,7 +302,7 @@ fn a_repeated_call_is_dropped_and_a_changed_one_is_denied() {
         let policy = Arc::new(Policy { security: KERBEROS.to_vec(), ..Policy::default() });
         let mut services = Services::new();
         services.add(nfs_v3::Server(NfsHandler::new(Arc::new(MemoryExport::default())).policy(policy)));
-        services.secured(kerberos::server().unwrap());
+        services.with_gss(kerberos::server().unwrap());
         for sec in KERBEROS {
             let recorder = Recorder { services: services.clone(), last: Arc::default() };
             let mechanism = kerberos::client("localhost").unwrap();

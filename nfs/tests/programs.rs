@@ -23,9 +23,9 @@ use rpcrdma_nfs3::{
     Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res, NfsFh3, Nfsstat3, nfs_v3,
 };
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::AuthStat;
-use rpcrdma_runtime::shell::{CallError, TcpClient};
+use rpcrdma_runtime::program::AuthStat;
 use rpcrdma_runtime::wire::rpc::ReplyError;
+use rpcrdma_runtime::{CallError, TcpClient};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 

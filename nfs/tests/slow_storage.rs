@@ -18,7 +18,7 @@ use rpcrdma_nfs3::nfs_v3::Handler;
 use rpcrdma_nfs3::{
     Diropargs3, Lookup3Args, Lookup3Res, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args, Write3Res,
 };
-use rpcrdma_runtime::proto::program::{CallContext, Credential};
+use rpcrdma_runtime::program::{CallContext, Credential};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

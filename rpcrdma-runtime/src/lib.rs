@@ -7,7 +7,7 @@
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
 //! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
 //! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C by the processor's instruction |
-//! | `capture`   | no      | pcap files of iWARP connections: `RPCRDMA_PCAP` and `iwarp::Options::capture` |
+//! | `capture`   | no      | pcap files of iWARP connections: `RPCRDMA_PCAP` and `iwarp::IwarpOptions::capture` |
 //! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
 //! | `serde`     | no      | serde for the XDR types |
 //! | `arbitrary` | no      | arbitrary for the XDR types |
@@ -25,9 +25,12 @@ pub mod proto;
 #[cfg(feature = "iwarp")]
 pub mod provider;
 #[cfg(feature = "shell")]
-pub mod shell;
+mod shell;
 pub mod wire;
 pub mod xdr;
 
+pub use proto::program;
+pub use proto::rdma::{Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError};
+pub use proto::rpc::Services;
 #[cfg(feature = "shell")]
-pub use shell::{Client, Limits, Server};
+pub use shell::*;

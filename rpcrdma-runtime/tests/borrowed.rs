@@ -4,7 +4,7 @@
 
 use allocation_counter::measure;
 use rpcrdma_runtime::xdr::{
-    self, ArrayRef, BoxRef, Bytes, Decode, Encode, ErrorKind, Item, Layout, Limits, ListRef, Opaque,
+    self, ArrayRef, BoxRef, Bytes, Decode, DecodeLimits, Encode, ErrorKind, Item, Layout, ListRef, Opaque,
     OpaqueRef, Placed, Reader, Received, Size, StringRef, Xdr, XdrString,
 };
 
@@ -196,7 +196,7 @@ fn nesting_has_a_limit_and_what_was_read_under_a_higher_one_can_be_looked_at() {
     bytes.extend([0; 400]);
     let error = xdr::from_slice::<TreeRef<'_>>(&bytes).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooDeep { limit: 64 });
-    let mut reader = Reader::from_slice(&bytes).with_limits(Limits { depth: 200 });
+    let mut reader = Reader::from_slice(&bytes).with_limits(DecodeLimits { depth: 200 });
     let mut tree = TreeRef::decode(&mut reader).unwrap();
     reader.finish().unwrap();
     let mut depth = 0;

@@ -6,13 +6,13 @@ mod echo;
 use std::future::Future;
 use std::pin::Pin;
 
-use rpcrdma_runtime::proto::program::borrowed::{self, Answer, Answered, Arguments, Call, Lent, Reply};
-use rpcrdma_runtime::proto::program::{
-    CallContext, Caller, Procedure, Program, Reject, ReplyBounds, Service,
+use rpcrdma_runtime::program::borrowed::{
+    self, Answer, Answered, Arguments, BorrowedCall, BorrowedReply, Lent,
 };
-use rpcrdma_runtime::shell::{TcpClient, TcpServer};
+use rpcrdma_runtime::program::{CallContext, Caller, Procedure, Program, Reject, ReplyBounds, Service};
 use rpcrdma_runtime::xdr::{self, ArrayRef, OpaqueRef, Reader, Reducer, StringRef, Xdr};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{TcpClient, TcpServer};
 use tokio::sync::oneshot;
 
 use echo::{Blob, Echo, EchoServer, blob};
@@ -33,7 +33,7 @@ struct NamesRef<'a> {
 #[derive(Debug)]
 struct LentBlob;
 
-impl borrowed::Procedure for LentBlob {
+impl borrowed::BorrowedProcedure for LentBlob {
     type Program = Echo;
     type Args<'a> = BlobRef<'a>;
     type Res<'a> = BlobRef<'a>;
@@ -49,7 +49,7 @@ impl borrowed::Procedure for LentBlob {
 #[derive(Debug)]
 struct LentNames;
 
-impl borrowed::Procedure for LentNames {
+impl borrowed::BorrowedProcedure for LentNames {
     type Program = Echo;
     type Args<'a> = NamesRef<'a>;
     type Res<'a> = NamesRef<'a>;
@@ -75,7 +75,7 @@ impl Procedure for Measure {
 #[derive(Debug)]
 struct LentMeasure;
 
-impl borrowed::Procedure for LentMeasure {
+impl borrowed::BorrowedProcedure for LentMeasure {
     type Program = Echo;
     type Args<'a> = BlobRef<'a>;
     type Res<'a> = u32;
@@ -102,7 +102,7 @@ impl Service for LentServer {
         reply: &'a mut Reducer,
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
         Box::pin(async move {
-            let call = Call::new(args)?;
+            let call = BorrowedCall::new(args)?;
             let answered = match context.procedure {
                 1 => Answer::<LentBlob>::new(reply).with(&call.arguments::<LentBlob>()?),
                 2 => Answer::<LentNames>::new(reply).with(&call.arguments::<LentNames>()?),
@@ -122,7 +122,8 @@ async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     for len in [3, 100_003] {
         let owned = blob(5, len);
         let args = BlobRef { name: (&owned.name).into(), data: (&owned.data).into(), mark: owned.mark };
-        let reply: Reply<LentBlob> = client.call::<Lent<LentBlob>>(&Arguments::new(&args)).await.unwrap();
+        let reply: BorrowedReply<LentBlob> =
+            client.call::<Lent<LentBlob>>(&Arguments::new(&args)).await.unwrap();
         let result = reply.get().unwrap();
         assert_eq!(result, args);
         assert!(reply.as_bytes().as_ptr_range().contains(&result.data.as_ptr()));

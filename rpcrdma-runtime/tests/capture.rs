@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice};
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::provider::iwarp::{self, Capture, CaptureFile, Listener};
-use rpcrdma_runtime::shell::{ClientOptions, ServeError, ServerOptions};
+use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::provider::iwarp::{self, Capture, CaptureFile, IwarpListener};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{ClientOptions, ServeError, ServerOptions};
 
 use echo::{Echo, EchoBlob, EchoServer, blob};
 
@@ -68,11 +68,11 @@ impl Stream {
     }
 }
 
-fn into(file: &CaptureFile) -> iwarp::Options {
-    iwarp::Options { capture: Capture::File(file.clone()), ..iwarp::Options::default() }
+fn into(file: &CaptureFile) -> iwarp::IwarpOptions {
+    iwarp::IwarpOptions { capture: Capture::File(file.clone()), ..iwarp::IwarpOptions::default() }
 }
 
-async fn serve(options: iwarp::Options) -> SocketAddr {
+async fn serve(options: iwarp::IwarpOptions) -> SocketAddr {
     let options = ServerOptions { iwarp: options, ..ServerOptions::of::<Echo>() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();
@@ -80,7 +80,7 @@ async fn serve(options: iwarp::Options) -> SocketAddr {
     address
 }
 
-async fn client(address: SocketAddr, options: iwarp::Options) -> Client {
+async fn client(address: SocketAddr, options: iwarp::IwarpOptions) -> Client {
     let options = ClientOptions { iwarp: options, ..ClientOptions::of::<Echo>() };
     Client::connect_with(address, options).await.unwrap()
 }
@@ -142,7 +142,7 @@ async fn a_peer_that_is_no_mpa_peer_is_captured_too() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stranger.pcap");
     let file = CaptureFile::create(&path).unwrap();
-    let listener = Listener::bind("[::1]:0", into(&file)).await.unwrap();
+    let listener = IwarpListener::bind("[::1]:0", into(&file)).await.unwrap();
     let mut stranger = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
     assert!(listener.accept().await.unwrap().request().await.is_err());

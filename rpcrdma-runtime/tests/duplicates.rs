@@ -10,21 +10,23 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::Server;
-use rpcrdma_runtime::proto::program::{CallContext, Reject, ReplyBounds, Service, Unremembered};
-use rpcrdma_runtime::proto::rdma::{Call, Config, Event, FailReason, Reply, Requester, Traffic};
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{CallContext, Reject, ReplyBounds, Service, Uncached};
+use rpcrdma_runtime::proto::rdma::{
+    Config, IncomingReply, OutgoingCall, Requester, RequesterEvent, Traffic, TransportError,
+};
 use rpcrdma_runtime::proto::rpc::duplicates::DuplicateLimits;
 use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::{self, IwarpConnection};
-use rpcrdma_runtime::shell::{
-    CallerScope, DuplicateCache, DuplicateCounts, DuplicateOptions, Remember, ServerOptions, ServerStats,
-    TcpServer, TcpServerOptions,
-};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, Segment, WriteChunk};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Layout, Opaque, Reader, Reducer, Size, Xdr};
+use rpcrdma_runtime::{
+    CachePolicy, CallerScope, DuplicateCache, DuplicateCounts, DuplicateOptions, ServerOptions, ServerStats,
+    TcpServer, TcpServerOptions,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
@@ -193,7 +195,7 @@ impl Peer {
     async fn connect(address: SocketAddr, config: Config) -> Peer {
         let said = config.private_data.encode();
         let size = config.private_data.announced().receive_size;
-        let connection = iwarp::connect(address, &said, size, &iwarp::Options::default()).await.unwrap();
+        let connection = iwarp::connect(address, &said, size, &iwarp::IwarpOptions::default()).await.unwrap();
         let info = connection.info();
         let server = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&config.private_data, &server);
@@ -210,11 +212,11 @@ impl Peer {
         let bounds = if min_item == usize::MAX { bounds.unreduced() } else { bounds };
         let reply = self.requester.resources(&bounds).unwrap();
         let message = call_message(xid, procedure, args, min_item).into_message();
-        let _ = self.requester.submit(Call { message, reply });
+        let _ = self.requester.submit(OutgoingCall { message, reply });
     }
 
     /// Goes on until the requester has something to say.
-    async fn event(&mut self) -> Event {
+    async fn event(&mut self) -> RequesterEvent {
         loop {
             while let Some(action) = self.requester.poll_action() {
                 self.connection.submit(action);
@@ -229,7 +231,7 @@ impl Peer {
 
     async fn reply(&mut self, xid: u32) -> Got {
         let event = tokio::time::timeout(WAIT, self.event()).await.unwrap();
-        let Event::Done { outcome: Ok(Reply { message, traffic, .. }), .. } = event else {
+        let RequesterEvent::Done { outcome: Ok(IncomingReply { message, traffic, .. }), .. } = event else {
             panic!("no reply: {event:?}")
         };
         let mut reader = Reader::new(&message);
@@ -396,7 +398,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let mut next = fixture.peer().await;
     next.submit(1, COUNT, &long, 1024);
     let event = tokio::time::timeout(WAIT, next.event()).await.unwrap();
-    assert!(matches!(event, Event::Done { outcome: Err(FailReason::Chunk), .. }), "{event:?}");
+    assert!(matches!(event, RequesterEvent::Done { outcome: Err(TransportError::Chunk), .. }), "{event:?}");
     assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection goes on");
     assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "it is refused once");
     assert_eq!(fixture.stats.snapshot().refusals.fatal, 1);
@@ -456,8 +458,8 @@ async fn one_cache_for_two_servers_tells_their_connections_apart() {
 
 #[tokio::test]
 async fn what_need_not_be_remembered_is_not() {
-    let remember = Remember::only(|called| called.procedure != COUNT);
-    let options = DuplicateOptions { remember, ..DuplicateOptions::default() };
+    let policy = CachePolicy::only(|called| called.procedure != COUNT);
+    let options = DuplicateOptions { policy, ..DuplicateOptions::default() };
     let cache = DuplicateCache::new(options);
     let fixture = Fixture::new(Some(cache.clone())).await;
     let mut peer = fixture.peer().await;
@@ -477,7 +479,7 @@ async fn what_need_not_be_remembered_is_not() {
 #[tokio::test]
 async fn a_service_that_is_not_to_be_remembered_runs_again() {
     let counter = Counter::default();
-    let server = Server::bind("127.0.0.1:0").await.unwrap().service(Unremembered(counter.clone()));
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(Uncached(counter.clone()));
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
     tokio::spawn(server.run(std::future::pending()));
     for run in 1..=2 {

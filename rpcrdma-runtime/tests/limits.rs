@@ -8,10 +8,10 @@ mod gate;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::Config;
+use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{
+use rpcrdma_runtime::{
     CallError, ClientOptions, ConnectError, PeerFilter, ServeError, ServerOptions, ServerStats, TcpClient,
     TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
 };
@@ -105,15 +105,15 @@ async fn so_many_calls_at_once_over_tcp() {
 
 #[tokio::test]
 async fn a_server_that_takes_no_connection_is_not_bound() {
-    let options = ServerOptions { connections: 0, ..ServerOptions::default() };
+    let options = ServerOptions { max_connections: 0, ..ServerOptions::default() };
     assert!(matches!(Server::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
-    let options = TcpServerOptions { connections: 0, ..TcpServerOptions::default() };
+    let options = TcpServerOptions { max_connections: 0, ..TcpServerOptions::default() };
     assert!(matches!(TcpServer::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
 }
 
 #[tokio::test]
 async fn so_many_connections_over_tcp() {
-    let options = TcpServerOptions { connections: 1, idle: None, ..TcpServerOptions::default() };
+    let options = TcpServerOptions { max_connections: 1, idle: None, ..TcpServerOptions::default() };
     let (address, gate) = serve_tcp(options).await;
     gate.open.add_permits(100);
     let first = TcpClient::connect(address).await.unwrap();
@@ -129,7 +129,7 @@ async fn so_many_connections_over_tcp() {
 #[tokio::test]
 async fn so_many_connections_over_all_transports_of_a_server() {
     let gate = GateServer::new(true);
-    let options = ServerOptions { connections: 1, idle: None, ..ServerOptions::default() };
+    let options = ServerOptions { max_connections: 1, idle: None, ..ServerOptions::default() };
     let server = Server::bind_with(("127.0.0.1", 0), options).await.unwrap().service(gate.clone());
     let server = server.also_tcp((Ipv4Addr::LOCALHOST, 0), TcpOptions::default()).await.unwrap();
     let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
@@ -179,7 +179,8 @@ async fn an_idle_connection_is_closed() {
 /// Idle connections cannot keep others out.
 #[tokio::test]
 async fn an_idle_connection_makes_room_for_another_one() {
-    let (address, gate) = serve_tcp(TcpServerOptions { connections: 2, ..TcpServerOptions::default() }).await;
+    let (address, gate) =
+        serve_tcp(TcpServerOptions { max_connections: 2, ..TcpServerOptions::default() }).await;
     let busy = pass(&TcpClient::connect(address).await.unwrap());
     come(&gate, 1).await;
     let _idle = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -244,7 +245,7 @@ async fn a_connection_that_is_not_made_in_time_is_not_made() {
     let by_tcp = TcpClient::connect_with(address, TcpClientOptions { tcp, ..TcpClientOptions::default() });
     let failed = timeout(WAIT, by_tcp).await.unwrap().unwrap_err();
     assert!(matches!(failed, ConnectError::Tcp { .. }), "{failed}");
-    let iwarp = iwarp::Options { connect_timeout: short, ..iwarp::Options::default() };
+    let iwarp = iwarp::IwarpOptions { connect_timeout: short, ..iwarp::IwarpOptions::default() };
     let by_rdma = Client::connect_with(address, ClientOptions { iwarp, ..ClientOptions::default() });
     let failed = timeout(WAIT, by_rdma).await.unwrap().unwrap_err();
     assert!(matches!(failed, ConnectError::Connect { .. }), "{failed}");

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{AuthStat, Caller, Credential, Procedure, Program};
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{AuthStat, Caller, Credential, Procedure, Program};
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
-use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{CallError, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError};
 use rpcrdma_runtime::xdr::{Encode, Received, Reducer};
+use rpcrdma_runtime::{CallError, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 
 use echo::{Blob, Echo, EchoBlob, EchoNames, EchoServer, EchoSleep, GSS, Names, blob};
@@ -255,11 +255,12 @@ async fn a_credential_of_another_flavor_is_refused() {
 /// A connection more than there may be waits; those that are there go on, and the next comes in when one leaves.
 #[tokio::test]
 async fn h72_a_server_takes_so_many_connections_and_no_more() {
-    let options = ServerOptions { connections: 2, idle: None, ..ServerOptions::default() };
+    let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();
     let server = tokio::spawn(server.run(std::future::pending()));
-    let short = iwarp::Options { reply_timeout: Duration::from_millis(300), ..iwarp::Options::default() };
+    let short =
+        iwarp::IwarpOptions { reply_timeout: Duration::from_millis(300), ..iwarp::IwarpOptions::default() };
     let impatient = ClientOptions { iwarp: short, ..ClientOptions::default() };
     let first = Client::connect(address).await.unwrap();
     let second = Client::connect(address).await.unwrap();

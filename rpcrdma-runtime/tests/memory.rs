@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{CallContext, Caller, Program, Reject, Service};
-use rpcrdma_runtime::shell::{MemoryBudget, ServerOptions, TcpServer, TcpServerOptions};
+use rpcrdma_runtime::program::{CallContext, Caller, Program, Reject, Service};
 use rpcrdma_runtime::wire::rpc::CallHeader;
 use rpcrdma_runtime::xdr::{Reader, Reducer, Sink, Writer};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServer, TcpServerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::TransportError;
+use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{CallError, ClientOptions, ConnectError};
+use rpcrdma_runtime::{CallError, ClientOptions, ConnectError};
 use rpcrdma_runtime::{Client, Server};
 use tokio::time::{sleep, timeout};
 
@@ -73,7 +73,7 @@ async fn what_is_not_to_be_sent_again_fails_with_its_connection() {
     let again = pass(&client);
     let address = server.kill().await;
     let error = timeout(WAIT, once).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Closed(_))), "{error}");
     let _server = serve(address, true).await;
     timeout(WAIT, again).await.unwrap().unwrap().unwrap();
 }
@@ -84,7 +84,7 @@ async fn nobody_there_is_said_when_the_time_of_a_call_is_up() {
     let client = Client::connect_with(server.address, options()).await.unwrap();
     server.kill().await;
     let error = client.with_timeout(Duration::from_millis(300)).call::<Pass>(&()).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Unreachable(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Unreachable(_))), "{error}");
 }
 
 /// A client over iWARP, and how many connections it has made.
@@ -96,7 +96,7 @@ fn counted(address: SocketAddr, options: ClientOptions) -> (Client, Arc<AtomicU3
         async move {
             let private_data = config.private_data.encode();
             let receive_size = config.private_data.announced().receive_size;
-            iwarp::connect(address, &private_data, receive_size, &iwarp::Options::default())
+            iwarp::connect(address, &private_data, receive_size, &iwarp::IwarpOptions::default())
                 .await
                 .map_err(|error| ConnectError::Connector(error.into()))
         }
@@ -147,7 +147,7 @@ async fn a_connector_that_fails_is_asked_so_often_and_no_more() {
         let error = timeout(WAIT, client.call::<Pass>(&())).await.unwrap().unwrap_err();
         let last = format!("no connection: attempt {}", expected - 1);
         assert!(
-            matches!(&error, CallError::Transport(FailReason::Unreachable(why)) if *why == last),
+            matches!(&error, CallError::Transport(TransportError::Unreachable(why)) if *why == last),
             "{error}"
         );
         assert_eq!(asked.load(Ordering::Relaxed), expected);

@@ -8,9 +8,9 @@ mod killed;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::proto::rdma::FailReason;
-use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions, TcpServer};
+use rpcrdma_runtime::TransportError;
+use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::{CallError, TcpClient, TcpClientOptions, TcpOptions, TcpServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
 #[tokio::test]
 async fn so_many_calls_at_once_and_no_more() {
     let server = first().await;
-    let few = TcpClientOptions { pending: 2, ..options() };
+    let few = TcpClientOptions { max_outstanding_calls: 2, ..options() };
     let client = TcpClient::connect_with(server.address, few).await.unwrap();
     let calls = [pass(&client), pass(&client)];
     server.come(2).await;
@@ -75,10 +75,10 @@ async fn what_is_dropped_or_not_to_be_sent_again_is_not() {
     dropped.abort();
     assert!(dropped.await.unwrap_err().is_cancelled());
     let error = timeout(WAIT, once).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Closed(_))), "{error}");
     let error = client.with_timeout(Duration::from_millis(20)).call::<Pass>(&()).await.unwrap_err();
     assert!(
-        matches!(error, CallError::Transport(FailReason::Unreachable(_)) | CallError::Timeout(_)),
+        matches!(error, CallError::Transport(TransportError::Unreachable(_)) | CallError::Timeout(_)),
         "{error}"
     );
     let server = serve(address, true).await;
@@ -162,7 +162,7 @@ async fn closing_ends_all_calls() {
     server.come(1).await;
     client.close();
     let error = timeout(WAIT, running).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Closed(_))), "{error}");
     assert!(client.call::<Pass>(&()).await.is_err());
 }
 
@@ -175,7 +175,7 @@ async fn without_reconnection_the_end_of_the_connection_is_the_end() {
     server.come(1).await;
     let address = server.kill().await;
     let error = timeout(WAIT, running).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Closed(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Closed(_))), "{error}");
     let _server = serve(address, true).await;
     assert!(client.call::<Pass>(&()).await.is_err());
 }

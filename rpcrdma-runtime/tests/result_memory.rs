@@ -6,9 +6,9 @@ mod echo;
 use std::future::pending;
 
 use bytes::BytesMut;
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::proto::rdma::Config;
-use rpcrdma_runtime::shell::{CallError, ClientOptions, ResultMemoryError, TcpClient, TcpServer};
+use rpcrdma_runtime::Config;
+use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::{CallError, ClientOptions, ResultMemoryError, TcpClient, TcpServer};
 use rpcrdma_runtime::{Client, Server};
 
 use echo::{Blob, Echo, EchoBlob, EchoNames, EchoServer, Names, blob};

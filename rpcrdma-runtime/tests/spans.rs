@@ -7,9 +7,9 @@ mod echo;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rpcrdma_runtime::proto::program::{Caller, Procedure, Program, ReplyBounds};
-use rpcrdma_runtime::shell::{TcpClient, TcpClientOptions, TcpOptions};
+use rpcrdma_runtime::program::{Caller, Procedure, Program, ReplyBounds};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{TcpClient, TcpClientOptions, TcpOptions};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, Names, blob};

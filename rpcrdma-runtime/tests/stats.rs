@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{Caller, Credential};
+use rpcrdma_runtime::program::{Caller, Credential};
 use rpcrdma_runtime::proto::rdma::{Config, Refusals, Traffic, TrafficCounts};
 use rpcrdma_runtime::proto::rpc::RpcCounts;
 use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::{Connection, iwarp};
-use rpcrdma_runtime::shell::{
-    CallError, ClientOptions, ClientSnapshot, Failures, Observer, ServerOptions, ServerStats, TcpServer,
-};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, ReadSegment, Segment};
+use rpcrdma_runtime::{
+    CallError, ClientOptions, ClientSnapshot, Failures, Observer, ServerOptions, ServerStats, TcpServer,
+};
 use rpcrdma_runtime::{Client, Server};
 
 use echo::{EchoBlob, EchoNames, EchoServer, EchoSleep, Names, blob};
@@ -145,7 +145,8 @@ async fn waits_for_credits_are_counted() {
 #[tokio::test]
 async fn a_client_has_so_many_calls_and_no_more() {
     let (address, _) = serve(config()).await;
-    let client = connect(address, ClientOptions { pending: 2, ..ClientOptions::default() }).await;
+    let client =
+        connect(address, ClientOptions { max_outstanding_calls: 2, ..ClientOptions::default() }).await;
     let slow = || client.call::<EchoSleep>(&20);
     let (one, two, three) = tokio::join!(slow(), slow(), slow());
     assert!(one.is_ok() && two.is_ok());
@@ -174,7 +175,7 @@ async fn connections_are_counted_at_both_ends() {
 
 #[tokio::test]
 async fn an_address_has_so_many_connections_and_no_more() {
-    let options = ServerOptions { connections_per_address: 2, ..ServerOptions::default() };
+    let options = ServerOptions { max_connections_per_address: 2, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
     tokio::spawn(server.run(std::future::pending()));
@@ -242,7 +243,7 @@ fn bad_messages() -> Vec<(Bytes, CountOf)> {
 async fn what_is_refused_is_counted_by_its_rule() {
     let (address, stats) = serve(config()).await;
     let said = config().private_data.encode();
-    let mut connection = iwarp::connect(address, &said, 1024, &iwarp::Options::default()).await.unwrap();
+    let mut connection = iwarp::connect(address, &said, 1024, &iwarp::IwarpOptions::default()).await.unwrap();
     connection.submit(Action::PostReceives { count: 16 });
     let mut expected = Refusals::default();
     for (message, count) in bad_messages() {

@@ -7,13 +7,11 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::proto::rdma::Config;
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Config;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{
-    CallError, ClientOptions, ServerOptions, TcpClient, TcpServer, serve_connection,
-};
+use rpcrdma_runtime::{CallError, ClientOptions, ServerOptions, TcpClient, TcpServer, serve_connection};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_sim::fabric::{Fabric, FabricConfig};
 use tokio::sync::watch;
@@ -80,7 +78,7 @@ async fn who_cannot_be_asked_to_stop_goes_on() {
 #[tokio::test]
 async fn a_silent_peer_does_not_hold_up_the_end() {
     let hour = Duration::from_secs(3600);
-    let patient = iwarp::Options { request_timeout: hour, ..iwarp::Options::default() };
+    let patient = iwarp::IwarpOptions { request_timeout: hour, ..iwarp::IwarpOptions::default() };
     let options = ServerOptions { iwarp: patient, drain: hour, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap();
     let address = server.local_addr().unwrap();

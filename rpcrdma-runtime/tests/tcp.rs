@@ -6,14 +6,14 @@ mod echo;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{CallContext, Caller, Procedure, Program, Reject, Service};
-use rpcrdma_runtime::proto::rdma::FailReason;
-use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{
-    CallError, ConnectError, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
-};
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::TransportError;
+use rpcrdma_runtime::program::{CallContext, Caller, Procedure, Program, Reject, Service};
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Reducer, Writer};
+use rpcrdma_runtime::{
+    CallError, ConnectError, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
+};
 use rpcrdma_runtime::{Client, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -155,7 +155,7 @@ async fn failures_are_told_apart() {
     running.end().await;
     let impatient = client.with_timeout(Duration::from_millis(100));
     let error = impatient.call::<EchoSleep>(&1).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Unreachable(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Unreachable(_))), "{error}");
     let nobody = TcpClient::connect("127.0.0.1:1").await.unwrap_err();
     assert!(matches!(nobody, ConnectError::Tcp { .. }), "{nobody}");
 }

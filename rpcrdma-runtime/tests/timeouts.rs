@@ -6,8 +6,8 @@ mod echo;
 use std::pin::Pin;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{CallContext, Caller, Reject, Service};
-use rpcrdma_runtime::shell::CallError;
+use rpcrdma_runtime::CallError;
+use rpcrdma_runtime::program::{CallContext, Caller, Reject, Service};
 use rpcrdma_runtime::xdr::{Reader, Reducer};
 use rpcrdma_runtime::{Client, Server};
 

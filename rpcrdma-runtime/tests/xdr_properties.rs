@@ -9,9 +9,9 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rpcrdma_runtime::xdr::{
-    Char, Decode, Encode, Error, ErrorKind, Item, Limits, Message, Opaque, Placed, PlacedItem, Quadruple,
-    Reader, Received, Reducer, Sink, SmallOpaque, UnsignedChar, Xdr, XdrString, encoded_len, from_bytes,
-    from_slice, to_bytes,
+    Char, Decode, DecodeLimits, Encode, Error, ErrorKind, Item, Message, Opaque, Placed, PlacedItem,
+    Quadruple, Reader, Received, Reducer, Sink, SmallOpaque, UnsignedChar, Xdr, XdrString, encoded_len,
+    from_bytes, from_slice, to_bytes,
 };
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -384,7 +384,7 @@ fn limits_are_the_readers() {
     struct Nested(Option<Box<Nested>>);
     let wire: Vec<u8> = [1u32, 1, 1, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     for (depth, good) in [(2, false), (3, true)] {
-        let mut reader = Reader::from_slice(&wire).with_limits(Limits { depth });
+        let mut reader = Reader::from_slice(&wire).with_limits(DecodeLimits { depth });
         assert_eq!(Nested::decode(&mut reader).is_ok(), good, "{depth}");
     }
 }

@@ -7,7 +7,7 @@
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use rpcrdma_runtime::wire::rpc::{AuthSys, Credential};
-//! use rpcrdma_runtime::shell::ClientOptions;
+//! use rpcrdma_runtime::ClientOptions;
 //! use rpcrdma_runtime::{Client, Server};
 //! use rpcrdma_services::conf;
 //!
@@ -21,10 +21,10 @@
 //! ```
 
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
+use rpcrdma_runtime::CallError;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Caller, Credential, Reject, Unremembered};
-use rpcrdma_runtime::proto::rdma::{Link, Stated};
-use rpcrdma_runtime::shell::CallError;
+use rpcrdma_runtime::program::{AuthStat, CallContext, Caller, Credential, Reject, Uncached};
+use rpcrdma_runtime::proto::rdma::{Link, PeerLimits};
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
 
 /// Which security flavors a client may use to configure its connection. The server rejects others with
@@ -57,8 +57,8 @@ impl Flavors {
 /// the connection respect the client's limits. A call that is retransmitted on another connection runs again
 /// there.
 #[must_use]
-pub fn server(flavors: Flavors) -> Unremembered<vers1::Server<Configuration>> {
-    Unremembered(vers1::Server(Configuration { flavors }))
+pub fn server(flavors: Flavors) -> Uncached<vers1::Server<Configuration>> {
+    Uncached(vers1::Server(Configuration { flavors }))
 }
 
 /// The handler of the service that [`server`] returns.
@@ -78,7 +78,7 @@ impl vers1::Handler for Configuration {
         }
         // TCP connections have no `Link` and no such limits.
         let link = context.extensions.get::<Link>().ok_or(Reject::ProcedureUnavailable)?;
-        link.state(Stated { inline: request.maxreply_sendsize, reads: request.maxrdmaread });
+        link.state(PeerLimits { inline: request.maxreply_sendsize, reads: request.maxrdmaread });
         let own = link.own();
         Ok(ConfigRdmaReply { maxcall_sendsize: own.inline, align: 0, maxrdmaread: own.reads })
     }
@@ -93,16 +93,16 @@ impl vers1::Handler for Configuration {
 /// # Errors
 /// Returns [`CallError`] if the call fails, for example if the server lacks the program. The limits from the
 /// handshake remain in effect then.
-pub async fn configure(client: &Client) -> Result<Stated, CallError> {
+pub async fn configure(client: &Client) -> Result<PeerLimits, CallError> {
     configure_by(client, client.clone()).await
 }
 
 /// Like [`configure`], but makes the call through `caller`, for example a
-/// [`GssClient`](rpcrdma_runtime::shell::GssClient) of the same client.
+/// [`GssClient`](rpcrdma_runtime::GssClient) of the same client.
 ///
 /// # Errors
 /// See [`configure`].
-pub async fn configure_by<C>(client: &Client, caller: C) -> Result<Stated, CallError>
+pub async fn configure_by<C>(client: &Client, caller: C) -> Result<PeerLimits, CallError>
 where
     C: Caller<vers1::Vers1, Error = CallError>,
 {
@@ -119,8 +119,8 @@ where
         // If the client reconnected during the call, the limits in the request were those of the previous
         // connection.
         if client.connections() == connection {
-            let server = Stated { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
-            client.limit(connection, server);
+            let server = PeerLimits { inline: reply.maxcall_sendsize, reads: reply.maxrdmaread };
+            client.set_peer_limits(connection, server);
             return Ok(server);
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! # async fn example(
-//! #     services: rpcrdma_runtime::proto::rpc::Services,
+//! #     services: rpcrdma_runtime::Services,
 //! #     stop: impl Future<Output = ()>,
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! use rpcrdma_runtime::{Client, Server};
@@ -41,11 +41,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rpcrdma_rpcbind::{RPCB_PORT, RpListElement, Rpcb, rpcbvers, rpcbvers4};
-use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
-use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{CallError, TcpClient, TcpClientOptions, TcpOptions, ToAddress};
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program};
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::XdrString;
+use rpcrdma_runtime::{CallError, TcpClient, TcpClientOptions, TcpOptions, ToAddress};
 use tokio::net::lookup_host;
 
 pub use address::{from_universal, to_universal};

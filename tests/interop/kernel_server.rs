@@ -9,8 +9,8 @@ use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs::client::{Remote, this_user};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::rdma::Traffic;
-use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer};
+use rpcrdma_runtime::Traffic;
+use rpcrdma_runtime::{CallReport, ClientOptions, Observer};
 
 use crate::credits::Credits;
 use crate::guest::{Guest, Random, Siw, server, size};
@@ -46,7 +46,10 @@ pub(crate) async fn connect_to(server: u16, options: ClientOptions) -> Client {
     let address = format!("{}:{server}", address());
     #[cfg(feature = "verbs")]
     if provider() == rpcrdma_nfs::provider::Provider::Verbs {
-        let verbs = rpcrdma_verbs::Options { connect_timeout: TIMEOUT, ..rpcrdma_verbs::Options::default() };
+        let verbs = rpcrdma_verbs::VerbsOptions {
+            connect_timeout: TIMEOUT,
+            ..rpcrdma_verbs::VerbsOptions::default()
+        };
         let connector = rpcrdma_verbs::VerbsConnector::new(address, verbs);
         return Client::connect_via(connector, options).await.unwrap();
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rpcrdma_nfs3::NfsFh3;
-use rpcrdma_runtime::shell::TcpClient;
+use rpcrdma_runtime::TcpClient;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

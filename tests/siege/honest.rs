@@ -13,7 +13,7 @@ use rpcrdma_nfs3::{
     Write3Args, Write3Res, nfs_v3,
 };
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::shell::{ClientOptions, TcpClient, TcpClientOptions};
+use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
 use tokio::sync::oneshot;
 use tokio::time::{interval, sleep, timeout};
 

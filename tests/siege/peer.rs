@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_nfs::client::this_user;
+use rpcrdma_runtime::program::{Procedure, Program};
 use rpcrdma_runtime::proto::iwarp::{Offer, Role, Stream};
-use rpcrdma_runtime::proto::program::{Procedure, Program};
 use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 use rpcrdma_runtime::wire::private_data::PrivateData;
@@ -78,7 +78,7 @@ pub(crate) fn mpa_request() -> io::Result<Vec<u8>> {
     OFFER.request(&PrivateData::new(true, 4096, 4096).encode()).map_err(io::Error::other)
 }
 
-const OFFER: Offer = Offer { crc: false, markers: false, reads_in: 128, reads_out: 16 };
+const OFFER: Offer = Offer { crc: false, markers: false, ird: 128, ord: 16 };
 
 /// An iWARP connection that sends and receives only on request.
 pub(crate) struct RdmaPeer {

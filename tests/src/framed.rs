@@ -3,7 +3,7 @@
 use rpcrdma_runtime::wire::iwarp::{
     Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
 };
-use rpcrdma_runtime::wire::rdma::{Limits, decode_call, decode_reply};
+use rpcrdma_runtime::wire::rdma::{MessageLimits, decode_call, decode_reply};
 
 /// One direction of a TCP connection, from its first octet, as it is cut into frames.
 #[derive(Debug, Default)]
@@ -121,7 +121,7 @@ fn payload_again(header: DdpHeader, opcode: Opcode, payload: &[u8], from_client:
         }
         // A message of one segment, or the last one of more.
         (Opcode::Send { .. }, DdpHeader::Untagged { last: true, offset: 0, .. }) => {
-            let (message, limits) = (payload.to_vec().into(), Limits::default());
+            let (message, limits) = (payload.to_vec().into(), MessageLimits::default());
             let (header, rest) = if from_client {
                 decode_call(&message, &limits).expect("a call's header")
             } else {

@@ -3,8 +3,8 @@
 use rpcrdma_conf::vers1;
 use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
 use rpcrdma_nfs3::{Read3Args, Readdir3Args};
-use rpcrdma_runtime::proto::program::{Binding, Procedure, Program};
-use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::Config;
+use rpcrdma_runtime::program::{Binding, Procedure, Program};
 use rpcrdma_runtime::xdr::{Layout, Size};
 
 /// A procedure, how many items its arguments can have, and how many its result can.

@@ -7,9 +7,9 @@ use std::pin::Pin;
 
 use allocation_counter::measure;
 use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, Read3Resok, nfs_v3};
-use rpcrdma_runtime::proto::program::{CallContext, Reject, Service, answer};
-use rpcrdma_runtime::shell::{DuplicateCache, DuplicateOptions, Remember, ServerOptions};
+use rpcrdma_runtime::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::xdr::{Bytes, BytesMut, Reader, Reducer};
+use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -67,8 +67,8 @@ fn runtime() -> Runtime {
 fn serve(runtime: &Runtime) -> SocketAddr {
     runtime.block_on(async {
         // As servers of NFS do, this one keeps no replies of procedures that may run twice.
-        let remember = Remember::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
-        let cache = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
+        let policy = CachePolicy::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
+        let cache = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };
         let server = Server::bind_with("127.0.0.1:0", options).await.unwrap();
         let server = server.service(File(vec![7; 8 << 20].into()));

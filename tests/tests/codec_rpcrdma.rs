@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, Refusal, ReplyRefusal, Segment, WriteChunk,
-    decode_call, decode_reply, encode_version_error,
+    Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal, Segment,
+    WriteChunk, decode_call, decode_reply, encode_version_error,
 };
 use rpcrdma_sim::fabric::Rng;
 
@@ -41,15 +41,15 @@ fn golden(header: &Header, expected: &[u32]) {
     let is_reply = !matches!(&header.body, Body::Msg(lists) | Body::NoMsg(lists) if !lists.reads.is_empty());
     let decoded = (header.clone(), Bytes::copy_from_slice(payload));
     if is_call {
-        assert_eq!(decode_call(&whole, &Limits::default()), Ok(decoded.clone()));
+        assert_eq!(decode_call(&whole, &MessageLimits::default()), Ok(decoded.clone()));
     }
     if is_reply {
-        assert_eq!(decode_reply(&whole, &Limits::default()), Ok(decoded));
+        assert_eq!(decode_reply(&whole, &MessageLimits::default()), Ok(decoded));
     }
     for cut in 0..encoded.len() {
         let cut = encoded.slice(..cut);
-        assert!(decode_call(&cut, &Limits::default()).is_err(), "{cut:?}");
-        assert!(decode_reply(&cut, &Limits::default()).is_err(), "{cut:?}");
+        assert!(decode_call(&cut, &MessageLimits::default()).is_err(), "{cut:?}");
+        assert!(decode_reply(&cut, &MessageLimits::default()).is_err(), "{cut:?}");
     }
 }
 
@@ -124,11 +124,11 @@ fn h26_a_list_without_end_is_refused_in_a_loop() {
         list.extend_from_slice(&[1, 4, 1, 1, 0, 0]);
     }
     let cut = words(&list);
-    assert!(matches!(decode_call(&cut, &Limits::default()), Err(Refusal::Chunk { xid: 7, .. })));
+    assert!(matches!(decode_call(&cut, &MessageLimits::default()), Err(Refusal::Chunk { xid: 7, .. })));
     list.extend_from_slice(&[0, 0, 0]);
     let ended = words(&list);
-    assert!(matches!(decode_call(&ended, &Limits::default()), Err(Refusal::Chunk { xid: 7, .. })));
-    let generous = Limits { segments: 100_000, ..Limits::default() };
+    assert!(matches!(decode_call(&ended, &MessageLimits::default()), Err(Refusal::Chunk { xid: 7, .. })));
+    let generous = MessageLimits { segments: 100_000, ..MessageLimits::default() };
     assert!(decode_call(&ended, &generous).is_ok());
 }
 
@@ -144,7 +144,7 @@ fn limits_hold_at_their_edge() {
         lists.extend_from_slice(&[0, 0]);
         words(&lists)
     };
-    let limits = Limits { segments: 6, write_chunks: 3, transfer: 8 };
+    let limits = MessageLimits { segments: 6, write_chunks: 3, transfer: 8 };
     assert!(decode_call(&lists(2, 3), &limits).is_ok());
     assert!(decode_call(&lists(7, 1), &limits).is_err());
     assert!(decode_call(&lists(1, 4), &limits).is_err());
@@ -158,7 +158,7 @@ fn h67_a_thousand_empty_write_chunks_are_refused() {
     let mut list = vec![7, 1, 32, 0, 0];
     (0..1000).for_each(|_| list.extend_from_slice(&[1, 0]));
     list.extend_from_slice(&[0, 0]);
-    assert!(matches!(decode_call(&words(&list), &Limits::default()), Err(Refusal::Chunk { .. })));
+    assert!(matches!(decode_call(&words(&list), &MessageLimits::default()), Err(Refusal::Chunk { .. })));
 }
 
 /// Requirement: R268
@@ -174,7 +174,7 @@ fn random_headers_are_refused_or_read_and_never_panic() {
         bytes.truncate(bytes.len() - usize::try_from(rng.below(4)).expect("small"));
         let bytes = Bytes::from(bytes);
         let refused_for = |xid| assert_eq!(xid, 7, "round {round}");
-        match decode_call(&bytes, &Limits::default()) {
+        match decode_call(&bytes, &MessageLimits::default()) {
             Ok((header, payload)) => {
                 assert!(bytes.ends_with(&payload));
                 assert_eq!(header.encode().len() + payload.len(), bytes.len());
@@ -182,7 +182,7 @@ fn random_headers_are_refused_or_read_and_never_panic() {
             Err(Refusal::Chunk { xid, .. } | Refusal::Version { xid, .. }) => refused_for(xid),
             Err(Refusal::Discard(_)) => {}
         }
-        match decode_reply(&bytes, &Limits::default()) {
+        match decode_reply(&bytes, &MessageLimits::default()) {
             Ok((header, _)) => refused_for(header.xid),
             Err(ReplyRefusal::Fail { xid, .. } | ReplyRefusal::BackwardCall { xid, .. }) => refused_for(xid),
             Err(ReplyRefusal::Discard(_)) => {}

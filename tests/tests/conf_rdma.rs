@@ -7,22 +7,23 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
-use rpcrdma_runtime::proto::program::{
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{
     AuthStat, AuthSys, CallContext, Caller, Credential, Origin, Program, Reject, Service,
 };
 use rpcrdma_runtime::proto::rdma::{
-    Call, Config, Event, FailReason, ReplyResources, Requester, Responder, ResponderEvent, Stated, Traffic,
+    Config, OutgoingCall, PeerLimits, ReplyResources, Requester, RequesterEvent, Responder, ResponderEvent,
+    Traffic, TransportError,
 };
-use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::rpc::gss::{GssServer, GssService};
 use rpcrdma_runtime::proto::work::{Action, Completion, Segment};
-use rpcrdma_runtime::shell::{CallError, ClientOptions, GssClient, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
+    Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, WriteChunk, decode_reply,
 };
 use rpcrdma_runtime::wire::rpc::{self, CallHeader, ReplyError};
 use rpcrdma_runtime::xdr::{Message, Reader, Received, Sink, Writer};
+use rpcrdma_runtime::{CallError, ClientOptions, GssClient, Observer, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::conf::{self, Flavors};
 use rpcrdma_sim::{Args, Echo, Want};
@@ -35,15 +36,16 @@ fn negotiated(threshold: u32) -> Negotiated {
 }
 
 /// A requester that was told this, and was given a call of `len` bytes: what it asked for, and what it said.
-fn requester_calls(threshold: u32, server: Stated, len: usize) -> (Vec<Action>, Option<FailReason>) {
+fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.limit(server);
     let mut stream = vec![0; len];
     stream[..4].copy_from_slice(&XID.to_be_bytes());
-    requester.submit(Call { message: Message::whole(stream.into()), reply: ReplyResources::default() });
+    requester
+        .submit(OutgoingCall { message: Message::whole(stream.into()), reply: ReplyResources::default() });
     let actions = std::iter::from_fn(|| requester.poll_action()).skip(1).collect();
     let failed = match requester.poll_event() {
-        Some(Event::Done { outcome: Err(why), .. }) => Some(why),
+        Some(RequesterEvent::Done { outcome: Err(why), .. }) => Some(why),
         _ => None,
     };
     (actions, failed)
@@ -60,7 +62,7 @@ fn sent_inline(actions: &[Action]) -> Option<usize> {
 #[test]
 fn r301_no_call_is_longer_inline_than_the_server_said() {
     for said in [100, 512, 1000, 4096] {
-        let server = Stated { inline: said, reads: 1 };
+        let server = PeerLimits { inline: said, reads: 1 };
         let fits = said as usize - 28;
         let (actions, _) = requester_calls(4096, server, fits);
         assert_eq!(sent_inline(&actions), Some(said as usize));
@@ -73,22 +75,22 @@ fn r301_no_call_is_longer_inline_than_the_server_said() {
 /// Requirement: R301
 #[test]
 fn more_than_the_least_only_where_nothing_else_was_agreed_on() {
-    let server = Stated { inline: 2048, reads: 1 };
+    let server = PeerLimits { inline: 2048, reads: 1 };
     let (actions, _) = requester_calls(1024, server, 2048 - 28);
     assert_eq!(sent_inline(&actions), Some(2048), "nothing but the least was agreed on");
-    let server = Stated { inline: 8192, reads: 1 };
+    let server = PeerLimits { inline: 8192, reads: 1 };
     let (actions, _) = requester_calls(4096, server, 4096 - 28 + 4);
     assert_eq!(sent_inline(&actions), None, "4,096 were agreed on");
 }
 
 #[test]
 fn r302_a_server_that_does_no_rdma_reads_gets_no_read_chunks() {
-    let server = Stated { inline: 1024, reads: 0 };
+    let server = PeerLimits { inline: 1024, reads: 0 };
     let (actions, failed) = requester_calls(1024, server, 1024 - 28);
     assert_eq!((sent_inline(&actions), failed), (Some(1024), None));
     let (actions, failed) = requester_calls(1024, server, 1024 - 24);
     assert!(actions.is_empty(), "{actions:?}");
-    assert!(matches!(failed, Some(FailReason::Unsendable(_))), "{failed:?}");
+    assert!(matches!(failed, Some(TransportError::Unsendable(_))), "{failed:?}");
 }
 
 /// A call with `reads` Read chunks behind a short stream, as it is sent; and a Reply chunk.
@@ -103,7 +105,7 @@ fn call_with(reads: u32) -> Bytes {
     [&header[..], &XID.to_be_bytes(), &[0; 4]].concat().into()
 }
 
-fn responder(client: Option<Stated>) -> Responder {
+fn responder(client: Option<PeerLimits>) -> Responder {
     let mut responder = Responder::new(Config::default(), negotiated(1024), 16);
     if let Some(client) = client {
         responder.limit(client);
@@ -121,7 +123,7 @@ fn answered_err_chunk(responder: &mut Responder) -> bool {
     let mut actions = std::iter::from_fn(|| responder.poll_action());
     actions.any(|action| match action {
         Action::Send { message, .. } => {
-            let (header, _) = decode_reply(&message.concat().into(), &Limits::default()).unwrap();
+            let (header, _) = decode_reply(&message.concat().into(), &MessageLimits::default()).unwrap();
             matches!(header.body, Body::Error(ErrorBody::Chunk))
         }
         Action::Read { .. } => panic!("an RDMA Read"),
@@ -133,27 +135,27 @@ fn answered_err_chunk(responder: &mut Responder) -> bool {
 fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
     let received = |reads| Completion::Received { message: call_with(reads), invalidated: None };
     for (said, under_way) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
-        let mut limited = responder(Some(Stated { inline: 1024, reads: said }));
+        let mut limited = responder(Some(PeerLimits { inline: 1024, reads: said }));
         limited.handle_completion(received(3));
         assert_eq!(reads(&mut limited), under_way, "{said}");
     }
-    let mut none = responder(Some(Stated { inline: 1024, reads: 0 }));
+    let mut none = responder(Some(PeerLimits { inline: 1024, reads: 0 }));
     none.handle_completion(received(3));
     assert!(answered_err_chunk(&mut none));
     none.handle_completion(received(0));
     assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
     // It says so while a call waits for its turn to be read.
-    let mut late = responder(Some(Stated { inline: 1024, reads: 1 }));
+    let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
     assert_eq!(reads(&mut late), 1);
-    late.limit(Stated { inline: 1024, reads: 0 });
+    late.limit(PeerLimits { inline: 1024, reads: 0 });
     assert!(answered_err_chunk(&mut late));
     assert_eq!(late.in_progress(), 0);
 }
 
 #[test]
 fn no_reply_is_longer_inline_than_the_client_said() {
-    let reply_of = |client: Option<Stated>, len: usize| {
+    let reply_of = |client: Option<PeerLimits>, len: usize| {
         let mut responder = responder(client);
         responder.handle_completion(Completion::Received { message: call_with(0), invalidated: None });
         let Some(ResponderEvent::Call(call)) = responder.poll_event() else { panic!("a call") };
@@ -163,7 +165,7 @@ fn no_reply_is_longer_inline_than_the_client_said() {
         actions.iter().filter(|action| matches!(action, Action::Write { .. })).count()
     };
     // The header takes 28 bytes, and 20 more for the Reply chunk that comes back unused.
-    let client = Some(Stated { inline: 300, reads: 1 });
+    let client = Some(PeerLimits { inline: 300, reads: 1 });
     assert_eq!((reply_of(client, 252), reply_of(client, 256)), (0, 1));
     assert_eq!(reply_of(None, 256), 0);
 }
@@ -211,7 +213,7 @@ async fn r271_who_does_not_say_who_it_is_configures_nothing() {
 async fn who_shows_who_it_is_configures_under_the_strictest_rule() {
     let mut services = Services::new();
     services.add(conf::server(Flavors::RpcsecGss));
-    services.secured(GssServer::new(Toy::new("server")));
+    services.with_gss(GssServer::new(Toy::new("server")));
     let server = Server::bind("127.0.0.1:0").await.unwrap().services(services);
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
@@ -227,11 +229,11 @@ async fn the_answer_is_what_the_connection_has() {
     let config = Config { private_data: PrivateData::new(true, 2048, 8192), ..Config::default() };
     let address = serve(conf::server(Flavors::Any), config).await;
     let mut options = ClientOptions::default();
-    options.iwarp.reads_in = 5;
+    options.iwarp.ird = 5;
     let client = Client::connect_with(address, options).await.unwrap();
-    assert_eq!(client.own_limits(), Stated { inline: 4096, reads: 5 });
+    assert_eq!(client.own_limits(), PeerLimits { inline: 4096, reads: 5 });
     // The server does no more RDMA Reads at a time than this end serves.
-    assert_eq!(conf::configure(&client).await.unwrap(), Stated { inline: 8192, reads: 5 });
+    assert_eq!(conf::configure(&client).await.unwrap(), PeerLimits { inline: 8192, reads: 5 });
 }
 
 #[tokio::test]
@@ -326,11 +328,11 @@ async fn what_one_connection_was_told_does_not_hold_on_the_next() {
         echo(&client, 1).await.unwrap();
     }
     // A word of the first connection comes late.
-    client.limit(1, Stated { inline: 512, reads: 16 });
+    client.set_peer_limits(1, PeerLimits { inline: 512, reads: 16 });
     assert!(!long_call().await);
     loop {
         let this = client.connections();
-        client.limit(this, Stated { inline: 512, reads: 16 });
+        client.set_peer_limits(this, PeerLimits { inline: 512, reads: 16 });
         let limited = long_call().await;
         if client.connections() == this {
             break assert!(limited);
@@ -345,7 +347,7 @@ async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {
     echo(&client, 3000).await.unwrap();
     assert_eq!(traffic.lock().unwrap().read_chunks, 0);
     let refused = echo(&client, 5000).await;
-    assert!(matches!(refused, Err(CallError::Transport(FailReason::Unsendable(_)))), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::Transport(TransportError::Unsendable(_)))), "{refused:?}");
     echo(&client, 3000).await.unwrap();
 }
 
@@ -358,6 +360,6 @@ async fn a_server_that_heard_of_no_rdma_reads_does_none() {
     let nothing = ConfigRdmaReq { maxcall_sendsize: 4096, maxreply_sendsize: 4096, maxrdmaread: 0 };
     vers1::Client(client.clone()).conf_rdma(&nothing).await.unwrap();
     let refused = echo(&client, 5000).await;
-    assert!(matches!(refused, Err(CallError::Transport(FailReason::Chunk))), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::Transport(TransportError::Chunk))), "{refused:?}");
     echo(&client, 3000).await.unwrap();
 }

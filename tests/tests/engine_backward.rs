@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
-    BackwardRequester, BackwardResponder, Call, CallId, Config, Event, FailReason, IncomingCall,
-    ReplyResources, Requester, Responder, ResponderEvent,
+    BackwardRequester, BackwardResponder, CallId, Config, IncomingCall, OutgoingCall, ReplyResources,
+    Requester, RequesterEvent, Responder, ResponderEvent, TransportError,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment};
 use rpcrdma_runtime::provider::Connection;
@@ -76,7 +76,7 @@ struct Ends {
     /// Every Send of each side.
     sent: [Vec<Bytes>; 2],
     /// What the client's requester and the server's backward one said.
-    done: [Vec<(CallId, Result<Bytes, FailReason>)>; 2],
+    done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
     /// Calls that wait for an answer, at the server and at the client.
     calls: [Vec<IncomingCall>; 2],
     closed: usize,
@@ -88,7 +88,7 @@ impl Ends {
         let mut ends = Ends {
             requester: Requester::new(config, NEGOTIATED, left.info().max_region),
             callee: BackwardResponder::new(config, NEGOTIATED),
-            responder: Responder::new(config, NEGOTIATED, right.info().reads_out),
+            responder: Responder::new(config, NEGOTIATED, right.info().ord),
             caller: BackwardRequester::new(config, NEGOTIATED),
             fabric,
             left,
@@ -142,10 +142,10 @@ impl Ends {
             .chain(std::iter::from_fn(|| self.caller.poll_event().map(|event| (1, event))))
         {
             match event {
-                Event::Done { call, outcome } => {
+                RequesterEvent::Done { call, outcome } => {
                     self.done[done].push((call, outcome.map(|reply| reply.message.stream)));
                 }
-                Event::Closed(_) => self.closed += 1,
+                RequesterEvent::Closed(_) => self.closed += 1,
             }
         }
         for (calls, event) in std::iter::from_fn(|| self.responder.poll_event().map(|event| (0, event)))
@@ -159,7 +159,7 @@ impl Ends {
     }
 
     fn forward(&mut self, xid: u32) -> CallId {
-        self.requester.submit(Call { message: call(xid), reply: ReplyResources::default() })
+        self.requester.submit(OutgoingCall { message: call(xid), reply: ReplyResources::default() })
     }
 
     /// Answers every forward call.
@@ -274,7 +274,7 @@ fn r211_no_call_is_made_before_the_client_is_ready() {
     let mut ends = Ends::new(config(4, 4));
     let early = ends.caller.submit(call(1));
     ends.settle();
-    assert_eq!(ends.done[1], [(early, Err(FailReason::NotReady))]);
+    assert_eq!(ends.done[1], [(early, Err(TransportError::NotReady))]);
     assert!(ends.sent[1].is_empty() && ends.calls[1].is_empty() && !ends.caller.is_ready());
     ends.caller.ready();
     ends.caller.submit(call(2));
@@ -307,7 +307,7 @@ fn calls_and_replies_are_to_the_byte_what_linux_sends() {
 
     assert!(server.take(received(answer.bytes.clone())).is_none());
     match server.poll_event() {
-        Some(Event::Done { call, outcome: Ok(reply) }) => {
+        Some(RequesterEvent::Done { call, outcome: Ok(reply) }) => {
             assert_eq!((call, reply.message.stream), (id, answer.bytes.slice(HEADER..)));
         }
         other => panic!("{other:?}"),
@@ -346,7 +346,7 @@ fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
     let fits = ends.caller.submit(message(rpc(1, 0, 2048 - HEADER)));
     let too_long = ends.caller.submit(message(rpc(2, 0, 2052 - HEADER)));
     ends.settle();
-    let refused = Err(FailReason::Unsendable("it does not fit inline"));
+    let refused = Err(TransportError::Unsendable("it does not fit inline"));
     assert_eq!(ends.done[1], [(too_long, refused)], "it fails before it is sent");
     assert_eq!(ends.sent[1].iter().map(Bytes::len).collect::<Vec<_>>(), [2048]);
     ends.call_back(1024 - HEADER);
@@ -354,7 +354,7 @@ fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
     let long_reply = ends.caller.submit(call(3));
     ends.settle();
     ends.call_back(1028 - HEADER);
-    assert_eq!(ends.done[1][2], (long_reply, Err(FailReason::Chunk)));
+    assert_eq!(ends.done[1][2], (long_reply, Err(TransportError::Chunk)));
     assert_eq!(ends.caller.credits().in_flight(), 0, "no credit is lost");
     // The forward direction has the other two: 1,024 bytes there and 2,048 back.
     let there = ends.forward(4);
@@ -384,7 +384,7 @@ fn a_client_that_takes_calls_refuses_chunks_in_them() {
     let refusal = Header { xid: 5, credits: 4, body: Body::Error(ErrorBody::Chunk) }.encode();
     assert!(ends.caller.take(received(refusal)).is_none());
     ends.settle();
-    assert_eq!(ends.done, [vec![], vec![(back, Err(FailReason::Chunk))]]);
+    assert_eq!(ends.done, [vec![], vec![(back, Err(TransportError::Chunk))]]);
     ends.serve();
     assert_eq!(ends.done[0], [(there, Ok(rpc(5, 1, 48)))]);
 }
@@ -428,14 +428,14 @@ fn the_end_of_the_connection_ends_the_calls_of_both_directions_and_none_is_made_
     assert_eq!(ends.closed, 4, "every engine hears of it");
     assert_eq!(ends.done.each_ref().map(Vec::len), [1, 2]);
     assert!(
-        ends.done
-            .iter()
-            .flatten()
-            .all(|(_, outcome)| matches!(outcome, Err(FailReason::Closed(_) | FailReason::Unsent(_))))
+        ends.done.iter().flatten().all(|(_, outcome)| matches!(
+            outcome,
+            Err(TransportError::Closed(_) | TransportError::Unsent(_))
+        ))
     );
     let after = ends.caller.submit(call(12));
     ends.settle();
-    assert!(matches!(&ends.done[1][2], (id, Err(FailReason::Unsent(_))) if *id == after));
+    assert!(matches!(&ends.done[1][2], (id, Err(TransportError::Unsent(_))) if *id == after));
     assert!(ends.caller.poll_action().is_none(), "a server does not connect");
 }
 
@@ -499,7 +499,7 @@ fn h32_a_reply_with_chunks_fails_its_call() {
         assert!(ends.caller.take(received(msg(6, 4, lists, &rpc(6, 1, 40)))).is_none());
         ends.settle();
         assert!(
-            matches!(&ends.done[1][..], [(done, Err(FailReason::BadReply(_)))] if *done == id),
+            matches!(&ends.done[1][..], [(done, Err(TransportError::BadReply(_)))] if *done == id),
             "{:?}",
             ends.done
         );

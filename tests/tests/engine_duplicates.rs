@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rpc::duplicates::{
-    Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket, WAITERS,
+    CacheLookup, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket, WAITERS,
 };
 use rpcrdma_runtime::wire::rpc::{AuthSys, CallHeader, Credential, RpcCall};
 use rpcrdma_runtime::xdr::{Encode, Item, Message, Placed, Received, Reducer, Sink};
@@ -71,11 +71,11 @@ impl Cache {
         Cache { table: Duplicates::new(limits), now: START, next: 0 }
     }
 
-    fn begin(&mut self, call: CallIdentity) -> Begun<u32> {
+    fn begin(&mut self, call: CallIdentity) -> CacheLookup<u32> {
         self.begin_of(call, 100)
     }
 
-    fn begin_of(&mut self, call: CallIdentity, size: u64) -> Begun<u32> {
+    fn begin_of(&mut self, call: CallIdentity, size: u64) -> CacheLookup<u32> {
         self.next += 1;
         self.table.begin(call, size, self.next, self.now)
     }
@@ -86,7 +86,7 @@ impl Cache {
 
     fn run_of(&mut self, caller: CallerId, xid: u32) -> Ticket {
         match self.begin(identity_of(caller, xid)) {
-            Begun::Run(ticket) => ticket,
+            CacheLookup::Run(ticket) => ticket,
             other => panic!("call {xid} is not new: {other:?}"),
         }
     }
@@ -112,8 +112,8 @@ impl Cache {
 
     fn kept_of(&mut self, caller: CallerId, xid: u32) -> Option<usize> {
         match self.begin(identity_of(caller, xid)) {
-            Begun::Kept(_, reply) => Some(reply.stream.len()),
-            Begun::Run(ticket) => {
+            CacheLookup::Kept(_, reply) => Some(reply.stream.len()),
+            CacheLookup::Run(ticket) => {
                 self.finish(ticket, None);
                 None
             }
@@ -129,7 +129,7 @@ fn what_was_answered_is_answered_again() {
     let item = Item { position: 28, data: Bytes::from_static(b"item") };
     let given = Message { stream: vec![1; 28].into(), items: vec![item] };
     assert_eq!(cache.finish(ticket, Some(&given)), [1]);
-    let Begun::Kept(2, again) = cache.begin(identity(1)) else { panic!("it runs again") };
+    let CacheLookup::Kept(2, again) = cache.begin(identity(1)) else { panic!("it runs again") };
     assert_eq!(again, given);
     assert_eq!((cache.table.kept(), cache.table.running()), (1, 0));
 }
@@ -143,7 +143,7 @@ fn a_reply_that_is_kept_keeps_no_memory_but_its_own() {
     let item = |at: usize| Item { position: 8, data: file.slice(at..at + 4) };
     let given = Message { stream: stream.slice(..28), items: vec![item(0), item(1000)] };
     cache.finish(ticket, Some(&given));
-    let Begun::Kept(_, again) = cache.begin(identity(1)) else { panic!("it runs again") };
+    let CacheLookup::Kept(_, again) = cache.begin(identity(1)) else { panic!("it runs again") };
     assert_eq!(again, given);
     drop(given);
     assert!(stream.is_unique() && file.is_unique(), "the whole of it is kept");
@@ -154,8 +154,8 @@ fn a_reply_that_is_kept_keeps_no_memory_but_its_own() {
 fn all_that_wait_for_a_call_that_runs_are_answered_in_order() {
     let mut cache = Cache::new(limits());
     let ticket = cache.run(1);
-    assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: None }));
-    assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: None }));
+    assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
+    assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
     assert_eq!(cache.finish(ticket, None), [1, 2, 3]);
     assert_eq!(cache.kept(1), None, "a call without a result is run again");
 }
@@ -165,9 +165,9 @@ fn of_too_many_that_wait_the_first_leave() {
     let mut cache = Cache::new(limits());
     let ticket = cache.run(1);
     for _ in 1..WAITERS {
-        assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: None }));
+        assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
     }
-    assert!(matches!(cache.begin(identity(1)), Begun::Joined { left: Some(1) }));
+    assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: Some(1) }));
     let waited: Vec<u32> = (2..).take(WAITERS).collect();
     assert_eq!(cache.finish(ticket, None), waited);
 }
@@ -187,31 +187,31 @@ fn entries_have_a_bound_and_the_least_recently_used_goes_first() {
 fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
     let mut cache = Cache::new(limits());
     let running = [cache.run(1), cache.run(2), cache.run(3)];
-    assert!(matches!(cache.begin(identity(4)), Begun::Unremembered(4)));
-    assert!(matches!(cache.begin(identity(2)), Begun::Joined { .. }));
+    assert!(matches!(cache.begin(identity(4)), CacheLookup::Uncached(4)));
+    assert!(matches!(cache.begin(identity(2)), CacheLookup::Joined { .. }));
     for ticket in running {
         cache.finish(ticket, Some(&reply(10)));
     }
     assert_eq!((1..=3).map(|xid| cache.kept(xid)).collect::<Vec<_>>(), [Some(10); 3]);
-    assert!(matches!(cache.begin(identity(4)), Begun::Run(_)));
+    assert!(matches!(cache.begin(identity(4)), CacheLookup::Run(_)));
 }
 
 /// Their arguments are held though their connections be gone.
 #[test]
 fn calls_that_run_have_a_bound_in_bytes_and_give_them_back() {
     let mut cache = Cache::new(limits());
-    let Begun::Run(first) = cache.begin_of(identity(1), 600) else { panic!("it is new") };
-    let Begun::Run(second) = cache.begin_of(identity(2), 400) else { panic!("it is new") };
+    let CacheLookup::Run(first) = cache.begin_of(identity(1), 600) else { panic!("it is new") };
+    let CacheLookup::Run(second) = cache.begin_of(identity(2), 400) else { panic!("it is new") };
     assert_eq!(cache.table.running_bytes(), 1000);
-    assert!(matches!(cache.begin_of(identity(3), 1), Begun::Unremembered(3)));
-    assert!(matches!(cache.begin_of(identity(2), 400), Begun::Joined { .. }), "it is held already");
+    assert!(matches!(cache.begin_of(identity(3), 1), CacheLookup::Uncached(3)));
+    assert!(matches!(cache.begin_of(identity(2), 400), CacheLookup::Joined { .. }), "it is held already");
     cache.finish(second, None);
-    let Begun::Run(third) = cache.begin_of(identity(3), 400) else { panic!("there is room") };
+    let CacheLookup::Run(third) = cache.begin_of(identity(3), 400) else { panic!("there is room") };
     cache.finish(first, Some(&reply(10)));
     cache.finish(third, Some(&reply(10)));
     assert_eq!((cache.table.running(), cache.table.running_bytes()), (0, 0));
     assert_eq!((cache.kept(1), cache.kept(3)), (Some(10), Some(10)));
-    assert!(matches!(cache.begin_of(identity(4), 1001), Begun::Unremembered(_)));
+    assert!(matches!(cache.begin_of(identity(4), 1001), CacheLookup::Uncached(_)));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn who_has_the_most_running_begins_no_more_at_the_cost_of_others() {
     let mut cache = Cache::new(limits());
     cache.answer_to(few, 1, 10);
     let running = [cache.run_of(many, 1), cache.run_of(many, 2)];
-    assert!(matches!(cache.begin(identity_of(many, 3)), Begun::Unremembered(_)));
+    assert!(matches!(cache.begin(identity_of(many, 3)), CacheLookup::Uncached(_)));
     assert_eq!(cache.kept_of(few, 1), Some(10));
     for ticket in running {
         cache.finish(ticket, Some(&reply(10)));
@@ -338,7 +338,7 @@ fn a_reply_is_kept_for_its_time_since_it_was_last_used() {
 #[test]
 fn a_cache_of_nothing_remembers_nothing() {
     let mut cache = Cache::new(DuplicateLimits { entries: 0, ..limits() });
-    assert!(matches!(cache.begin(identity(1)), Begun::Unremembered(1)));
+    assert!(matches!(cache.begin(identity(1)), CacheLookup::Uncached(1)));
     let mut without_bytes = Cache::new(DuplicateLimits { bytes: 0, ..limits() });
     without_bytes.answer(1, 1);
     assert_eq!(without_bytes.kept(1), None);

@@ -2,13 +2,14 @@
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::rdma::{
-    Call, Config, Event, FailReason, Reply, ReplyResources, Requester, Responder, ResponderEvent,
+    Config, IncomingReply, OutgoingCall, ReplyResources, Requester, RequesterEvent, Responder,
+    ResponderEvent, TransportError,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Header, Limits, ReadSegment, WriteChunk, decode_call, decode_reply,
+    Body, ChunkLists, Header, MessageLimits, ReadSegment, WriteChunk, decode_call, decode_reply,
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 use rpcrdma_sim::fabric::{End, Fabric, FabricConfig, Side};
@@ -47,7 +48,7 @@ impl Served {
     fn new(config: Config) -> Self {
         let (fabric, mut left, right) = fabric(4);
         left.submit(Action::PostReceives { count: 100 });
-        let responder = Responder::new(config, NEGOTIATED, right.info().reads_out);
+        let responder = Responder::new(config, NEGOTIATED, right.info().ord);
         Served { fabric, left, right, responder }
     }
 
@@ -156,7 +157,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let heard = hears(&served.fabric, &mut served.left);
     let lengths = heard.iter().find_map(|heard| match heard {
         Completion::Received { message, .. } => {
-            match decode_reply(message, &Limits::default()).ok()?.0.body {
+            match decode_reply(message, &MessageLimits::default()).ok()?.0.body {
                 Body::Msg(lists) => {
                     Some(lists.writes.iter().map(|chunk| chunk.0[0].length).collect::<Vec<_>>())
                 }
@@ -203,7 +204,7 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
     right.submit(Action::PostReceives { count: 4 });
     let mut requester = Requester::new(Config::default(), NEGOTIATED, u32::MAX);
     let reply = ReplyResources { write_chunks: vec![64], ..ReplyResources::default() };
-    requester.submit(Call { message: Message::whole(bytes_of(1, 0)), reply });
+    requester.submit(OutgoingCall { message: Message::whole(bytes_of(1, 0)), reply });
     let mut offered = None;
     let mut outcome = None;
     loop {
@@ -215,7 +216,7 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
         }
         outcome = outcome.or_else(|| requester.poll_event());
         if let Some(Completion::Received { message, .. }) = right.try_completion() {
-            let (header, _) = decode_call(&message, &Limits::default()).expect("a call");
+            let (header, _) = decode_call(&message, &MessageLimits::default()).expect("a call");
             let Body::Msg(lists) = header.body else { panic!("short") };
             let chunk = lists.writes[0].clone();
             let sink = Segment { length: 8, ..chunk.0[0] };
@@ -229,7 +230,9 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
             break;
         }
     }
-    let Some(Event::Done { outcome: Ok(Reply { message, .. }), .. }) = outcome else { panic!("{outcome:?}") };
+    let Some(RequesterEvent::Done { outcome: Ok(IncomingReply { message, .. }), .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
     let Placed::InOrder(items) = message.items else { panic!("placed") };
     let sink = offered.expect("it was called");
     right.submit(Action::Write { token: Token(2), sink, data: Bytes::from_static(b"THE LATE") });
@@ -244,7 +247,7 @@ fn r078_r202_a_cut_connection_ends_every_call_once_and_brings_all_memory_home() 
     let offered =
         ReplyResources { write_chunks: vec![20_000, 20_000], reply_chunk: Some(11_000), memory: None };
     let calls = [1, 2, 3].map(|xid| {
-        let call = Call { message: call(xid, &args, 1), reply: offered.clone() };
+        let call = OutgoingCall { message: call(xid, &args, 1), reply: offered.clone() };
         pair.requester.submit(call)
     });
     while pair.calls_sent.is_empty() {
@@ -254,13 +257,15 @@ fn r078_r202_a_cut_connection_ends_every_call_once_and_brings_all_memory_home() 
     pair.fabric.cut();
     pair.settle();
     for (number, expected) in calls.into_iter().enumerate() {
-        let Event::Done { call, outcome: Err(why) } = pair.next_event() else { panic!("a call has ended") };
+        let RequesterEvent::Done { call, outcome: Err(why) } = pair.next_event() else {
+            panic!("a call has ended")
+        };
         assert_eq!(call, expected);
         // There was a credit for the first only.
-        let sent = matches!(why, FailReason::Closed(_));
-        assert!(sent == (number == 0) && (sent || matches!(why, FailReason::Unsent(_))), "{why:?}");
+        let sent = matches!(why, TransportError::Closed(_));
+        assert!(sent == (number == 0) && (sent || matches!(why, TransportError::Unsent(_))), "{why:?}");
     }
-    assert!(matches!(pair.next_event(), Event::Closed(_)));
+    assert!(matches!(pair.next_event(), RequesterEvent::Closed(_)));
     assert_eq!(pair.fabric.registered(Side::Left), 0);
     assert!(pair.requester.poll_event().is_none());
 }

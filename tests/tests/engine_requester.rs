@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
-    Call, CallId, Config, Event, FailReason, LongCall, Reply, ReplyResources, Requester,
+    CallId, Config, IncomingReply, LongCall, OutgoingCall, ReplyResources, Requester, RequesterEvent,
+    TransportError,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_call,
+    Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, WriteChunk, decode_call,
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 
@@ -26,7 +27,7 @@ struct Peer {
     registrations: usize,
     next_handle: u32,
     receives: u32,
-    events: VecDeque<Event>,
+    events: VecDeque<RequesterEvent>,
     closed: Option<CloseReason>,
 }
 
@@ -102,7 +103,7 @@ impl Peer {
         self.collect();
     }
 
-    fn call(&mut self, xid: u32, call: Call) -> CallId {
+    fn call(&mut self, xid: u32, call: OutgoingCall) -> CallId {
         assert_eq!(call.message.stream[..4], xid.to_be_bytes());
         let id = self.requester.submit(call);
         self.collect();
@@ -113,11 +114,11 @@ impl Peer {
     fn next_sent(&mut self) -> (Header, Bytes) {
         let sent = self.sent.pop_front().expect("a call");
         assert!(sent.len() <= 1024, "R045");
-        decode_call(&sent, &Limits::default()).expect("a good header")
+        decode_call(&sent, &MessageLimits::default()).expect("a good header")
     }
 
     /// Makes a call and gives its chunk lists.
-    fn lists(&mut self, xid: u32, call: Call) -> ChunkLists {
+    fn lists(&mut self, xid: u32, call: OutgoingCall) -> ChunkLists {
         self.call(xid, call);
         match self.next_sent().0.body {
             Body::Msg(lists) | Body::NoMsg(lists) => lists,
@@ -149,14 +150,14 @@ impl Peer {
         }
     }
 
-    fn outcome(&mut self) -> Result<Reply, FailReason> {
+    fn outcome(&mut self) -> Result<IncomingReply, TransportError> {
         match self.events.pop_front() {
-            Some(Event::Done { outcome, .. }) => outcome,
+            Some(RequesterEvent::Done { outcome, .. }) => outcome,
             other => panic!("no call has ended: {other:?}"),
         }
     }
 
-    fn failure(&mut self) -> FailReason {
+    fn failure(&mut self) -> TransportError {
         self.outcome().expect_err("it fails")
     }
 }
@@ -175,19 +176,22 @@ fn rpc_reply(xid: u32, more: usize) -> Bytes {
     [&words(&[xid, 1])[..], &vec![0x22; more]].concat().into()
 }
 
-fn short(xid: u32) -> Call {
+fn short(xid: u32) -> OutgoingCall {
     offering(xid, &[], None)
 }
 
-fn offering(xid: u32, write_chunks: &[u32], reply_chunk: Option<u32>) -> Call {
+fn offering(xid: u32, write_chunks: &[u32], reply_chunk: Option<u32>) -> OutgoingCall {
     let reply = ReplyResources { write_chunks: write_chunks.to_vec(), reply_chunk, memory: None };
-    Call { message: Message::whole(rpc_call(xid, 40)), reply }
+    OutgoingCall { message: Message::whole(rpc_call(xid, 40)), reply }
 }
 
-fn with_items(xid: u32, stream: usize, items: &[(u32, usize)]) -> Call {
+fn with_items(xid: u32, stream: usize, items: &[(u32, usize)]) -> OutgoingCall {
     let item = |(position, len): &(u32, usize)| Item { position: *position, data: vec![0x33; *len].into() };
     let items = items.iter().map(item).collect();
-    Call { message: Message { stream: rpc_call(xid, stream), items }, reply: ReplyResources::default() }
+    OutgoingCall {
+        message: Message { stream: rpc_call(xid, stream), items },
+        reply: ReplyResources::default(),
+    }
 }
 
 fn msg(xid: u32, credits: u32, lists: ChunkLists, payload: &[u8]) -> Bytes {
@@ -323,7 +327,11 @@ fn h75_what_a_provider_says_twice_is_heard_once() {
         peer.requester.handle_completion(closed);
         peer.collect();
     }
-    assert!(matches!(peer.events.make_contiguous(), [Event::Closed(CloseReason::Peer)]), "{:?}", peer.events);
+    assert!(
+        matches!(peer.events.make_contiguous(), [RequesterEvent::Closed(CloseReason::Peer)]),
+        "{:?}",
+        peer.events
+    );
 }
 
 #[test]
@@ -366,7 +374,7 @@ fn a_reply_chunk_is_checked_after_it_is_fenced() {
         assert!(peer.exposed.is_empty());
         match peer.outcome() {
             Ok(reply) => assert!(accepted && reply.message.stream == good),
-            Err(why) => assert!(!accepted && matches!(why, FailReason::BadReply(_)), "{why:?}"),
+            Err(why) => assert!(!accepted && matches!(why, TransportError::BadReply(_)), "{why:?}"),
         }
     }
 }
@@ -651,7 +659,7 @@ fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
         let mut peer = Peer::new();
         let lists = peer.lists(1, offering(1, &[16], Some(16)));
         peer.receive(spoil(&lists));
-        assert!(matches!(peer.failure(), FailReason::BadReply(_)), "{name}");
+        assert!(matches!(peer.failure(), TransportError::BadReply(_)), "{name}");
         assert!(peer.exposed.is_empty(), "{name}: R200");
         assert_eq!(peer.requester.credits().in_flight(), 0, "{name}");
         // What is in a Reply chunk is seen when its header has long been found right.
@@ -668,7 +676,7 @@ fn h32_who_breaks_the_protocol_again_and_again_is_not_asked_further() {
         assert_eq!(peer.closed, None, "after {} bad replies", xid - 1);
         peer.call(xid, short(xid));
         peer.receive(msg(xid, 8, ChunkLists::default(), &rpc_reply(99, 16)));
-        assert!(matches!(peer.failure(), FailReason::BadReply(_)));
+        assert!(matches!(peer.failure(), TransportError::BadReply(_)));
     }
     assert!(matches!(peer.closed, Some(CloseReason::Violation(_))), "{:?}", peer.closed);
 }
@@ -680,19 +688,19 @@ fn r169_errors_end_their_call_and_nothing_else() {
     let mut peer = Peer::new();
     peer.call(1, short(1));
     peer.receive(error(1, ErrorBody::Chunk));
-    assert_eq!(peer.failure(), FailReason::Chunk);
+    assert_eq!(peer.failure(), TransportError::Chunk);
     peer.call(2, short(2));
     peer.call(3, short(3));
     peer.receive(error(2, ErrorBody::Version { low: 2, high: 3 }));
-    assert_eq!(peer.failure(), FailReason::Version { low: 2, high: 3 });
+    assert_eq!(peer.failure(), TransportError::Version { low: 2, high: 3 });
     peer.receive(error(99, ErrorBody::Chunk));
     assert!(peer.events.is_empty());
     // H31: an error that cannot be read ends the call as well.
     peer.receive(words(&[3, 1, 8, 4, 77]));
-    assert!(matches!(peer.failure(), FailReason::BadReply(_)));
+    assert!(matches!(peer.failure(), TransportError::BadReply(_)));
     peer.call(4, short(4));
     peer.receive(words(&[4, 1, 8, 4]));
-    assert!(matches!(peer.failure(), FailReason::BadReply(_)), "truncated");
+    assert!(matches!(peer.failure(), TransportError::BadReply(_)), "truncated");
     // And without a call they, and broken lists, end nothing.
     peer.call(5, short(5));
     for nobodys in [words(&[99, 1, 8, 4, 77]), words(&[99, 1, 8, 4]), words(&[99, 1, 8, 0, 0, 5, 0])] {
@@ -777,7 +785,7 @@ fn r287_h47_only_a_handle_of_the_call_is_invalidated_and_only_if_we_allow_it() {
         assert!(bad.events.is_empty());
         bad.requester.handle_completion(Completion::Closed { reason: CloseReason::Local, returned: vec![] });
         bad.collect();
-        assert!(matches!(bad.failure(), FailReason::Closed(_)));
+        assert!(matches!(bad.failure(), TransportError::Closed(_)));
     }
     let mut stray = Peer::new();
     stray.receive_invalidating(answer(77), Some(5));
@@ -789,7 +797,7 @@ fn a_registration_that_fails_takes_the_others_back_and_fails_the_call_alone() {
     let mut peer = Peer::new();
     peer.registrations = 2;
     peer.call(1, offering(1, &[8, 8], Some(8)));
-    assert_eq!(peer.failure(), FailReason::Registration);
+    assert_eq!(peer.failure(), TransportError::Registration);
     assert!(peer.sent.is_empty() && peer.exposed.is_empty());
     peer.registrations = usize::MAX;
     peer.call(2, short(2));
@@ -800,33 +808,33 @@ fn a_registration_that_fails_takes_the_others_back_and_fails_the_call_alone() {
 fn r179_a_call_that_cannot_be_sent_fails_at_once() {
     let mut peer = Peer::with(Config { max_segment: 16, ..Config::default() });
     peer.call(1, offering(1, &[2000], None));
-    assert!(matches!(peer.failure(), FailReason::Unsendable(_)));
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)));
     peer.call(2, short(2));
     peer.call(2, short(2));
     peer.receive(answer(2));
     assert!(peer.outcome().is_ok());
     peer.call(3, short(3));
     peer.call(3, short(3));
-    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "an XID that is in use");
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "an XID that is in use");
 }
 
 #[test]
 fn a_call_is_held_to_the_requesters_own_limits() {
-    let limits = Limits { segments: 4, write_chunks: 2, ..Limits::default() };
+    let limits = MessageLimits { segments: 4, write_chunks: 2, ..MessageLimits::default() };
     let mut peer = Peer::with(Config { max_segment: 16, limits, ..Config::default() });
     peer.call(1, offering(1, &[32, 33], None));
-    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "2 and 3 segments");
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "2 and 3 segments");
     peer.call(1, offering(1, &[1, 1, 1], None));
-    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "three Write chunks");
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "three Write chunks");
     peer.call(1, offering(1, &[16, 16], Some(33)));
-    assert!(matches!(peer.failure(), FailReason::Unsendable(_)), "five with the Reply chunk");
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "five with the Reply chunk");
     let lists = peer.lists(1, offering(1, &[32, 32], None));
     assert_eq!(lists.segments().count(), 4);
     peer.receive(answer(1));
     assert!(peer.outcome().is_ok());
     peer.call(2, with_items(2, 40, &[(8, 1024)]));
     assert!(
-        matches!(peer.failure(), FailReason::Unsendable(_)),
+        matches!(peer.failure(), TransportError::Unsendable(_)),
         "64 segments, and the whole stream has more"
     );
     assert!(peer.sent.is_empty() && peer.exposed.is_empty());
@@ -852,10 +860,14 @@ fn every_call_ends_once_when_the_connection_ends() {
         peer.outcome().is_ok(),
         "its reply was there, and nothing of it in the memory that was being fenced"
     );
-    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer), "what it returned is not to be found");
-    assert_eq!(peer.failure(), FailReason::Closed(CloseReason::Peer));
-    assert!(matches!(peer.events.pop_front(), Some(Event::Closed(CloseReason::Peer))));
+    assert_eq!(
+        peer.failure(),
+        TransportError::Closed(CloseReason::Peer),
+        "what it returned is not to be found"
+    );
+    assert_eq!(peer.failure(), TransportError::Closed(CloseReason::Peer));
+    assert!(matches!(peer.events.pop_front(), Some(RequesterEvent::Closed(CloseReason::Peer))));
     assert!(peer.events.is_empty());
     peer.call(4, short(4));
-    assert_eq!(peer.failure(), FailReason::Unsent(CloseReason::Peer), "and every later one");
+    assert_eq!(peer.failure(), TransportError::Unsent(CloseReason::Peer), "and every later one");
 }

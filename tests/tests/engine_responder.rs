@@ -7,7 +7,7 @@ use rpcrdma_runtime::proto::rdma::{Config, IncomingCall, Responder, ResponderEve
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, WriteChunk, decode_reply,
+    Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, WriteChunk, decode_reply,
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed, Reader};
 
@@ -29,10 +29,10 @@ impl Peer {
         Peer::with(Config::default(), 16, true)
     }
 
-    fn with(config: Config, reads_out: u32, remote_invalidation: bool) -> Self {
+    fn with(config: Config, ord: u32, remote_invalidation: bool) -> Self {
         let negotiated = Negotiated { call_threshold: 4096, reply_threshold: 1024, remote_invalidation };
         let mut peer = Peer {
-            responder: Responder::new(config, negotiated, reads_out),
+            responder: Responder::new(config, negotiated, ord),
             receives: 0,
             sent: VecDeque::new(),
             reads: VecDeque::new(),
@@ -104,7 +104,7 @@ impl Peer {
     fn answer(&mut self) -> (Header, Bytes, Option<u32>) {
         assert_eq!(self.sent.len(), 1, "one answer");
         let (message, invalidate) = self.sent.pop_front().expect("one");
-        let (header, payload) = decode_reply(&message, &Limits::default()).expect("a reply");
+        let (header, payload) = decode_reply(&message, &MessageLimits::default()).expect("a reply");
         (header, payload, invalidate)
     }
 

@@ -5,8 +5,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Credential, Program, Reject, Service};
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{AuthStat, CallContext, Credential, Program, Reject, Service};
 use rpcrdma_runtime::wire::rpc::{AuthSys, CallHeader, ReplyError, decode_reply};
 use rpcrdma_runtime::xdr::{Encode, Item, Message, Opaque, Placed, Reader, Received, Reducer, Sink, Writer};
 use rpcrdma_sim::{Args, Echo, Want, call};

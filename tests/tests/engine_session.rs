@@ -8,13 +8,13 @@ mod timeouts;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::ReplyBounds;
-use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, Event, Policy, Reconnect, Session};
-use rpcrdma_runtime::proto::rdma::{CallId, Config, FailReason, Reply, Requester};
+use rpcrdma_runtime::program::ReplyBounds;
+use rpcrdma_runtime::proto::rdma::session::{Backoff, Policy, Reconnect, Session, SessionCall, SessionEvent};
+use rpcrdma_runtime::proto::rdma::{CallId, Config, IncomingReply, Requester, TransportError};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment};
 use rpcrdma_runtime::wire::private_data::Negotiated;
-use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, Limits, decode_call};
+use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, MessageLimits, decode_call};
 use rpcrdma_runtime::xdr::{Item, Message, Size};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -38,7 +38,7 @@ struct Client {
     closing: Option<CloseReason>,
     /// Connections that were asked for and are not there yet.
     wanted: u32,
-    done: Vec<(CallId, Result<Reply, FailReason>)>,
+    done: Vec<(CallId, Result<IncomingReply, TransportError>)>,
     disconnected: u32,
     ended: Option<CloseReason>,
 }
@@ -96,10 +96,10 @@ impl Client {
             }
             while let Some(event) = self.session.poll_event() {
                 match event {
-                    Event::Connect => self.wanted += 1,
-                    Event::Done { call, outcome } => self.done.push((call, outcome)),
-                    Event::Disconnected(_) => self.disconnected += 1,
-                    Event::Ended(reason) => self.ended = Some(reason),
+                    SessionEvent::Connect => self.wanted += 1,
+                    SessionEvent::Done { call, outcome } => self.done.push((call, outcome)),
+                    SessionEvent::Disconnected(_) => self.disconnected += 1,
+                    SessionEvent::Ended(reason) => self.ended = Some(reason),
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Client {
         self.lose(reason);
     }
 
-    fn submit(&mut self, call: Call) -> CallId {
+    fn submit(&mut self, call: SessionCall) -> CallId {
         let id = self.session.submit(self.now, call);
         self.collect();
         id
@@ -188,7 +188,7 @@ impl Client {
         self.sent.iter().map(|message| header(message).0.xid).collect()
     }
 
-    fn failure(&mut self, call: CallId) -> FailReason {
+    fn failure(&mut self, call: CallId) -> TransportError {
         let at = self.done.iter().position(|(done, _)| *done == call).expect("it has ended");
         self.done.remove(at).1.expect_err("it fails")
     }
@@ -215,7 +215,7 @@ fn words(words: &[u32]) -> Bytes {
 }
 
 fn header(message: &Bytes) -> (Header, Bytes) {
-    decode_call(message, &Limits::default()).expect("a good header")
+    decode_call(message, &MessageLimits::default()).expect("a good header")
 }
 
 fn lists(message: &Bytes) -> ChunkLists {
@@ -228,13 +228,13 @@ fn lists(message: &Bytes) -> ChunkLists {
 const SMALL: ReplyBounds =
     ReplyBounds { whole: Size::Bounded(16), reduced: Size::Bounded(16), item: Size::ZERO, items: Size::ZERO };
 
-fn call(xid: u32) -> Call {
+fn call(xid: u32) -> SessionCall {
     let stream = [&words(&[xid, 0])[..], &[0x11; 40]].concat();
     let message = Message::whole(stream.into());
-    Call { message, bounds: SMALL, timeout: None, retransmit: None, memory: None }
+    SessionCall { message, bounds: SMALL, timeout: None, retransmit: None, memory: None }
 }
 
-fn with_item(xid: u32, len: usize) -> Call {
+fn with_item(xid: u32, len: usize) -> SessionCall {
     let mut call = call(xid);
     call.message.items.push(Item { position: 48, data: vec![0x33; len].into() });
     call
@@ -269,7 +269,7 @@ fn what_has_no_reply_is_sent_again_on_the_next_connection_with_one_credit_and_th
 #[test]
 fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
     let mut client = Client::connected();
-    client.submit(Call { timeout: Some(Duration::from_secs(86_400)), ..call(1) });
+    client.submit(SessionCall { timeout: Some(Duration::from_secs(86_400)), ..call(1) });
     client.pass(Duration::from_secs(86_399));
     assert_eq!(client.xids(), [1]);
     assert_eq!(client.closing, None);
@@ -280,11 +280,11 @@ fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
 fn r202_the_next_connection_is_asked_for_once_the_memory_of_the_last_one_is_back() {
     let mut client = Client::connected();
     client.submit(with_item(1, 5000));
-    client.submit(Call { timeout: Some(MS(500)), ..with_item(2, 5000) });
+    client.submit(SessionCall { timeout: Some(MS(500)), ..with_item(2, 5000) });
     assert_eq!((client.sent.len(), client.exposed.len()), (1, 1));
-    let impatient = client.submit(Call { timeout: Some(MS(400)), ..call(3) });
+    let impatient = client.submit(SessionCall { timeout: Some(MS(400)), ..call(3) });
     client.pass(MS(400));
-    assert_eq!(client.failure(impatient), FailReason::Timeout(MS(400)));
+    assert_eq!(client.failure(impatient), TransportError::Timeout(MS(400)));
     assert_eq!(client.closing, None, "it was never sent and had nothing of the connection's");
 
     client.answer(1);
@@ -310,7 +310,7 @@ fn r202_the_next_connection_is_asked_for_once_the_memory_of_the_last_one_is_back
 fn r293_thresholds_are_those_of_the_new_connection() {
     let mut client = Client::new(policy());
     let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
-    let id = client.submit(Call { bounds: large, ..with_item(9, 2000) });
+    let id = client.submit(SessionCall { bounds: large, ..with_item(9, 2000) });
     let mut seen = Vec::new();
     for threshold in [4096, 1024, 4096] {
         assert_eq!(client.wanted, 1);
@@ -389,9 +389,9 @@ fn a_call_that_was_sent_and_cannot_be_sent_again_may_have_been_executed() {
     client.ring();
     client.full = true;
     client.connect(1024);
-    assert_eq!(client.failure(id), FailReason::Closed(CloseReason::Peer));
+    assert_eq!(client.failure(id), TransportError::Closed(CloseReason::Peer));
     let id = client.submit(with_item(2, 5000));
-    assert_eq!(client.failure(id), FailReason::Registration, "this one was never sent");
+    assert_eq!(client.failure(id), TransportError::Registration, "this one was never sent");
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn so_many_attempts_and_no_more() {
             client.refuse();
         }
         for id in calls {
-            assert_eq!(client.failure(id), FailReason::Unreachable("refused".to_owned()));
+            assert_eq!(client.failure(id), TransportError::Unreachable("refused".to_owned()));
         }
         assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody waits any more");
     }
@@ -423,7 +423,7 @@ fn a_call_that_takes_every_connection_with_it_ends_and_the_others_go_on() {
         client.lose(CloseReason::Peer);
         client.pass(MS(500));
     }
-    assert_eq!(client.failure(poison), FailReason::Closed(CloseReason::Peer));
+    assert_eq!(client.failure(poison), TransportError::Closed(CloseReason::Peer));
     client.connect(1024);
     client.answer(2);
     assert_eq!(client.replies(), [good]);
@@ -435,16 +435,18 @@ fn what_is_not_to_be_sent_again_ends_with_its_connection_if_it_was_sent() {
         let policy = if by_policy { policy_with(|reconnect| reconnect.retransmit = false) } else { policy() };
         let retransmit = (!by_policy).then_some(false);
         let mut client = Client::new(policy);
-        let (sent, unsent) =
-            (client.submit(Call { retransmit, ..call(1) }), client.submit(Call { retransmit, ..call(2) }));
+        let (sent, unsent) = (
+            client.submit(SessionCall { retransmit, ..call(1) }),
+            client.submit(SessionCall { retransmit, ..call(2) }),
+        );
         client.connect(1024);
-        let other = client.submit(Call { retransmit: Some(true), ..call(3) });
+        let other = client.submit(SessionCall { retransmit: Some(true), ..call(3) });
         client.answer(1);
         assert_eq!(client.replies(), [sent]);
         assert_eq!(client.xids(), [1, 2, 3]);
         client.lose(CloseReason::Peer);
-        assert_eq!(client.failure(unsent), FailReason::Closed(CloseReason::Peer));
-        let unsent = client.submit(Call { retransmit, ..call(4) });
+        assert_eq!(client.failure(unsent), TransportError::Closed(CloseReason::Peer));
+        let unsent = client.submit(SessionCall { retransmit, ..call(4) });
         client.connect(1024);
         assert_eq!(client.xids(), [3]);
         client.lose(CloseReason::Peer);
@@ -484,7 +486,7 @@ fn an_abandoned_call_is_not_sent_again_and_holds_up_nobody() {
 #[test]
 fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_time() {
     let mut client = Client::connected();
-    let lost = client.submit(Call { timeout: Some(MS(1000)), ..with_item(1, 5000) });
+    let lost = client.submit(SessionCall { timeout: Some(MS(1000)), ..with_item(1, 5000) });
     let waits = client.submit(call(2));
     client.cancel(lost);
     assert_eq!((client.xids(), client.exposed.len()), (vec![1], 1));
@@ -500,7 +502,7 @@ fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_
 
     // One whose reply came in time does nothing when its time is up, however many there are.
     for xid in 100..400 {
-        let id = client.submit(Call { timeout: Some(MS(1000)), ..call(xid) });
+        let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);
         client.answer(xid);
     }
@@ -537,7 +539,7 @@ fn a_drain_lets_calls_end_on_the_next_connection_too_and_takes_no_more() {
     let running = client.submit(call(1));
     client.session.close_when_idle(client.now);
     let refused = client.submit(call(2));
-    assert!(matches!(client.failure(refused), FailReason::Unsent(_)));
+    assert!(matches!(client.failure(refused), TransportError::Unsent(_)));
     client.lose(CloseReason::Peer);
     client.pass(MS(100));
     client.connect(1024);
@@ -564,19 +566,19 @@ fn closing_ends_every_call_at_once_and_the_session_with_its_connection() {
     let (sent, unsent) = (client.submit(with_item(1, 5000)), client.submit(call(2)));
     client.session.close(client.now, &CloseReason::Local);
     client.collect();
-    assert_eq!(client.failure(sent), FailReason::Closed(CloseReason::Local));
-    assert_eq!(client.failure(unsent), FailReason::Closed(CloseReason::Local));
+    assert_eq!(client.failure(sent), TransportError::Closed(CloseReason::Local));
+    assert_eq!(client.failure(unsent), TransportError::Closed(CloseReason::Local));
     assert_eq!((client.ended.clone(), client.exposed.len()), (None, 1));
     client.finish_closing();
     assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Local), 0));
     let after = client.submit(call(3));
-    assert!(matches!(client.failure(after), FailReason::Unsent(_)));
+    assert!(matches!(client.failure(after), TransportError::Unsent(_)));
 
     let mut connecting = Client::new(policy());
     let waits = connecting.submit(call(1));
     connecting.session.close(connecting.now, &CloseReason::Local);
     connecting.collect();
-    assert_eq!(connecting.failure(waits), FailReason::Unsent(CloseReason::Local));
+    assert_eq!(connecting.failure(waits), TransportError::Unsent(CloseReason::Local));
     assert!(connecting.ended.is_some());
     connecting.connect(1024);
     assert!(connecting.sent.is_empty(), "a connection that comes too late is not used");
@@ -590,8 +592,8 @@ fn without_reconnection_the_end_of_the_connection_is_the_end() {
     assert_eq!(client.closing, None, "it could not be made again");
     let (sent, unsent) = (client.submit(call(1)), client.submit(call(2)));
     client.lose(CloseReason::Peer);
-    assert_eq!(client.failure(sent), FailReason::Closed(CloseReason::Peer));
-    assert_eq!(client.failure(unsent), FailReason::Unsent(CloseReason::Peer));
+    assert_eq!(client.failure(sent), TransportError::Closed(CloseReason::Peer));
+    assert_eq!(client.failure(unsent), TransportError::Unsent(CloseReason::Peer));
     assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Peer), 0));
 }
 
@@ -625,7 +627,7 @@ fn h73_a_device_that_goes_away_takes_its_connection_along_and_nothing_else() {
         alone.connect(1024);
         let call = alone.submit(call(4));
         alone.lose(event.clone());
-        assert_eq!(alone.failure(call), FailReason::Closed(event.clone()));
+        assert_eq!(alone.failure(call), TransportError::Closed(event.clone()));
         assert_eq!(alone.ended, Some(event));
     }
 }
@@ -635,11 +637,12 @@ fn h73_a_device_that_goes_away_takes_its_connection_along_and_nothing_else() {
 fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
     let mut client = Client::connected();
     let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..SMALL };
-    let bad = client.submit(Call { bounds: unbounded, ..call(1) });
-    let nameless = client.submit(Call { message: Message::whole(Bytes::from_static(b"x")), ..call(2) });
+    let bad = client.submit(SessionCall { bounds: unbounded, ..call(1) });
+    let nameless =
+        client.submit(SessionCall { message: Message::whole(Bytes::from_static(b"x")), ..call(2) });
     let good = client.submit(call(3));
-    assert_eq!(client.failure(bad), FailReason::UnboundedReply);
-    assert!(matches!(client.failure(nameless), FailReason::Unsendable(_)));
+    assert_eq!(client.failure(bad), TransportError::UnboundedReply);
+    assert!(matches!(client.failure(nameless), TransportError::Unsendable(_)));
     client.answer(3);
     assert_eq!(client.replies(), [good]);
 }
@@ -649,15 +652,15 @@ fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
 fn time_that_goes_back_is_no_time() {
     let mut client = Client::connected();
     client.now = Time(Duration::from_secs(100));
-    client.submit(Call { timeout: Some(Duration::from_secs(10)), ..call(1) });
+    client.submit(SessionCall { timeout: Some(Duration::from_secs(10)), ..call(1) });
     client.now = Time(Duration::from_secs(1));
-    let id = client.submit(Call { timeout: Some(Duration::from_secs(10)), ..call(2) });
+    let id = client.submit(SessionCall { timeout: Some(Duration::from_secs(10)), ..call(2) });
     client.session.handle_timeout(Time(Duration::from_secs(109)));
     client.collect();
     assert!(client.done.is_empty());
     client.session.handle_timeout(Time(Duration::from_secs(110)));
     client.collect();
-    assert_eq!(client.failure(id), FailReason::Timeout(Duration::from_secs(10)));
+    assert_eq!(client.failure(id), TransportError::Timeout(Duration::from_secs(10)));
 }
 
 /// Requirement: R222

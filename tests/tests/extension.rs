@@ -7,8 +7,8 @@ use rpcrdma_keepalive::rpcrdma1_keepalive::{
     RDMA_KEEPALIVE_FLAG_CLOSING, RdmaBody, RdmaProc, RpcRdmaKeepalive,
 };
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Limits, ReadSegment, Refusal, ReplyRefusal, Segment, WriteChunk,
-    decode_call, decode_reply,
+    Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal, Segment,
+    WriteChunk, decode_call, decode_reply,
 };
 use rpcrdma_runtime::xdr::{self, Decode, Layout, Reader, Size};
 use rpcrdma_sim::fabric::Rng;
@@ -86,11 +86,11 @@ fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
     for body in [RdmaBody::Keepalive as fn(_) -> _, RdmaBody::KeepaliveAck] {
         let bytes = xdr::to_bytes(&keepalive(body)).expect("nothing in it has a bound");
         // A responder knows the xid, so it can say which message it did not understand.
-        let refused = decode_call(&bytes, &Limits::default());
+        let refused = decode_call(&bytes, &MessageLimits::default());
         let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
         assert!(why.contains("RdmaProc"), "{why}");
         // A requester sends no errors: the message belongs to no call of its own.
-        let refused = decode_reply(&bytes, &Limits::default());
+        let refused = decode_reply(&bytes, &MessageLimits::default());
         assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
     }
     // What the answer says is understood by both.

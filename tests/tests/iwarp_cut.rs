@@ -7,11 +7,13 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::Procedure;
 use rpcrdma_runtime::proto::iwarp::{Agreed, Offer, Role, Stream};
-use rpcrdma_runtime::proto::program::Procedure;
-use rpcrdma_runtime::proto::rdma::session::{Call, Event, Policy, Session};
-use rpcrdma_runtime::proto::rdma::{CallId, Config, FailReason, Reply, Requester, Responder, ResponderEvent};
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::rdma::session::{Policy, Session, SessionCall, SessionEvent};
+use rpcrdma_runtime::proto::rdma::{
+    CallId, Config, IncomingReply, Requester, Responder, ResponderEvent, TransportError,
+};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion};
 use rpcrdma_runtime::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
@@ -66,7 +68,7 @@ impl Out {
 #[derive(Debug, Default)]
 struct Came {
     /// How each call ended: by its XID.
-    ended: BTreeMap<u32, Result<Reply, FailReason>>,
+    ended: BTreeMap<u32, Result<IncomingReply, TransportError>>,
     /// How often the server has run each.
     run: BTreeMap<u32, u32>,
     /// Octets that each end has sent.
@@ -96,7 +98,7 @@ struct Framing {
 }
 
 fn offer(Framing { crc, markers }: Framing) -> Offer {
-    Offer { crc, markers, reads_in: 4, reads_out: 4 }
+    Offer { crc, markers, ird: 4, ord: 4 }
 }
 
 fn config() -> Config {
@@ -139,7 +141,7 @@ impl Conversation {
             let args = arguments(xid);
             let bounds = Echo::reply_bounds(&args);
             let message = call(xid, &args, 64);
-            let call = Call { message, bounds, timeout: None, retransmit: None, memory: None };
+            let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
             ids.insert(session.submit(NOW, call), xid);
         }
         Conversation {
@@ -198,7 +200,7 @@ impl Conversation {
         match (end, self.streams.take()) {
             (RIGHT, _) => {
                 let negotiated = PrivateData::negotiate(&peer, &own);
-                self.responder = Some(Responder::new(config(), negotiated, agreed.reads_out));
+                self.responder = Some(Responder::new(config(), negotiated, agreed.ord));
                 // The left one is made when it has the reply.
                 let other = Stream::new(agreed.stream(Role::Initiator, SIZE, 600, 1 << 20), || Some(7));
                 self.streams = Some([other, stream]);
@@ -213,7 +215,7 @@ impl Conversation {
     }
 
     fn play(mut self) -> Came {
-        assert!(matches!(self.session.poll_event(), Some(Event::Connect)));
+        assert!(matches!(self.session.poll_event(), Some(SessionEvent::Connect)));
         if self.connect() {
             while self.step() {}
             if self.is_cut {
@@ -318,13 +320,13 @@ impl Conversation {
         while let Some(event) = self.session.poll_event() {
             heard = true;
             match event {
-                Event::Done { call, outcome } => {
+                SessionEvent::Done { call, outcome } => {
                     let xid = self.ids.remove(&call).expect("a call ends once");
                     self.came.ended.insert(xid, outcome);
                 }
-                Event::Ended(_) => self.over = true,
-                Event::Disconnected(_) => {}
-                Event::Connect => panic!("it does not connect again"),
+                SessionEvent::Ended(_) => self.over = true,
+                SessionEvent::Disconnected(_) => {}
+                SessionEvent::Connect => panic!("it does not connect again"),
             }
         }
         while let Some(event) = self.responder.as_mut().and_then(Responder::poll_event) {
@@ -351,14 +353,16 @@ impl Conversation {
                     assert!(came.run.contains_key(xid), "{cut:?}: a reply to a call that was not run");
                     check_reply(reply, *xid);
                 }
-                Err(FailReason::Closed(_) | FailReason::Unsent(_) | FailReason::Unreachable(_)) => {}
+                Err(
+                    TransportError::Closed(_) | TransportError::Unsent(_) | TransportError::Unreachable(_),
+                ) => {}
                 Err(other) => panic!("{cut:?}: {other}"),
             }
         }
     }
 }
 
-fn check_reply(reply: &Reply, xid: u32) {
+fn check_reply(reply: &IncomingReply, xid: u32) {
     let mut reader = Reader::new(&reply.message);
     decode_reply(&mut reader, xid).expect("the reply to this call");
     assert_eq!(Res::decode(&mut reader).expect("a result"), arguments(xid).result());

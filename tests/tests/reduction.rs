@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 use rpcrdma_runtime::proto::rdma::{
-    Call, Config, Event, IncomingCall, LongCall, ReplyResources, ResponderEvent, Traffic,
+    Config, IncomingCall, LongCall, OutgoingCall, ReplyResources, RequesterEvent, ResponderEvent, Traffic,
 };
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::xdr::{
@@ -177,7 +177,7 @@ where
 
     let answer = way.message(1, &value, Reducer::new(1));
     let mut pair = way.pair(answer.items.len(), whole.len());
-    pair.requester.submit(Call { message: call, reply: way.resources(&answer) });
+    pair.requester.submit(OutgoingCall { message: call, reply: way.resources(&answer) });
     let ResponderEvent::Call(IncomingCall { key, message, .. }) = pair.next_call() else {
         return Err(TestCaseError::fail("no call"));
     };
@@ -186,7 +186,7 @@ where
     is_placed(way, &message, &read)?;
 
     pair.responder.reply(key, answer);
-    let Event::Done { outcome: Ok(reply), .. } = pair.next_event() else {
+    let RequesterEvent::Done { outcome: Ok(reply), .. } = pair.next_event() else {
         return Err(TestCaseError::fail("no reply"));
     };
     let read: T = way.read(&reply.message).unwrap();

@@ -11,19 +11,19 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{AuthStat, CallContext, Caller, Program, Reject, ReplyBounds, Service};
-use rpcrdma_runtime::proto::rdma::{FailReason, Traffic};
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::{AuthStat, CallContext, Caller, Program, Reject, ReplyBounds, Service};
+use rpcrdma_runtime::proto::rdma::{Traffic, TransportError};
 use rpcrdma_runtime::proto::rpc::gss::{
     GssCaller, GssCredential, GssError, GssExchange, GssFailure, GssMechanism, GssServer, GssServerOptions,
     GssService,
 };
-use rpcrdma_runtime::shell::{
-    CallError, Carrier, ClientOptions, DuplicateCache, GssClient, Observer, Sends, ServerOptions, TcpServer,
-    TcpServerOptions,
-};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, Verifier, decode_verified};
 use rpcrdma_runtime::xdr::{Message, Placed, Reader, Received, Reducer};
+use rpcrdma_runtime::{
+    CallError, ClientOptions, DuplicateCache, GssClient, MessageTransport, Observer, Sends, ServerOptions,
+    TcpServer, TcpServerOptions,
+};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_sim::{Args, Echo, Want};
 use rpcrdma_tests::gss::Toy;
@@ -61,7 +61,7 @@ fn secured(options: GssServerOptions) -> (Services, Arc<GssServer>, Known) {
     let gss = Arc::new(GssServer::with(Toy::new("server"), options));
     let (mut services, known) = (Services::new(), Known::default());
     services.add(known.clone());
-    services.secured(gss.clone());
+    services.with_gss(gss.clone());
     (services, gss, known)
 }
 
@@ -176,7 +176,7 @@ async fn a_long_token_goes_as_a_long_call_and_comes_in_a_reply_chunk() {
     let gss = GssServer::new(Toy { token: 20_000, ..Toy::new("server") });
     let mut services = Services::new();
     services.add(Echo);
-    services.secured(gss);
+    services.with_gss(gss);
     let client = Client::connect(over_rdma(services).await).await.unwrap();
     let secure = GssClient::new(client, Toy { token: 20_000, ..Toy::new("alice") }, GssService::Integrity);
     echo(&secure, &args(10, 10, 10)).await.unwrap();
@@ -229,7 +229,7 @@ impl Direct {
     }
 }
 
-impl Carrier<Echo> for Direct {
+impl MessageTransport<Echo> for Direct {
     fn next_xid(&self) -> u32 {
         self.xid.fetch_add(1, Ordering::Relaxed)
     }
@@ -337,7 +337,7 @@ async fn only_messages_without_a_sequence_number_are_sent_again() {
     let gss = Arc::new(GssServer::new(Toy { rounds: 2, ..Toy::new("server") }));
     let mut services = Services::new();
     services.add(Echo);
-    services.secured(gss);
+    services.with_gss(gss);
     let direct = Direct::new(services);
     let toy = Toy { rounds: 2, ..Toy::new("alice") };
     let client = GssClient::new(direct.clone(), toy, GssService::Integrity);
@@ -360,7 +360,7 @@ async fn tokens_go_back_and_forth_as_long_as_the_ends_want_to() {
         let gss = Arc::new(GssServer::new(Toy { rounds: server_rounds, ..Toy::new("server") }));
         let mut services = Services::new();
         services.add(Echo);
-        services.secured(gss.clone());
+        services.with_gss(gss.clone());
         let direct = Direct::new(services);
         let toy = Toy { rounds: client_rounds, ..Toy::new("alice") };
         let client = GssClient::new(direct.clone(), toy, GssService::Integrity);
@@ -593,7 +593,7 @@ impl Gate {
     fn services(&self) -> Services {
         let mut services = Services::new();
         services.add(self.clone());
-        services.secured(GssServer::new(Toy::new("server")));
+        services.with_gss(GssServer::new(Toy::new("server")));
         services
     }
 }
@@ -646,7 +646,7 @@ async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAd
 }
 
 /// Loses the connection while a call runs. It fails; the next one goes by a new connection.
-async fn lost<C: Carrier<Echo>>(
+async fn lost<C: MessageTransport<Echo>>(
     secure: GssClient<C, Echo>,
     gate: Gate,
     server: JoinHandle<()>,
@@ -664,7 +664,7 @@ async fn lost<C: Carrier<Echo>>(
     let arguments = args(10, 10, 10);
     let both = async { tokio::join!(echo(&secure, &arguments), restarted) };
     let (answer, _) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
-    assert!(matches!(answer, Err(CallError::Transport(FailReason::Closed(_)))), "{answer:?}");
+    assert!(matches!(answer, Err(CallError::Transport(TransportError::Closed(_)))), "{answer:?}");
     assert_eq!(gate.come.load(Ordering::Relaxed), 1, "it was executed once");
     let next = echo(&secure, &arguments);
     tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().unwrap();
@@ -698,7 +698,7 @@ async fn a_token_that_the_server_has_had_begins_the_context_anew() {
     for rounds in [2, 3] {
         let mut services = Services::new();
         services.add(Echo);
-        services.secured(GssServer::new(Toy { rounds, ..Toy::new("server") }));
+        services.with_gss(GssServer::new(Toy { rounds, ..Toy::new("server") }));
         let direct = Direct::new(services.clone());
         let lost = Arc::new(AtomicU32::new(0));
         let calls = lost.clone();
@@ -793,7 +793,7 @@ async fn a_context_that_is_too_old_is_a_context_problem() {
     let gss = GssServer::new(toy.clone());
     let mut services = Services::new();
     services.add(Echo);
-    services.secured(gss);
+    services.with_gss(gss);
     let client = GssClient::new(Direct::new(services), Toy::new("alice"), GssService::Integrity);
     echo(&client, &args(1, 1, 1)).await.unwrap();
     toy.expired.store(true, Ordering::Relaxed);
@@ -980,7 +980,7 @@ async fn strange_tokens_and_strange_control_messages() {
     ));
     let mut services = Services::new();
     services.add(Echo);
-    services.secured(gss.clone());
+    services.with_gss(gss.clone());
     let direct = Direct::new(services);
     let toy = Toy { rounds: 2, ..Toy::new("alice") };
     let client = GssClient::new(direct.clone(), toy.clone(), GssService::Integrity);

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::Caller;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
-use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::provider::{Connection, iwarp};
-use rpcrdma_runtime::shell::{ClientOptions, Observer, serve_connection};
 use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::{ClientOptions, Observer, serve_connection};
 use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
 use rpcrdma_sim::{Args, Echo, Want};
 use serde::Deserialize;
@@ -145,7 +145,7 @@ impl Provider for Memory {
         let end = EndConfig {
             private_data: Bytes::copy_from_slice(&scenario.config().private_data.encode()),
             receive_size: scenario.inline,
-            reads_in: scenario.reads,
+            ird: scenario.reads,
             ..EndConfig::default()
         };
         let ends = [end.clone(), end];
@@ -164,7 +164,7 @@ impl Provider for Iwarp {
     async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
         let options = iwarp_options(scenario);
         let said = scenario.config().private_data.encode();
-        let listener = iwarp::Listener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
+        let listener = iwarp::IwarpListener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let accept = async {
             let incoming = listener.accept().await.expect("a connection");
@@ -182,9 +182,9 @@ impl Provider for Iwarp {
     }
 }
 
-fn iwarp_options(scenario: &Scenario) -> iwarp::Options {
+fn iwarp_options(scenario: &Scenario) -> iwarp::IwarpOptions {
     let depth = u16::try_from(scenario.reads).expect("a few");
-    iwarp::Options { reads_in: depth, reads_out: depth, ..iwarp::Options::default() }
+    iwarp::IwarpOptions { ird: depth, ord: depth, ..iwarp::IwarpOptions::default() }
 }
 
 /// What can be seen of a run: every call's result and how it travelled, in the order of the steps.
@@ -319,12 +319,12 @@ mod over_verbs {
         SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
     }
 
-    fn options(scenario: &Scenario) -> rpcrdma_verbs::Options {
+    fn options(scenario: &Scenario) -> rpcrdma_verbs::VerbsOptions {
         let depth = u8::try_from(scenario.reads).expect("a few");
-        rpcrdma_verbs::Options { reads_in: depth, reads_out: depth, ..rpcrdma_verbs::Options::default() }
+        rpcrdma_verbs::VerbsOptions { ird: depth, ord: depth, ..rpcrdma_verbs::VerbsOptions::default() }
     }
 
-    async fn accepted(listener: &rpcrdma_verbs::Listener, scenario: &Scenario) -> VerbsConnection {
+    async fn accepted(listener: &rpcrdma_verbs::VerbsListener, scenario: &Scenario) -> VerbsConnection {
         let said = scenario.config().private_data.encode();
         listener.accept().await.expect("a request").accept(&said, scenario.inline).await.expect("accepted")
     }
@@ -355,8 +355,8 @@ mod over_verbs {
 
     async fn connected(scenario: &Scenario, windows: MemoryWindows) -> (VerbsConnection, VerbsConnection) {
         let said = scenario.config().private_data.encode();
-        let options = rpcrdma_verbs::Options { windows, ..options(scenario) };
-        let listener = rpcrdma_verbs::Listener::bind(here(), options).await.expect("a device");
+        let options = rpcrdma_verbs::VerbsOptions { windows, ..options(scenario) };
+        let listener = rpcrdma_verbs::VerbsListener::bind(here(), options).await.expect("a device");
         let address = listener.local_addr().expect("an address");
         let (near, far) = tokio::join!(
             rpcrdma_verbs::connect(address, &said, scenario.inline, &options),
@@ -374,7 +374,8 @@ mod over_verbs {
 
         async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
             let said = scenario.config().private_data.encode();
-            let listener = rpcrdma_verbs::Listener::bind(here(), options(scenario)).await.expect("a device");
+            let listener =
+                rpcrdma_verbs::VerbsListener::bind(here(), options(scenario)).await.expect("a device");
             let address = listener.local_addr().expect("an address");
             let own = iwarp_options(scenario);
             let (near, far) = tokio::join!(
@@ -396,7 +397,7 @@ mod over_verbs {
         async fn connect(scenario: &Scenario) -> (Self::Near, Self::Far) {
             let said = scenario.config().private_data.encode();
             let own = iwarp_options(scenario);
-            let listener = iwarp::Listener::bind(here(), own).await.expect("a free port");
+            let listener = iwarp::IwarpListener::bind(here(), own).await.expect("a free port");
             let address = listener.local_addr().expect("an address");
             let accept = async {
                 let incoming = listener.accept().await.expect("a connection");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use rpcrdma_runtime::proto::program::{Procedure, ReplyBounds};
+use rpcrdma_runtime::program::{Procedure, ReplyBounds};
 use rpcrdma_runtime::proto::rdma::ReplyResources;
 use rpcrdma_runtime::xdr::{self, Layout, Xdr};
 use rpcrdma_xdrgen::Options;

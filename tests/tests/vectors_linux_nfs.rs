@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
-use rpcrdma_runtime::proto::program::{Procedure, Program};
-use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Limits, decode_call, decode_reply as decode_header};
+use rpcrdma_runtime::program::{Procedure, Program};
+use rpcrdma_runtime::wire::rdma::{
+    Body, ChunkLists, MessageLimits, decode_call, decode_reply as decode_header,
+};
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Item, Placed, PlacedItem, Reader, Received, Reducer};
 use rpcrdma_tests::captured::{Captured, others, ours};
@@ -84,7 +86,7 @@ fn check(messages: &[Captured]) -> [usize; 3] {
     let mut counts = [0, 0, messages.len()];
     for message in messages {
         let name = &message.name;
-        let limits = Limits::default();
+        let limits = MessageLimits::default();
         let (header, payload) = if message.from_client {
             decode_call(&message.bytes, &limits).expect("a call")
         } else {

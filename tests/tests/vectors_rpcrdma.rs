@@ -1,9 +1,9 @@
 //! What Linux's client and server said to each other: it decodes, and encodes again to the same bytes.
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::Credential;
+use rpcrdma_runtime::program::Credential;
 use rpcrdma_runtime::wire::rdma::{
-    Body, Header, Limits, Refusal, ReplyRefusal, decode_call, decode_reply as decode_reply_header,
+    Body, Header, MessageLimits, Refusal, ReplyRefusal, decode_call, decode_reply as decode_reply_header,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Reader, Writer};
@@ -16,7 +16,7 @@ fn header_again(message: &Captured, header: &Header, payload: &Bytes) {
 }
 
 fn call(message: &Captured) {
-    let (header, payload) = decode_call(&message.bytes, &Limits::default()).expect("a call");
+    let (header, payload) = decode_call(&message.bytes, &MessageLimits::default()).expect("a call");
     header_again(message, &header, &payload);
     let mut reader = Reader::from_bytes(&payload);
     let rpc = CallHeader::decode(&mut reader).expect("an RPC call");
@@ -28,7 +28,7 @@ fn call(message: &Captured) {
 }
 
 fn reply(message: &Captured) {
-    let (header, payload) = decode_reply_header(&message.bytes, &Limits::default()).expect("a reply");
+    let (header, payload) = decode_reply_header(&message.bytes, &MessageLimits::default()).expect("a reply");
     header_again(message, &header, &payload);
     if matches!(header.body, Body::NoMsg(_)) {
         return assert!(payload.is_empty());
@@ -74,7 +74,7 @@ fn what_linux_says_about_nfsv3_is_read_and_written_alike() {
 fn linux_uses_each_kind_of_chunk() {
     let messages = ours("linux-nfs3.jsonl");
     let lists = messages.iter().filter_map(|message| {
-        match decode_call(&message.bytes, &Limits::default()).ok()?.0.body {
+        match decode_call(&message.bytes, &MessageLimits::default()).ok()?.0.body {
             Body::Msg(lists) => Some(lists),
             _ => None,
         }
@@ -95,7 +95,7 @@ fn linux_uses_each_kind_of_chunk() {
 fn linux_calls_in_the_backward_direction() {
     let messages = ours("linux-nfs42-backward.jsonl");
     let [backward_call, backward_reply] = &messages[..] else { panic!("two messages") };
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     assert!(matches!(
         decode_reply_header(&backward_call.bytes, &limits),
         Err(ReplyRefusal::BackwardCall { chunks: false, .. })
@@ -110,7 +110,7 @@ fn every_captured_message_that_is_cut_short_is_refused_or_has_less_payload() {
     for message in ours("linux-nfs3.jsonl") {
         for cut in 0..message.bytes.len() {
             let cut = message.bytes.slice(..cut);
-            match decode_call(&cut, &Limits::default()) {
+            match decode_call(&cut, &MessageLimits::default()) {
                 Ok((header, payload)) => assert_eq!([&header.encode()[..], &payload].concat(), cut),
                 Err(Refusal::Discard(_)) => assert!(cut.len() < 28),
                 Err(Refusal::Chunk { .. }) => {}
@@ -124,7 +124,7 @@ fn every_captured_message_that_is_cut_short_is_refused_or_has_less_payload() {
 fn every_capture_in_the_folder_that_the_environment_names() {
     for (file, messages) in others() {
         for message in messages {
-            let limits = Limits::default();
+            let limits = MessageLimits::default();
             let decoded = if message.from_client {
                 decode_call(&message.bytes, &limits).ok()
             } else {

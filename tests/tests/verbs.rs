@@ -18,15 +18,16 @@ use rpcrdma_nfs3::{
     Diropargs3, Lookup3Args, Lookup3Res, Lookup3Resok, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args,
     Write3Res, nfs_v3,
 };
-use rpcrdma_runtime::proto::program::{AuthSys, Caller, Credential};
+use rpcrdma_runtime::program::{AuthSys, Caller, Credential};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::shell::{ClientOptions, ServerOptions, TcpClient, TcpClientOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{ClientOptions, ServerOptions, TcpClient, TcpClientOptions};
 use rpcrdma_sim::{Args, Echo, Want};
 use rpcrdma_verbs::{
-    ConnectError, Listener, MemoryWindows, Options, Request, VerbsConnection, VerbsConnector, connect,
+    MemoryWindows, VerbsConnection, VerbsConnector, VerbsError, VerbsListener, VerbsOptions, VerbsRequest,
+    connect,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
@@ -44,12 +45,12 @@ fn device() -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, 0))
 }
 
-async fn listener(at: SocketAddr, options: Options) -> Listener {
-    Listener::bind(at, options).await.expect("a device")
+async fn listener(at: SocketAddr, options: VerbsOptions) -> VerbsListener {
+    VerbsListener::bind(at, options).await.expect("a device")
 }
 
 /// Both ends of a connection: who connects, and who accepts.
-async fn pair(at: SocketAddr, options: Options) -> (VerbsConnection, VerbsConnection) {
+async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsConnection) {
     pair_for(at, RECEIVE, [options; 2]).await
 }
 
@@ -57,9 +58,9 @@ async fn pair(at: SocketAddr, options: Options) -> (VerbsConnection, VerbsConnec
 async fn pair_for(
     at: SocketAddr,
     receive: u32,
-    [near, far]: [Options; 2],
+    [near, far]: [VerbsOptions; 2],
 ) -> (VerbsConnection, VerbsConnection) {
-    let listener = Listener::bind(at, far).await.expect("a device");
+    let listener = VerbsListener::bind(at, far).await.expect("a device");
     let address = listener.local_addr().expect("an address");
     // Whatever fails is told at once, and not waited for at the other end.
     let near = async { connect(address, b"please", receive, &near).await.expect("a connection") };
@@ -135,7 +136,7 @@ async fn closed(end: &mut VerbsConnection) -> (CloseReason, Vec<Memory>) {
 #[tokio::test]
 async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
     let Some(at) = device() else { return };
-    let (near, far) = pair(at, Options::default()).await;
+    let (near, far) = pair(at, VerbsOptions::default()).await;
     assert!(far.info().private_data.starts_with(b"please"), "{:?}", far.info());
     assert!(far.info().private_data[6..].iter().all(|octet| *octet == 0));
     assert!(near.info().private_data.starts_with(b"yes"), "{:?}", near.info());
@@ -143,14 +144,14 @@ async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
 }
 
 /// How memory can be advertised: through regions, and through windows if the device has them.
-async fn ways(at: SocketAddr) -> Vec<Options> {
+async fn ways(at: SocketAddr) -> Vec<VerbsOptions> {
     let name = name(at).await;
     let devices = rpcrdma_verbs::devices().expect("devices");
     let windows = devices.iter().any(|device| device.name == name && device.windows);
     assert!(windows || !name.starts_with("rxe"), "rxe has windows");
     let ways =
         if windows { &[MemoryWindows::Never, MemoryWindows::Always][..] } else { &[MemoryWindows::Always] };
-    ways.iter().map(|windows| Options { windows: *windows, ..Options::default() }).collect()
+    ways.iter().map(|windows| VerbsOptions { windows: *windows, ..VerbsOptions::default() }).collect()
 }
 
 /// Both ends, if the device has windows, and one of them advertises memory through such.
@@ -173,7 +174,7 @@ async fn who_connects_lets_the_peer_invalidate_only_where_there_are_windows() {
     }
 }
 
-async fn the_peer_is_told(at: SocketAddr, options: Options, windows: bool) {
+async fn the_peer_is_told(at: SocketAddr, options: VerbsOptions, windows: bool) {
     let listener = listener(at, options).await;
     let address = listener.local_addr().expect("an address");
     let said = PrivateData::new(true, 4096, 4096);
@@ -192,14 +193,14 @@ async fn the_peer_is_told(at: SocketAddr, options: Options, windows: bool) {
 #[tokio::test]
 async fn a_refusal_has_its_private_data() {
     let Some(at) = device() else { return };
-    let listener = listener(at, Options::default()).await;
+    let listener = listener(at, VerbsOptions::default()).await;
     let address = listener.local_addr().expect("an address");
     let rejecting = async { listener.accept().await.expect("a request").reject(b"no").await };
-    let options = Options::default();
+    let options = VerbsOptions::default();
     let (near, rejected) = tokio::join!(connect(address, b"", RECEIVE, &options), rejecting);
     rejected.expect("refused");
     match near {
-        Err(ConnectError::Refused { private_data }) => assert!(private_data.starts_with(b"no")),
+        Err(VerbsError::Refused { private_data }) => assert!(private_data.starts_with(b"no")),
         other => panic!("{other:?}"),
     }
 }
@@ -215,7 +216,7 @@ async fn a_listener_without_descriptors() {
         return;
     }
     let Some(at) = device() else { return };
-    let listener = listener(at, Options::default()).await;
+    let listener = listener(at, VerbsOptions::default()).await;
     eprintln!("at {}", listener.local_addr().expect("an address"));
     let held: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).take(1 << 20).collect();
     let refused = async {
@@ -245,13 +246,13 @@ async fn a_peer_that_cannot_be_taken_over_is_refused_and_the_next_is_not() {
     let address = line.as_deref().and_then(|line| line.strip_prefix("at ")).expect("an address");
     let address = address.parse().expect("an address");
     // It has taken all descriptors before it looks for peers.
-    let first = connect(address, b"", RECEIVE, &Options::default()).await;
-    assert!(matches!(first, Err(ConnectError::Refused { .. })), "{first:?}");
+    let first = connect(address, b"", RECEIVE, &VerbsOptions::default()).await;
+    assert!(matches!(first, Err(VerbsError::Refused { .. })), "{first:?}");
     // It looks every 20 ms whether it has refused one, and gives its descriptors back then.
     let again = async {
         loop {
-            match connect(address, b"", RECEIVE, &Options::default()).await {
-                Err(ConnectError::Refused { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+            match connect(address, b"", RECEIVE, &VerbsOptions::default()).await {
+                Err(VerbsError::Refused { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
                 made => break made,
             }
         }
@@ -264,8 +265,8 @@ async fn a_peer_that_cannot_be_taken_over_is_refused_and_the_next_is_not() {
 #[tokio::test]
 async fn nobody_listens() {
     let Some(at) = device() else { return };
-    let address = listener(at, Options::default()).await.local_addr().expect("an address");
-    let near = connect(address, b"", RECEIVE, &Options::default()).await;
+    let address = listener(at, VerbsOptions::default()).await.local_addr().expect("an address");
+    let near = connect(address, b"", RECEIVE, &VerbsOptions::default()).await;
     assert!(near.is_err(), "{near:?}");
 }
 
@@ -297,7 +298,7 @@ async fn ports_that_tcp_has_are_no_hindrance() {
     let taken: Vec<_> = (40_000..40_064).filter_map(|port| TcpListener::bind((at.ip(), port)).ok()).collect();
     let mut ends = Vec::new();
     for _ in 0..20 {
-        ends.push(pair(at, Options::default()).await);
+        ends.push(pair(at, VerbsOptions::default()).await);
     }
     drop((taken, ends, usual));
 }
@@ -305,17 +306,17 @@ async fn ports_that_tcp_has_are_no_hindrance() {
 #[tokio::test]
 async fn depths_of_reads_are_what_both_ends_have() {
     let Some(at) = device() else { return };
-    let depths = |reads_in, reads_out| Options { reads_in, reads_out, ..Options::default() };
+    let depths = |ird, ord| VerbsOptions { ird, ord, ..VerbsOptions::default() };
     let (near, far) = pair(at, depths(3, 5)).await;
-    assert_eq!((near.info().reads_out, near.info().reads_in), (3, 3));
-    assert_eq!((far.info().reads_out, far.info().reads_in), (3, 3));
+    assert_eq!((near.info().ord, near.info().ird), (3, 3));
+    assert_eq!((far.info().ord, far.info().ird), (3, 3));
     // What one asks for is what the other serves, each way for itself.
     let (near, far) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
     // Siw serves as many as it is asked for, whatever it was told, and what it says of that at this end is not clear.
-    let reads_out = if name(at).await.starts_with("siw") { 4 } else { 2 };
-    assert_eq!(near.info().reads_out, reads_out);
-    assert!(near.info().reads_in >= 4, "{:?}", near.info());
-    assert_eq!((far.info().reads_out, far.info().reads_in), (4, 2));
+    let ord = if name(at).await.starts_with("siw") { 4 } else { 2 };
+    assert_eq!(near.info().ord, ord);
+    assert!(near.info().ird >= 4, "{:?}", near.info());
+    assert_eq!((far.info().ord, far.info().ird), (4, 2));
 }
 
 /// Up to 8 KiB goes through memory that stays registered, where the peer cannot reach that, and more through memory of its own.
@@ -323,7 +324,7 @@ async fn depths_of_reads_are_what_both_ends_have() {
 async fn short_memory_is_read_and_written() {
     let Some(at) = device() else { return };
     let data: Bytes = (0..20_000u32).map(|index| (index ^ (index >> 7)).to_le_bytes()[0]).collect();
-    let (mut near, mut far) = pair(at, Options::default()).await;
+    let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
     let source = register(&mut near, Memory::Source(data.clone())).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
     tell(&mut near, &mut far).await;
@@ -423,7 +424,7 @@ async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
     const EACH: usize = 800;
     let Some(at) = device() else { return };
     for size in [4095, 4096, 4097] {
-        let (mut near, mut far) = pair(at, Options::default()).await;
+        let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
         for round in 0..4 {
             let fill = |index: usize| ((round * EACH + index) % 251).to_be_bytes()[7] ^ 0x5a;
             let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(EACH * size))).await;
@@ -455,8 +456,8 @@ async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
 async fn messages_of_any_form_arrive_whole() {
     let Some(at) = device() else { return };
     // As long as a device hands over with its work request, none at all, and more than any device does.
-    for inline in [Options::default().inline, 0, 1 << 20] {
-        let options = Options { receives: 4, inline, ..Options::default() };
+    for inline in [VerbsOptions::default().inline, 0, 1 << 20] {
+        let options = VerbsOptions { receives: 4, inline, ..VerbsOptions::default() };
         messages_arrive(pair_for(at, 262_144, [options; 2]).await, options.receives).await;
     }
 }
@@ -482,8 +483,8 @@ async fn messages_arrive((mut near, mut far): (VerbsConnection, VerbsConnection)
 #[tokio::test]
 async fn short_messages_that_are_asked_for_at_once_arrive_in_their_order() {
     let Some(at) = device() else { return };
-    for inline in [Options::default().inline, 0] {
-        let options = Options { receives: 90, inline, ..Options::default() };
+    for inline in [VerbsOptions::default().inline, 0] {
+        let options = VerbsOptions { receives: 90, inline, ..VerbsOptions::default() };
         let (mut near, mut far) = pair(at, options).await;
         let messages: Vec<Bytes> =
             (0..80).map(|number| Bytes::from(vec![number; 3 * usize::from(number)])).collect();
@@ -531,7 +532,7 @@ impl Wake for Woken {
 async fn a_connection_can_look_for_work_without_being_woken() {
     let Some(at) = device() else { return };
     for spin in [Duration::ZERO, Duration::from_secs(3600)] {
-        let options = Options { spin, ..Options::default() };
+        let options = VerbsOptions { spin, ..VerbsOptions::default() };
         let (mut near, mut far) = pair(at, options).await;
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
@@ -568,7 +569,7 @@ async fn a_window_that_has_ended_is_closed_to_the_peer() {
 async fn windows_end(mut near: VerbsConnection, mut far: VerbsConnection, last: u16) {
     // Those that are posted already are these.
     for end in [&mut near, &mut far] {
-        end.submit(Action::PostReceives { count: Options::default().receives });
+        end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
     let mut sink = register(&mut near, Memory::Sink(BytesMut::zeroed(5000))).await;
     // More often than a window has names.
@@ -635,7 +636,7 @@ async fn constants_are_advertised_too() {
 #[tokio::test]
 async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_the_handle() {
     let Some(at) = device() else { return };
-    let (mut near, mut far) = pair(at, Options::default()).await;
+    let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
     far.submit(Action::Send {
         token: Token(1),
@@ -657,7 +658,7 @@ async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_th
 async fn what_was_sent_before_the_end_arrives() {
     let Some(at) = device() else { return };
     for _ in 0..10 {
-        let (mut near, mut far) = pair(at, Options::default()).await;
+        let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
         for _ in 0..20 {
             let message = vec![Bytes::from(vec![7; 4000])];
             near.submit(Action::Send { token: Token(1), message, invalidate: None });
@@ -771,7 +772,8 @@ async fn resources() -> String {
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
     // All Receives are there from the beginning: iWARP does not wait for them.
-    let options = Options { connect_timeout: Duration::from_secs(5), receives: 16, ..Options::default() };
+    let options =
+        VerbsOptions { connect_timeout: Duration::from_secs(5), receives: 16, ..VerbsOptions::default() };
     let listener = listener(at, options).await;
     let address = listener.local_addr().expect("an address");
     // What the first one has the libraries open stays open; the rest of it goes.
@@ -788,7 +790,7 @@ async fn connections_are_cut_in_every_state() {
     let mut made = (0, 0);
     for round in 0..200 {
         let windows = if round / 2 % 2 == 0 { MemoryWindows::Always } else { MemoryWindows::Never };
-        let options = Options { windows, ..options };
+        let options = VerbsOptions { windows, ..options };
         let (near_polls, far_polls) = (round / 4 % 8, round / 8 % 6);
         let near = async {
             // Some are cut at a poll while they are made, most afterwards.
@@ -801,7 +803,7 @@ async fn connections_are_cut_in_every_state() {
         };
         let far = async {
             let Ok(request) = timeout(Duration::from_millis(300), listener.accept()).await else { return };
-            let request: Request = request.expect("a request");
+            let request: VerbsRequest = request.expect("a request");
             match round % 5 {
                 0 => drop(request),
                 1 => request.reject(b"no").await.unwrap_or_default(),
@@ -838,7 +840,7 @@ async fn devices_are_listed() {
     let own = name(at).await;
     let device = devices.iter().find(|device| device.name == own).expect("it is listed");
     assert!(device.ports.iter().any(|port| port.active && port.message > 0), "{device:?}");
-    assert!(device.reads_in > 0 && device.work > 0 && device.region > 1 << 20, "{device:?}");
+    assert!(device.ird > 0 && device.work > 0 && device.region > 1 << 20, "{device:?}");
     assert!(rpcrdma_verbs::serves(at));
     let documentation = "192.0.2.1:1".parse().expect("an address");
     assert!(!rpcrdma_verbs::serves(documentation));
@@ -865,9 +867,9 @@ async fn calls_go_on_once_the_device_is_back() {
     }
 }
 
-async fn calls_go_on(at: SocketAddr, verbs: Options, options: ClientOptions, link: &str) {
+async fn calls_go_on(at: SocketAddr, verbs: VerbsOptions, options: ClientOptions, link: &str) {
     let [name, kind, network] = link.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{link}") };
-    let server = Server::with_acceptor(listener(at, Options::default()).await, ServerOptions::default());
+    let server = Server::with_acceptor(listener(at, VerbsOptions::default()).await, ServerOptions::default());
     let server = server.expect("a server").service(Echo);
     let address = server.local_addr().expect("an address");
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
@@ -916,8 +918,8 @@ async fn calls_go_on(at: SocketAddr, verbs: Options, options: ClientOptions, lin
     serving.await.expect("no panic").expect("the server ends as it should");
 }
 
-fn windows() -> Options {
-    Options { windows: MemoryWindows::Always, ..Options::default() }
+fn windows() -> VerbsOptions {
+    VerbsOptions { windows: MemoryWindows::Always, ..VerbsOptions::default() }
 }
 
 /// Each call has one chunk, whose handle the server invalidates: both ends count that.
@@ -928,7 +930,7 @@ async fn a_server_invalidates_the_windows_of_calls() {
     if ways(at).await.len() < 2 {
         return not_run::not_run("the device has no memory windows of type 2");
     }
-    let server = Server::with_acceptor(listener(at, Options::default()).await, ServerOptions::default());
+    let server = Server::with_acceptor(listener(at, VerbsOptions::default()).await, ServerOptions::default());
     let server = server.expect("a server").service(Echo);
     let (address, counted) = (server.local_addr().expect("an address"), server.stats());
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
@@ -958,7 +960,7 @@ async fn a_server_invalidates_the_windows_of_calls() {
 async fn file_at(
     server: (&str, u16, u16),
     path: [&str; 2],
-    verbs: Options,
+    verbs: VerbsOptions,
     credential: Credential,
 ) -> (Client, nfs_v3::Client<Client>, NfsFh3) {
     let ((host, port, mount_port), [export, name]) = (server, path);
@@ -990,7 +992,7 @@ async fn long_calls_of_another_user() {
     };
     const LONG: u32 = 4 << 20;
     let (client, nfs, file) =
-        file_at((&server, 20050, 20051), ["/", "long"], Options::default(), user(1234)).await;
+        file_at((&server, 20050, 20051), ["/", "long"], VerbsOptions::default(), user(1234)).await;
     let callers = (0..4u8).map(|caller| {
         let nfs = nfs.clone();
         tokio::spawn(async move {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use rpcrdma_nfs3::nfs_v3::proc;
-use rpcrdma_runtime::proto::program::Procedure;
-use rpcrdma_runtime::wire::rdma::{Body, Limits, decode_call, decode_reply as decode_reply_header};
+use rpcrdma_runtime::program::Procedure;
+use rpcrdma_runtime::wire::rdma::{Body, MessageLimits, decode_call, decode_reply as decode_reply_header};
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Placed, PlacedItem, Reader, Received, Reducer};
 
@@ -60,7 +60,7 @@ fn messages() -> Vec<(bool, Bytes)> {
 
 /// A call's procedure and its stream written again, if it is whole. None if its data is in a Read chunk.
 fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
-    let (header, payload) = decode_call(bytes, &Limits::default()).ok()?;
+    let (header, payload) = decode_call(bytes, &MessageLimits::default()).ok()?;
     let message = Received::whole(payload.clone());
     let mut reader = Reader::new(&message);
     let rpc = CallHeader::decode(&mut reader).ok()?;
@@ -74,7 +74,7 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
 
 /// The stream of a reply to this procedure, and the same written again with what its Write chunk held out of it.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
-    let (header, payload) = decode_reply_header(bytes, &Limits::default()).ok()?;
+    let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };
     let placed = |chunk: &rpcrdma_runtime::wire::rdma::WriteChunk| PlacedItem {
         data: vec![0; usize::try_from(chunk.len()).expect("short")].into(),
@@ -114,7 +114,7 @@ fn every_reply_is_read_to_its_end_and_refused_when_it_is_cut() {
     let (mut last, mut whole) = (0, 0);
     for (from_client, bytes) in messages() {
         if from_client {
-            let payload = decode_call(&bytes, &Limits::default()).expect("a call").1;
+            let payload = decode_call(&bytes, &MessageLimits::default()).expect("a call").1;
             let message = Received::whole(payload);
             last = CallHeader::decode(&mut Reader::new(&message)).expect("a call").procedure;
             continue;

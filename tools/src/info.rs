@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rpcrdma_nfs::provider::Provider;
-use rpcrdma_runtime::shell::ConnectError;
+use rpcrdma_runtime::ConnectError;
 use tokio::net::lookup_host;
 
 /// The time limit for finding the device for an address.
@@ -46,7 +46,7 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
     writeln!(
         text,
         "  limits: {} incoming and {} outgoing RDMA Reads; {} work requests in a queue; regions of {} bytes",
-        device.reads_in, device.reads_out, device.work, device.region
+        device.ird, device.ord, device.work, device.region
     )?;
     let windows = if device.windows { "memory windows of type 2" } else { "no memory windows of type 2" };
     writeln!(text, "  {windows}")?;

@@ -127,7 +127,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use rpcrdma_runtime::proto::program::{
+    use rpcrdma_runtime::program::{
         Binding, CallContext, Caller, Credential, Extensions, Procedure, Program, Reject, Service,
     };
     use rpcrdma_runtime::xdr::{self, Reader, Reducer};
@@ -348,7 +348,7 @@ fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
 const BOUND: &str = "
 
 /// Asks for a binding.
-pub fn over_rdma<P: rpcrdma_runtime::proto::program::Binding>() {}
+pub fn over_rdma<P: rpcrdma_runtime::program::Binding>() {}
 
 /// Has one, or has none.
 pub fn call() {

@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use rpcrdma_conf::{ConfigRdmaReply, ConfigRdmaReq, vers1};
-use rpcrdma_runtime::proto::program::{CallContext, Reject};
+use rpcrdma_runtime::program::{CallContext, Reject};
 use rpcrdma_runtime::{Client, Server};
 
 /// Grants at most 4,096 bytes each way.

@@ -10,11 +10,9 @@ use std::pin::Pin;
 
 use rpcrdma_nfs::provider::Provider;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{
-    Binding, CallContext, Caller, Procedure, Program, Reject, Service, answer,
-};
-use rpcrdma_runtime::shell::{ClientOptions, Observer, ServerOptions};
+use rpcrdma_runtime::program::{Binding, CallContext, Caller, Procedure, Program, Reject, Service, answer};
 use rpcrdma_runtime::xdr::{Opaque, Reader, Reducer, Xdr, XdrString};
+use rpcrdma_runtime::{ClientOptions, Observer, ServerOptions};
 use tokio::sync::Mutex;
 
 type Key = XdrString<255>;

@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs3::{NfsFh3, Readdir3Args, Readdir3Res, nfs_v3};
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{AuthSys, Credential};
-use rpcrdma_runtime::shell::ClientOptions;
+use rpcrdma_runtime::ClientOptions;
+use rpcrdma_runtime::program::{AuthSys, Credential};
 
 /// The maximum size of the directory entries in one reply, in bytes.
 const COUNT: u32 = 64 * 1024;

@@ -372,7 +372,7 @@ pub struct ExportnodeElement {
 /// `MOUNT_V3`, version 3 of `MOUNT_PROGRAM`, program 100005: section 4. The Program
 pub mod mount_v3 {
     use ::core::future::Future;
-    use ::rpcrdma_runtime::proto::program::{self, answer};
+    use ::rpcrdma_runtime::program::{self, answer};
 
     /// The version itself: what a client and a server of `MOUNT_V3` name.
     #[doc(alias = "MOUNT_V3")]
@@ -400,7 +400,7 @@ pub mod mount_v3 {
 
     /// The procedures, one type each.
     pub mod proc {
-        use ::rpcrdma_runtime::proto::program;
+        use ::rpcrdma_runtime::program;
 
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///

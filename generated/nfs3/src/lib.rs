@@ -2940,7 +2940,7 @@ impl ::core::default::Default for Commit3Res {
 /// `NFS_V3`, version 3 of `NFS_PROGRAM`, program 100003: section 4. The Program
 pub mod nfs_v3 {
     use ::core::future::Future;
-    use ::rpcrdma_runtime::proto::program::{self, answer};
+    use ::rpcrdma_runtime::program::{self, answer};
 
     /// The version itself: what a client and a server of `NFS_V3` name.
     #[doc(alias = "NFS_V3")]
@@ -2985,7 +2985,7 @@ pub mod nfs_v3 {
 
     /// The procedures, one type each.
     pub mod proc {
-        use ::rpcrdma_runtime::proto::program;
+        use ::rpcrdma_runtime::program;
 
         /// `void NFSPROC3_NULL(void) = 0;`
         ///

@@ -82,7 +82,7 @@ pub struct ConfigRdmaReply {
 /// `VERS1`, version 1 of `CONFIG_RDMA_PROG`, program 100417: section 3. The Program
 pub mod vers1 {
     use ::core::future::Future;
-    use ::rpcrdma_runtime::proto::program::{self, answer};
+    use ::rpcrdma_runtime::program::{self, answer};
 
     /// The version itself: what a client and a server of `VERS1` name.
     #[doc(alias = "VERS1")]
@@ -103,7 +103,7 @@ pub mod vers1 {
 
     /// The procedures, one type each.
     pub mod proc {
-        use ::rpcrdma_runtime::proto::program;
+        use ::rpcrdma_runtime::program;
 
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///

@@ -208,7 +208,7 @@ pub struct CallResult {
 /// `PMAP_VERS`, version 2 of `PMAP_PROG`, program 100000: section 2.3. Procedures
 pub mod pmap_vers {
     use ::core::future::Future;
-    use ::rpcrdma_runtime::proto::program::{self, answer};
+    use ::rpcrdma_runtime::program::{self, answer};
 
     /// The version itself: what a client and a server of `PMAP_VERS` name.
     #[doc(alias = "PMAP_VERS")]
@@ -236,7 +236,7 @@ pub mod pmap_vers {
 
     /// The procedures, one type each.
     pub mod proc {
-        use ::rpcrdma_runtime::proto::program;
+        use ::rpcrdma_runtime::program;
 
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
@@ -1068,7 +1068,7 @@ pub struct Netbuf {
 /// `RPCBVERS`, version 3 of `RPCBPROG`, program 100000: section 3.6. Procedures
 pub mod rpcbvers {
     use ::core::future::Future;
-    use ::rpcrdma_runtime::proto::program::{self, answer};
+    use ::rpcrdma_runtime::program::{self, answer};
 
     /// The version itself: what a client and a server of `RPCBVERS` name.
     #[doc(alias = "RPCBVERS")]
@@ -1099,7 +1099,7 @@ pub mod rpcbvers {
 
     /// The procedures, one type each.
     pub mod proc {
-        use ::rpcrdma_runtime::proto::program;
+        use ::rpcrdma_runtime::program;
 
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
@@ -1490,7 +1490,7 @@ pub mod rpcbvers {
 /// `RPCBVERS4`, version 4 of `RPCBPROG`, program 100000: section 3.6. Procedures
 pub mod rpcbvers4 {
     use ::core::future::Future;
-    use ::rpcrdma_runtime::proto::program::{self, answer};
+    use ::rpcrdma_runtime::program::{self, answer};
 
     /// The version itself: what a client and a server of `RPCBVERS4` name.
     #[doc(alias = "RPCBVERS4")]
@@ -1525,7 +1525,7 @@ pub mod rpcbvers4 {
 
     /// The procedures, one type each.
     pub mod proc {
-        use ::rpcrdma_runtime::proto::program;
+        use ::rpcrdma_runtime::program;
 
         /// `void RPCBPROC_NULL(void) = 0;`
         ///

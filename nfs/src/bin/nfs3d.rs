@@ -26,11 +26,9 @@ use rpcrdma_nfs::output::{self, one_line};
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::Services;
 use rpcrdma_runtime::provider::iwarp;
-use rpcrdma_runtime::shell::{
-    DuplicateCache, DuplicateOptions, PeerFilter, Remember, ServerOptions, TcpOptions,
-};
+use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, PeerFilter, ServerOptions, TcpOptions};
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
@@ -78,16 +76,16 @@ impl Listening {
     /// files.
     async fn at(arguments: &Arguments, files: usize) -> anyhow::Result<Self> {
         let sockets = Sockets::passed()?;
-        let remember = Remember::only(must_not_run_twice);
-        let duplicates = DuplicateCache::new(DuplicateOptions { remember, ..DuplicateOptions::default() });
+        let policy = CachePolicy::only(must_not_run_twice);
+        let duplicates = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let (duplicates, drain) = (Some(duplicates), arguments.stop_timeout);
         let defaults = ServerOptions::of::<nfs_v3::NfsV3>();
         // Half of the files are for the exports.
-        let connections = (files / 2).clamp(1, defaults.connections);
-        let options = ServerOptions { duplicates, connections, drain, ..defaults };
+        let connections = (files / 2).clamp(1, defaults.max_connections);
+        let options = ServerOptions { duplicates, max_connections: connections, drain, ..defaults };
         let server = match sockets.rdma {
             Some(listener) => {
-                Server::with_acceptor(iwarp::Listener::of(listener, options.iwarp.clone())?, options)?
+                Server::with_acceptor(iwarp::IwarpListener::of(listener, options.iwarp.clone())?, options)?
             }
             None => arguments.provider.bind(&arguments.listen, options).await?,
         };
@@ -166,7 +164,7 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     services.add(nfs_v3::Server(exports.clone()));
     services.add(mount_v3::Server(MountHandler::of(exports.clone())));
     if let Some(gss) = gss {
-        services.secured(gss);
+        services.with_gss(gss);
     }
     let registered = register(&arguments, &services, &listening.addresses).await?;
     let told = match &exporter {

@@ -5,13 +5,13 @@ use bytes::BytesMut;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program, ReplyBounds};
-use rpcrdma_runtime::proto::rdma::Traffic;
+use rpcrdma_runtime::Traffic;
+use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
 use rpcrdma_runtime::proto::rpc::gss::GssFailure;
-use rpcrdma_runtime::shell::{
-    CallError, Carrier, ClientOptions, GssClient, Sends, TcpClient, TcpClientOptions,
-};
 use rpcrdma_runtime::xdr::{Message, Received};
+use rpcrdma_runtime::{
+    CallError, ClientOptions, GssClient, MessageTransport, Sends, TcpClient, TcpClientOptions,
+};
 use rpcrdma_services::rpcbind::{Netid, Rpcbind};
 
 use super::{ClientError, Transport, Url};
@@ -49,18 +49,18 @@ impl<P: Binding> Caller<P> for Connection {
     }
 }
 
-impl<P: Binding> Carrier<P> for Connection {
+impl<P: Binding> MessageTransport<P> for Connection {
     fn next_xid(&self) -> u32 {
         match self {
-            Connection::Rdma(client) => Carrier::<P>::next_xid(client),
-            Connection::Tcp(client) => Carrier::<P>::next_xid(client),
+            Connection::Rdma(client) => MessageTransport::<P>::next_xid(client),
+            Connection::Tcp(client) => MessageTransport::<P>::next_xid(client),
         }
     }
 
     fn min_item(&self) -> usize {
         match self {
-            Connection::Rdma(client) => Carrier::<P>::min_item(client),
-            Connection::Tcp(client) => Carrier::<P>::min_item(client),
+            Connection::Rdma(client) => MessageTransport::<P>::min_item(client),
+            Connection::Tcp(client) => MessageTransport::<P>::min_item(client),
         }
     }
 
@@ -83,8 +83,12 @@ impl<P: Binding> Carrier<P> for Connection {
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
         match self {
-            Connection::Rdma(client) => Carrier::<P>::carry(client, procedure, message, bounds, sends).await,
-            Connection::Tcp(client) => Carrier::<P>::carry(client, procedure, message, bounds, sends).await,
+            Connection::Rdma(client) => {
+                MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
+            }
+            Connection::Tcp(client) => {
+                MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
+            }
         }
     }
 }

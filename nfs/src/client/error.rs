@@ -1,6 +1,6 @@
 use std::io;
 
-use rpcrdma_runtime::shell::{CallError, ConnectError};
+use rpcrdma_runtime::{CallError, ConnectError};
 
 use rpcrdma_services::rpcbind;
 

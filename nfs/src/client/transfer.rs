@@ -11,7 +11,7 @@ use rpcrdma_nfs3::{
     Commit3Args, Commit3Res, Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Ftype3, NfsFh3,
     Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, Writeverf3,
 };
-use rpcrdma_runtime::shell::{CallError, ResultMemoryError};
+use rpcrdma_runtime::{CallError, ResultMemoryError};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

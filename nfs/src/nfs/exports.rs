@@ -3,7 +3,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rpcrdma_nfs3::nfs_v3::Handler;
 use rpcrdma_nfs3::*;
-use rpcrdma_runtime::proto::program::{CallContext, Reject};
+use rpcrdma_runtime::program::{CallContext, Reject};
 
 use super::NfsHandler;
 use crate::export::{Export, FileHandle};

@@ -1,6 +1,6 @@
 use rpcrdma_nfs3::nfs_v3::Handler;
 use rpcrdma_nfs3::*;
-use rpcrdma_runtime::proto::program::{CallContext, Reject};
+use rpcrdma_runtime::program::{CallContext, Reject};
 
 use super::NfsHandler;
 use super::convert::{

@@ -1,10 +1,10 @@
 use rpcrdma_nfs3::nfs_v3::NfsV3;
-use rpcrdma_runtime::proto::program::Program;
+use rpcrdma_runtime::program::Program;
 use rpcrdma_runtime::proto::rpc::duplicates::ProcedureId;
 
 /// Returns true if a procedure of NFSv3 or MOUNT must not run twice for one call. Such a procedure changes
 /// something, and a second run would fail or undo later changes. For
-/// [`Remember::only`](rpcrdma_runtime::shell::Remember::only).
+/// [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
 #[must_use]
 pub fn must_not_run_twice(called: ProcedureId) -> bool {
     /// SETATTR; WRITE, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.

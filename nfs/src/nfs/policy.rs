@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use rpcrdma_runtime::proto::program::{AuthSys, CallContext, Credential};
+use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
 use rpcrdma_runtime::proto::rpc::gss::GssCaller;
 
 use super::Principals;
@@ -114,7 +114,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use rpcrdma_runtime::proto::program::Extensions;
+    use rpcrdma_runtime::program::Extensions;
     use rpcrdma_runtime::proto::rpc::gss::GssService;
 
     use super::*;

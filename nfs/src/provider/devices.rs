@@ -1,21 +1,21 @@
 use std::io;
 
-use rpcrdma_runtime::shell::{ClientOptions, ConnectError, ServeError, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
-use rpcrdma_verbs::{AutoConnector, Listener, Options, VerbsConnector};
+use rpcrdma_runtime::{ClientOptions, ConnectError, ServeError, ServerOptions};
+use rpcrdma_verbs::{AutoConnector, VerbsConnector, VerbsListener, VerbsOptions};
 use tokio::net::lookup_host;
 
 pub(super) async fn connect(address: &str, options: ClientOptions) -> Result<Client, ConnectError> {
-    Client::connect_via(VerbsConnector::new(address, Options::default()), options).await
+    Client::connect_via(VerbsConnector::new(address, VerbsOptions::default()), options).await
 }
 
 pub(super) async fn connect_auto(address: &str, options: ClientOptions) -> Result<Client, ConnectError> {
-    let connector = AutoConnector::new(address, Options::default(), options.iwarp.clone());
+    let connector = AutoConnector::new(address, VerbsOptions::default(), options.iwarp.clone());
     Client::connect_via(connector, options).await
 }
 
 pub(super) async fn bind(address: &str, options: ServerOptions) -> Result<Server, ServeError> {
-    match Listener::bind(address, Options::default()).await {
+    match VerbsListener::bind(address, VerbsOptions::default()).await {
         Ok(listener) => Server::with_acceptor(listener, options),
         Err(source) => Err(ServeError::Bind { address: address.to_owned(), source }),
     }

@@ -3,8 +3,8 @@
 use std::future::{Future, ready};
 use std::io;
 
-use rpcrdma_runtime::shell::{ClientOptions, ConnectError, ServeError, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{ClientOptions, ConnectError, ServeError, ServerOptions};
 
 const NOT_BUILT: &str = "this was built without the feature `verbs`";
 

@@ -8,7 +8,7 @@
 pub mod borrowed;
 pub(crate) mod checks;
 mod origin;
-mod unremembered;
+mod uncached;
 
 use alloc::boxed::Box;
 use core::future::Future;
@@ -16,7 +16,7 @@ use core::net::SocketAddr;
 use core::pin::Pin;
 
 pub use self::origin::{Extensions, Origin};
-pub use self::unremembered::Unremembered;
+pub use self::uncached::Uncached;
 use crate::wire::rpc::RpcCall;
 pub use crate::wire::rpc::{AuthStat, AuthSys, Credential, Reject};
 use crate::xdr::{Layout, Reader, Reducer, Size, Xdr};
@@ -57,7 +57,7 @@ pub trait Binding: Program {
 /// A program version also implements [`Directed`], which allows only one direction:
 ///
 /// ```
-/// use rpcrdma_runtime::proto::program::{Backward, BackwardOnly, Directed, Program};
+/// use rpcrdma_runtime::program::{Backward, BackwardOnly, Directed, Program};
 ///
 /// struct Callback;
 ///
@@ -252,7 +252,7 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Returns true if the duplicate-request cache stores the replies of this procedure, so that a
-    /// retransmitted call does not run again. The default is true. [`Unremembered`] disables caching for a
+    /// retransmitted call does not run again. The default is true. [`Uncached`] disables caching for a
     /// service.
     fn remembers(&self, procedure: u32) -> bool {
         let _ = procedure;

@@ -165,9 +165,9 @@ pub struct ConnectionInfo {
     /// The peer's private data as the upper layer sees it: for iWARP, after the IRD and ORD words.
     pub private_data: Bytes,
     /// Maximum number of outstanding RDMA Reads of the local side (local ORD, limited by the peer's IRD).
-    pub reads_out: u32,
+    pub ord: u32,
     /// Maximum number of outstanding RDMA Reads of the peer (local IRD).
-    pub reads_in: u32,
+    pub ird: u32,
     /// The maximum length of one registration, in bytes.
     pub max_region: u32,
     /// The maximum number of posted Receives.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tracing::{Instrument, debug_span};
 
-use super::carrier::{Carrier, Sends};
 use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_connection};
 use super::exchange::{decode, encode, transact};
+use super::message_transport::{MessageTransport, Sends};
 use super::observer::observed;
 use super::rdma::{Peer, RdmaOutbound};
 use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
@@ -16,8 +16,8 @@ use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, ToAddress};
 use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds, checks};
-use crate::proto::rdma::session::{Call, Policy};
-use crate::proto::rdma::{Reply, Stated, Traffic};
+use crate::proto::rdma::session::{Policy, SessionCall};
+use crate::proto::rdma::{IncomingReply, PeerLimits, Traffic};
 use crate::provider::iwarp::IwarpConnector;
 use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
@@ -124,8 +124,14 @@ impl Client {
         let policy = Policy { timeout, idle, keep: false, reconnect };
         let stats = ClientStats::default();
         let peer = Peer::new(&options.config, None);
-        let (calls, driver) =
-            Shared::new(policy, (first, connect), peer, &options.backward, stats.clone(), options.pending);
+        let (calls, driver) = Shared::new(
+            policy,
+            (first, connect),
+            peer,
+            &options.backward,
+            stats.clone(),
+            options.max_outstanding_calls,
+        );
         let span = debug_span!("client", peer = ?calls.peer().address);
         tokio::spawn(driver.instrument(span));
         let inner = Inner { calls, stats, options };
@@ -141,7 +147,7 @@ impl Client {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed) when its connection ends. RPCSEC_GSS
+    /// [`TransportError::Closed`](crate::proto::rdma::TransportError::Closed) when its connection ends. RPCSEC_GSS
     /// calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
@@ -209,11 +215,11 @@ impl Client {
     }
 
     /// Returns the limits of the client itself, the counterpart of the server's limits in
-    /// [`Client::limit`]. Before the first connection, the number of RDMA Reads is 0.
+    /// [`Client::set_peer_limits`]. Before the first connection, the number of RDMA Reads is 0.
     #[must_use]
-    pub fn own_limits(&self) -> Stated {
+    pub fn own_limits(&self) -> PeerLimits {
         let inline = self.inner.options.config.private_data.announced().receive_size;
-        Stated { inline, reads: self.inner.calls.peer().ird }
+        PeerLimits { inline, reads: self.inner.calls.peer().ird }
     }
 
     /// Limits calls to what the server has stated (RFC 5666 section 6.2), until the connection ends. No
@@ -222,7 +228,7 @@ impl Client {
     /// which the server stated them, as [`Client::connections`] counts. If another connection has replaced
     /// it, the method does nothing. The next connection starts without such limits, so ask the server
     /// again.
-    pub fn limit(&self, connection: u64, server: Stated) {
+    pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.inner.calls.set_peer_limits(connection, server);
     }
 
@@ -248,9 +254,10 @@ impl Client {
         bounds: ReplyBounds,
         sends: Sends,
         lease: Option<&Lease>,
-    ) -> Result<Reply, CallError> {
+    ) -> Result<IncomingReply, CallError> {
         let retransmit = sends.retransmit(self.retransmit);
-        let call = Call { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
+        let call =
+            SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
         transact(&*self.inner.calls, procedure, call).await
     }
 
@@ -284,7 +291,7 @@ fn connect_by<P: Connector>(connector: P, options: &ClientOptions) -> Connect<Rd
     })
 }
 
-impl<P: Binding> Carrier<P> for Client {
+impl<P: Binding> MessageTransport<P> for Client {
     fn next_xid(&self) -> u32 {
         Client::next_xid(self)
     }

@@ -30,8 +30,8 @@ use super::serving::Serving;
 use super::stats::ClientStats;
 use super::waiters::{Outcome, Submit, Waiters};
 use super::{CallError, ConnectError};
-use crate::proto::rdma::session::{Call, Event, Line, LineCounts, Policy, Session};
-use crate::proto::rdma::{CallId, Stated};
+use crate::proto::rdma::session::{Line, LineCounts, Policy, Session, SessionCall, SessionEvent};
+use crate::proto::rdma::{CallId, PeerLimits};
 use crate::proto::rpc::Services;
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
@@ -85,7 +85,7 @@ pub(super) trait SessionHandle<P>: Submit {
     fn close(&self);
 
     /// Limits calls on this connection, counted from 1, to what its peer has stated.
-    fn set_peer_limits(&self, connection: u64, server: Stated);
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 
     /// The peer of the current or last connection.
     fn peer(&self) -> P;
@@ -222,7 +222,7 @@ impl<O: Outbound> Submit for Shared<O> {
         waiters.next_xid(|xid| session.is_outstanding(xid))
     }
 
-    fn submit(&self, call: Call) -> Result<CallId, CallError> {
+    fn submit(&self, call: SessionCall) -> Result<CallId, CallError> {
         self.with(|State { waiters, session, .. }, now| waiters.admit(call, |call| session.submit(now, call)))
     }
 
@@ -253,7 +253,7 @@ impl<O: Outbound> SessionHandle<O::Peer> for Shared<O> {
         self.with(|state, now| state.session.close(now, &CloseReason::Local));
     }
 
-    fn set_peer_limits(&self, connection: u64, server: Stated) {
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.with(|state, _| {
             if connection == state.connections
                 && let Some(line) = state.session.line_mut()
@@ -313,15 +313,15 @@ impl<O: Outbound> State<O> {
         flushed && in_time && !self.wants_connection && !self.ended
     }
 
-    fn handle_event(&mut self, event: Event) {
+    fn handle_event(&mut self, event: SessionEvent) {
         match event {
-            Event::Done { call, outcome } => self.waiters.end(call, outcome),
-            Event::Connect => self.wants_connection = true,
-            Event::Disconnected(reason) => {
+            SessionEvent::Done { call, outcome } => self.waiters.end(call, outcome),
+            SessionEvent::Connect => self.wants_connection = true,
+            SessionEvent::Disconnected(reason) => {
                 debug!(%reason, "connection closed");
                 self.connection = None;
             }
-            Event::Ended(reason) => {
+            SessionEvent::Ended(reason) => {
                 debug!(%reason, "session ended");
                 self.ended = true;
                 self.waiters.close();

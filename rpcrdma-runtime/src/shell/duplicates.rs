@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::proto::owner::Owner;
 use crate::proto::rpc::duplicates::{
-    Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, ProcedureId, Ticket,
+    CacheLookup, CallIdentity, CallerId, DuplicateLimits, Duplicates, ProcedureId, Ticket,
 };
 use crate::wire::rpc::{CallHeader, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Placed, Received};
@@ -27,7 +27,7 @@ pub(super) enum Known {
     /// Cached reply.
     Answered(RpcReply),
     /// New, but the cache is full: the call runs as without a cache.
-    Unremembered,
+    Uncached,
 }
 
 /// The set of calls that are compared with each other.
@@ -44,21 +44,21 @@ pub enum CallerScope {
 
 /// The procedures that a duplicate-request cache tracks.
 #[derive(Clone, Default)]
-pub struct Remember(Option<Arc<Which>>);
+pub struct CachePolicy(Option<Arc<Which>>);
 
 type Which = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
-impl Remember {
+impl CachePolicy {
     /// Tracks every procedure (the default).
     #[must_use]
     pub fn everything() -> Self {
-        Remember::default()
+        CachePolicy::default()
     }
 
     /// Tracks the procedures for which `which` returns true: those that must not run twice. The others run
     /// as often as they are called, and stop when their connection ends.
     pub fn only(which: impl Fn(ProcedureId) -> bool + Send + Sync + 'static) -> Self {
-        Remember(Some(Arc::new(which)))
+        CachePolicy(Some(Arc::new(which)))
     }
 
     fn has(&self, procedure: ProcedureId) -> bool {
@@ -66,9 +66,9 @@ impl Remember {
     }
 }
 
-impl fmt::Debug for Remember {
+impl fmt::Debug for CachePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Remember::only(..)" } else { "Remember::everything()" })
+        f.write_str(if self.0.is_some() { "CachePolicy::only(..)" } else { "CachePolicy::everything()" })
     }
 }
 
@@ -80,7 +80,7 @@ pub struct DuplicateOptions {
     /// How callers are distinguished (default: by address).
     pub scope: CallerScope,
     /// The tracked procedures (default: every procedure).
-    pub remember: Remember,
+    pub policy: CachePolicy,
 }
 
 /// A duplicate-request cache. Clones share it, so one cache can serve several servers.
@@ -138,7 +138,7 @@ impl DuplicateCache {
 
     /// Returns true if the cache tracks this procedure.
     pub(super) fn tracks(&self, call: &CallHeader) -> bool {
-        self.0.options.remember.has(call.into())
+        self.0.options.policy.has(call.into())
     }
 
     /// Looks up an incoming call of an owner. Returns `None` if the cache does not track it.
@@ -160,12 +160,12 @@ impl DuplicateCache {
         let (waiter, answer) = table.is_running(&identity).then(oneshot::channel).unzip();
         let begun = table.begin(identity, size(call.message()), waiter, self.0.began.elapsed());
         Some(match (begun, answer) {
-            (Begun::Run(ticket), _) => Known::New(ticket),
-            (Begun::Joined { .. }, Some(answer)) => Known::Running(answer),
-            (Begun::Kept(_, message), _) => {
+            (CacheLookup::Run(ticket), _) => Known::New(ticket),
+            (CacheLookup::Joined { .. }, Some(answer)) => Known::Running(answer),
+            (CacheLookup::Kept(_, message), _) => {
                 Known::Answered(RpcReply { status: ReplyHeader::Success, message })
             }
-            (Begun::Unremembered(_) | Begun::Joined { .. }, _) => Known::Unremembered,
+            (CacheLookup::Uncached(_) | CacheLookup::Joined { .. }, _) => Known::Uncached,
         })
     }
 

@@ -2,7 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use super::ResultMemoryError;
-use crate::proto::rdma::FailReason;
+use crate::proto::rdma::TransportError;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
@@ -26,7 +26,7 @@ pub enum CallError {
     },
     /// The transport failed.
     #[error(transparent)]
-    Transport(#[from] FailReason),
+    Transport(#[from] TransportError),
     /// The server replied with an error.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
@@ -43,7 +43,7 @@ pub enum CallError {
     Gss(#[from] GssFailure),
     /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::pending`] or
     /// [`super::TcpClientOptions::pending`]. The limit of a server in the backward direction is
-    /// [`super::ServerOptions::backward_pending`] or [`super::TcpServerOptions::backward_pending`]. Nothing
+    /// [`super::ServerOptions::max_backward_calls`] or [`super::TcpServerOptions::max_backward_calls`]. Nothing
     /// was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),

@@ -7,8 +7,8 @@ use super::CallError;
 use super::result_memory::Lease;
 use super::waiters::Submit;
 use crate::proto::program::{Credential, Procedure, Program, checks};
-use crate::proto::rdma::session::Call;
-use crate::proto::rdma::{CallId, FailReason, Reply, Traffic};
+use crate::proto::rdma::session::SessionCall;
+use crate::proto::rdma::{CallId, IncomingReply, Traffic, TransportError};
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
 
@@ -34,7 +34,7 @@ pub(super) fn encode<Q: Procedure>(
 /// Decodes the reply to a call. An item that was not placed is copied to `memory`.
 pub(super) fn decode<Q: Procedure>(
     xid: u32,
-    reply: &Reply,
+    reply: &IncomingReply,
     memory: Option<&Lease>,
 ) -> Result<(Q::Res, Traffic), CallError> {
     let mut reader = Reader::new(&reply.message);
@@ -54,8 +54,8 @@ pub(super) fn decode<Q: Procedure>(
 pub(super) async fn transact(
     calls: &(impl Submit + ?Sized),
     procedure: &'static str,
-    call: Call,
-) -> Result<Reply, CallError> {
+    call: SessionCall,
+) -> Result<IncomingReply, CallError> {
     let mut abandon = Abandon { calls, call: Some(calls.submit(call)?) };
     let outcome = poll_fn(|cx| match abandon.call {
         Some(call) => calls.poll_outcome(call, cx),
@@ -64,8 +64,8 @@ pub(super) async fn transact(
     .await;
     abandon.call = None;
     match outcome {
-        Some(Err(FailReason::UnboundedReply)) => Err(CallError::UnboundedReply { procedure }),
-        Some(Err(FailReason::Timeout(after))) => Err(CallError::Timeout(after)),
+        Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { procedure }),
+        Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
         Some(outcome) => Ok(outcome?),
         None => Err(CallError::Disconnected),
     }

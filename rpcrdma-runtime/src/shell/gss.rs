@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tracing::debug;
 
 use super::CallError;
-use super::carrier::{Carrier, Sends};
+use super::message_transport::{MessageTransport, Sends};
 use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rdma::Traffic;
 use crate::proto::rpc::gss::{
@@ -32,12 +32,12 @@ const MOST_STEPS: usize = 16;
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
-/// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed) when its connection ends. The call may
+/// [`TransportError::Closed`](crate::proto::rdma::TransportError::Closed) when its connection ends. The call may
 /// have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
 /// connection with the same context.
-pub struct GssClient<C: Carrier<P>, P: Program>(Arc<Shared<C, P>>);
+pub struct GssClient<C: MessageTransport<P>, P: Program>(Arc<Shared<C, P>>);
 
-struct Shared<C: Carrier<P>, P: Program> {
+struct Shared<C: MessageTransport<P>, P: Program> {
     carrier: C,
     mechanism: Arc<dyn GssMechanism>,
     service: GssService,
@@ -52,7 +52,7 @@ struct Live {
     numbers: Numbers,
 }
 
-impl<C: Carrier<P>, P: Program> GssClient<C, P> {
+impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     /// Returns a client that calls over `carrier` with contexts of `mechanism`.
     pub fn new(carrier: C, mechanism: impl GssMechanism + 'static, service: GssService) -> Self {
         GssClient(Arc::new(Shared {
@@ -69,7 +69,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
     ///
     /// # Errors
     /// The errors of a call. They leave the client unchanged.
-    pub async fn establish_over(&self, carrier: &impl Carrier<P>) -> Result<(), CallError> {
+    pub async fn establish_over(&self, carrier: &impl MessageTransport<P>) -> Result<(), CallError> {
         let live = self.make(carrier).await?;
         *self.0.live.lock().await = Some(Arc::new(live));
         Ok(())
@@ -116,7 +116,7 @@ impl<C: Carrier<P>, P: Program> GssClient<C, P> {
         }
     }
 
-    async fn make(&self, carrier: &impl Carrier<P>) -> Result<Live, CallError> {
+    async fn make(&self, carrier: &impl MessageTransport<P>) -> Result<Live, CallError> {
         let (mechanism, service) = (&self.0.mechanism, self.0.service);
         let mut handle = Bytes::new();
         let session = match exchange_tokens(carrier, mechanism, service, &mut handle).await {
@@ -180,7 +180,7 @@ async fn step(
 /// Establishes a context by exchanging tokens until both sides are done. `handle` is the context handle,
 /// once the server has sent it.
 async fn exchange_tokens<P: Program>(
-    carrier: &impl Carrier<P>,
+    carrier: &impl MessageTransport<P>,
     mechanism: &Arc<dyn GssMechanism>,
     service: GssService,
     handle: &mut Bytes,
@@ -232,7 +232,7 @@ async fn exchange_tokens<P: Program>(
     Err(GssFailure::Protocol("there is no end of tokens").into())
 }
 
-async fn destroy<C: Carrier<P>, P: Program>(carrier: &C, live: &Live) -> Result<(), CallError> {
+async fn destroy<C: MessageTransport<P>, P: Program>(carrier: &C, live: &Live) -> Result<(), CallError> {
     let number = live.numbers.take().await?;
     let xid = carrier.next_xid();
     let message = live.session.destroy::<P>(xid, number.0)?;
@@ -274,7 +274,7 @@ fn wants_another(error: &CallError) -> bool {
     )
 }
 
-impl<C: Carrier<P>, P: Program> Caller<P> for GssClient<C, P> {
+impl<C: MessageTransport<P>, P: Program> Caller<P> for GssClient<C, P> {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
@@ -282,19 +282,19 @@ impl<C: Carrier<P>, P: Program> Caller<P> for GssClient<C, P> {
     }
 }
 
-impl<C: Carrier<P>, P: Program> Clone for GssClient<C, P> {
+impl<C: MessageTransport<P>, P: Program> Clone for GssClient<C, P> {
     fn clone(&self) -> Self {
         GssClient(self.0.clone())
     }
 }
 
-impl<C: Carrier<P>, P: Program> fmt::Debug for GssClient<C, P> {
+impl<C: MessageTransport<P>, P: Program> fmt::Debug for GssClient<C, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GssClient").field("service", &self.0.service).finish_non_exhaustive()
     }
 }
 
-impl<C: Carrier<P>, P: Program> Drop for Shared<C, P> {
+impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
     fn drop(&mut self) {
         if let (Some(live), Ok(runtime)) = (self.live.get_mut().take(), Handle::try_current()) {
             let carrier = self.carrier.clone();

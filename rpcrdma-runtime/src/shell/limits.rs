@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{ClientOptions, DuplicateCache, ServerOptions, TcpClientOptions, TcpOptions, TcpServerOptions};
-use crate::proto::rdma::{Config, Limits as MessageLimits};
+use crate::proto::rdma::{Config, MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
 use crate::provider::iwarp;
 
@@ -29,21 +29,21 @@ pub struct Limits {
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub region: u32,
     /// Maximum number of RDMA Reads that the local side serves at once over iWARP, 1 to 128 (default 128).
-    pub reads_in: u16,
+    pub ird: u16,
     /// Maximum number of outstanding RDMA Reads over iWARP, 1 to 128 (default 16).
-    pub reads_out: u16,
+    pub ord: u16,
     /// Maximum number of a client's queued and outstanding calls (default 65,536). Further calls fail
     /// immediately.
-    pub pending: usize,
+    pub max_outstanding_calls: usize,
     /// Maximum number of a server's queued and outstanding backward calls on one connection (default
     /// 1,024). Further calls fail immediately.
-    pub backward_pending: usize,
+    pub max_backward_calls: usize,
     /// Maximum number of a server's connections (default 1,024). A further connection closes the one that
     /// has been idle longest. If none is idle, it waits to be accepted. With 0 a server fails to bind.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
-    pub connections_per_address: usize,
+    pub max_connections_per_address: usize,
     /// Bytes of calls, of replies until they are sent, and of work that outlives its connection, of all
     /// connections of the servers that share a [`MemoryBudget`](super::MemoryBudget) (default 128 MiB).
     pub memory: u64,
@@ -97,12 +97,12 @@ impl Default for Limits {
             backward_credits,
             fetched,
             region: iwarp.max_region,
-            reads_in: iwarp.reads_in,
-            reads_out: iwarp.reads_out,
-            pending: client.pending,
-            backward_pending: server.backward_pending,
-            connections: server.connections,
-            connections_per_address: server.connections_per_address,
+            ird: iwarp.ird,
+            ord: iwarp.ord,
+            max_outstanding_calls: client.max_outstanding_calls,
+            max_backward_calls: server.max_backward_calls,
+            max_connections: server.max_connections,
+            max_connections_per_address: server.max_connections_per_address,
             memory: server.memory.max(),
             min_rate: tcp.min_rate,
             duplicates: DuplicateLimits::default(),
@@ -140,17 +140,17 @@ impl Limits {
         *self = Limits { message, credits, backward_credits, fetched, inline, ..*self };
     }
 
-    fn put_into_iwarp(&self, options: &mut iwarp::Options) {
+    fn put_into_iwarp(&self, options: &mut iwarp::IwarpOptions) {
         (options.max_region, options.min_rate) = (self.region, self.min_rate);
-        (options.reads_in, options.reads_out) = (self.reads_in, self.reads_out);
+        (options.ird, options.ord) = (self.ird, self.ord);
         let TimeLimits { connect, request, reply, stall, linger, .. } = self.times;
         (options.connect_timeout, options.request_timeout, options.reply_timeout) = (connect, request, reply);
         (options.stall_timeout, options.linger) = (stall, linger);
     }
 
-    fn take_from_iwarp(&mut self, options: &iwarp::Options) {
+    fn take_from_iwarp(&mut self, options: &iwarp::IwarpOptions) {
         (self.region, self.min_rate) = (options.max_region, options.min_rate);
-        (self.reads_in, self.reads_out) = (options.reads_in, options.reads_out);
+        (self.ird, self.ord) = (options.ird, options.ord);
         let times = &mut self.times;
         (times.connect, times.request, times.reply) =
             (options.connect_timeout, options.request_timeout, options.reply_timeout);
@@ -190,7 +190,7 @@ impl ClientOptions {
         limits.put_into_config(&mut self.config);
         limits.put_into_iwarp(&mut self.iwarp);
         (self.timeout, self.idle) = (limits.times.call, limits.times.idle);
-        self.pending = limits.pending;
+        self.max_outstanding_calls = limits.max_outstanding_calls;
         self
     }
 
@@ -201,7 +201,7 @@ impl ClientOptions {
         limits.take_from_config(&self.config);
         limits.take_from_iwarp(&self.iwarp);
         (limits.times.call, limits.times.idle) = (self.timeout, self.idle);
-        limits.pending = self.pending;
+        limits.max_outstanding_calls = self.max_outstanding_calls;
         limits
     }
 }
@@ -213,9 +213,9 @@ impl ServerOptions {
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_config(&mut self.config);
         limits.put_into_iwarp(&mut self.iwarp);
-        self.connections = limits.connections;
-        self.connections_per_address = limits.connections_per_address;
-        self.backward_pending = limits.backward_pending;
+        self.max_connections = limits.max_connections;
+        self.max_connections_per_address = limits.max_connections_per_address;
+        self.max_backward_calls = limits.max_backward_calls;
         (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
         self.memory.limit(limits.memory);
@@ -228,9 +228,9 @@ impl ServerOptions {
         let mut limits = Limits::default();
         limits.take_from_config(&self.config);
         limits.take_from_iwarp(&self.iwarp);
-        limits.connections = self.connections;
-        limits.connections_per_address = self.connections_per_address;
-        limits.backward_pending = self.backward_pending;
+        limits.max_connections = self.max_connections;
+        limits.max_connections_per_address = self.max_connections_per_address;
+        limits.max_backward_calls = self.max_backward_calls;
         (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
         limits.memory = self.memory.max();
@@ -243,7 +243,7 @@ impl TcpClientOptions {
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
-        (self.timeout, self.pending) = (limits.times.call, limits.pending);
+        (self.timeout, self.max_outstanding_calls) = (limits.times.call, limits.max_outstanding_calls);
         self
     }
 
@@ -252,7 +252,7 @@ impl TcpClientOptions {
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.take_from_tcp(&self.tcp);
-        (limits.times.call, limits.pending) = (self.timeout, self.pending);
+        (limits.times.call, limits.max_outstanding_calls) = (self.timeout, self.max_outstanding_calls);
         limits
     }
 }
@@ -263,9 +263,9 @@ impl TcpServerOptions {
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         limits.put_into_tcp(&mut self.tcp);
-        self.connections = limits.connections;
-        self.connections_per_address = limits.connections_per_address;
-        self.backward_pending = limits.backward_pending;
+        self.max_connections = limits.max_connections;
+        self.max_connections_per_address = limits.max_connections_per_address;
+        self.max_backward_calls = limits.max_backward_calls;
         (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
         self.memory.limit(limits.memory);
@@ -277,9 +277,9 @@ impl TcpServerOptions {
     pub fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.take_from_tcp(&self.tcp);
-        limits.connections = self.connections;
-        limits.connections_per_address = self.connections_per_address;
-        limits.backward_pending = self.backward_pending;
+        limits.max_connections = self.max_connections;
+        limits.max_connections_per_address = self.max_connections_per_address;
+        limits.max_backward_calls = self.max_backward_calls;
         (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
         limits.memory = self.memory.max();
@@ -301,11 +301,11 @@ mod tests {
             backward_credits: 5,
             fetched: 6,
             region: 7,
-            reads_in: 8,
-            reads_out: 9,
-            pending: 10,
-            connections: 11,
-            connections_per_address: 12,
+            ird: 8,
+            ord: 9,
+            max_outstanding_calls: 10,
+            max_connections: 11,
+            max_connections_per_address: 12,
             memory: 30,
             min_rate: 31,
             duplicates: DuplicateLimits {
@@ -318,7 +318,7 @@ mod tests {
             record: 17,
             tcp_calls: 18,
             tcp_backward_calls: 27,
-            backward_pending: 28,
+            max_backward_calls: 28,
             times: TimeLimits {
                 connect: second(19),
                 request: second(20),
@@ -343,14 +343,18 @@ mod tests {
         let others = Limits { record, tcp_calls, tcp_backward_calls, ..odd };
         assert_eq!(
             server,
-            Limits { pending: default.pending, times: TimeLimits { call, idle, ..odd.times }, ..others }
+            Limits {
+                max_outstanding_calls: default.max_outstanding_calls,
+                times: TimeLimits { call, idle, ..odd.times },
+                ..others
+            }
         );
         assert_eq!(
             client,
             Limits {
-                backward_pending: default.backward_pending,
-                connections: default.connections,
-                connections_per_address: default.connections_per_address,
+                max_backward_calls: default.max_backward_calls,
+                max_connections: default.max_connections,
+                max_connections_per_address: default.max_connections_per_address,
                 memory: default.memory,
                 duplicates: default.duplicates,
                 times: TimeLimits { drain, idle_peer, ..odd.times },
@@ -359,13 +363,16 @@ mod tests {
         );
         let by_tcp = TcpServerOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
-        assert_eq!((by_tcp.tcp_backward_calls, by_tcp.backward_pending), (27, 28));
-        assert_eq!((by_tcp.connections, by_tcp.connections_per_address), (11, 12));
+        assert_eq!((by_tcp.tcp_backward_calls, by_tcp.max_backward_calls), (27, 28));
+        assert_eq!((by_tcp.max_connections, by_tcp.max_connections_per_address), (11, 12));
         assert_eq!((by_tcp.memory, by_tcp.min_rate), (30, 31));
         assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
         let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
         assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
-        assert_eq!((by_tcp.tcp_backward_calls, by_tcp.pending), (27, odd.pending));
+        assert_eq!(
+            (by_tcp.tcp_backward_calls, by_tcp.max_outstanding_calls),
+            (27, odd.max_outstanding_calls)
+        );
     }
 
     #[test]

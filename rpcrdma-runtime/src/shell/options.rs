@@ -26,7 +26,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
     /// with [`CallError::TooMany`](super::CallError::TooMany).
-    pub pending: usize,
+    pub max_outstanding_calls: usize,
     /// A connection without calls is closed after this time, and the next call reconnects (default 5
     /// minutes). `None` keeps the connection, as does a client that does not reconnect.
     pub idle: Option<Duration>,
@@ -46,7 +46,7 @@ pub struct ClientOptions {
     /// the task that receives the client's own replies: run long computations elsewhere.
     pub backward: Services,
     /// Options of iWARP in user space, unused with another provider.
-    pub iwarp: iwarp::Options,
+    pub iwarp: iwarp::IwarpOptions,
     /// Observes every call.
     pub observer: Option<Observer>,
 }
@@ -67,11 +67,11 @@ impl Default for ClientOptions {
             credential: Credential::None,
             min_item: 1024,
             timeout: policy.timeout,
-            pending: 65_536,
+            max_outstanding_calls: 65_536,
             idle: policy.idle,
             reconnect: policy.reconnect,
             backward: Services::new(),
-            iwarp: iwarp::Options::default(),
+            iwarp: iwarp::IwarpOptions::default(),
             observer: None,
         }
     }
@@ -85,10 +85,10 @@ pub struct ServerOptions {
     /// The maximum number of connections (default 1,024). If no connection is idle, further ones wait to be
     /// accepted. With 0 the server fails to bind
     /// ([`ServeError::NoConnections`](super::ServeError::NoConnections)).
-    pub connections: usize,
+    pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
-    pub connections_per_address: usize,
+    pub max_connections_per_address: usize,
     /// How long a connection may stay without a call (default 6 minutes); `None` keeps idle connections. If
     /// all [`connections`](Self::connections) are in use, the one that has been idle longest, and for at
     /// least a second, is closed earlier. A connection on which the server may call its client is never
@@ -104,14 +104,14 @@ pub struct ServerOptions {
     pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::CallError::TooMany).
-    pub backward_pending: usize,
+    pub max_backward_calls: usize,
     /// Options of iWARP in user space, unused with another provider.
-    pub iwarp: iwarp::Options,
+    pub iwarp: iwarp::IwarpOptions,
 }
 
 /// The default of [`ServerOptions::idle`]: longer than a client's, so that usually the client closes first.
 pub(super) const IDLE: Duration = Duration::from_secs(6 * 60);
-/// The default of [`ServerOptions::backward_pending`].
+/// The default of [`ServerOptions::max_backward_calls`].
 pub(super) const BACKWARD_PENDING: usize = 1024;
 
 impl ServerOptions {
@@ -127,14 +127,14 @@ impl Default for ServerOptions {
     fn default() -> Self {
         ServerOptions {
             config: Config::default(),
-            connections: 1024,
-            connections_per_address: 256,
+            max_connections: 1024,
+            max_connections_per_address: 256,
             idle: Some(IDLE),
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             memory: MemoryBudget::default(),
-            backward_pending: BACKWARD_PENDING,
-            iwarp: iwarp::Options::default(),
+            max_backward_calls: BACKWARD_PENDING,
+            iwarp: iwarp::IwarpOptions::default(),
         }
     }
 }

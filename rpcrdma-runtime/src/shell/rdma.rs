@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
-use super::carried::fitted;
+use super::credits::fitted;
 use super::driver::Outbound;
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
@@ -22,8 +22,8 @@ use super::stats::ServerStats;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::{
-    BackwardRequester, BackwardResponder, CallKey, Config, IncomingCall, Link, Requester, Responder,
-    ResponderEvent, Stated,
+    BackwardRequester, BackwardResponder, CallKey, Config, IncomingCall, Link, PeerLimits, Requester,
+    Responder, ResponderEvent,
 };
 use crate::proto::rpc::Services;
 use crate::proto::work::{CloseReason, Completion};
@@ -61,18 +61,18 @@ impl<C: Connection> RdmaInbound<C> {
     pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<Connected>) {
         let info = connection.info();
         let config = fitted(config, info);
-        let (peer, reads_out) = (info.peer, info.reads_out);
+        let (peer, ord) = (info.peer, info.ord);
         let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&client, &config.private_data);
         debug!(?negotiated, "serving");
-        let own = Stated { inline: config.private_data.announced().receive_size, reads: reads_out };
+        let own = PeerLimits { inline: config.private_data.announced().receive_size, reads: ord };
         let link = Link::new(own, negotiated);
         let backward = BackwardRequester::new(config, negotiated);
-        let backward = Calling::new(backward, serving.backward_pending());
+        let backward = Calling::new(backward, serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), peer);
         let extensions = Extensions::default().with(link.clone()).with(client);
         let caller = serving.caller(Origin { peer, extensions });
-        let mut responder = Responder::new(config, negotiated, reads_out);
+        let mut responder = Responder::new(config, negotiated, ord);
         serving.warn(&mut responder, peer);
         responder.hold_calls(SMALL);
         let account = serving.memory().account(Owner::of_peer(peer));
@@ -242,7 +242,7 @@ impl Peer {
         Peer {
             negotiated: PrivateData::negotiate(&own, &server),
             address: info.and_then(|info| info.peer),
-            ird: info.map_or(0, |info| info.reads_in),
+            ird: info.map_or(0, |info| info.ird),
         }
     }
 }

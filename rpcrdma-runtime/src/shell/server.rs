@@ -52,12 +52,12 @@ impl Server {
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::NoConnections`], and [`ServeError::Capture`] with the feature `capture`.
     pub async fn bind_with(address: impl ToAddress, options: ServerOptions) -> Result<Self, ServeError> {
-        if options.connections == 0 {
+        if options.max_connections == 0 {
             return Err(ServeError::NoConnections);
         }
         options.iwarp.prepare_capture().map_err(ServeError::Capture)?;
         let address = address.to_address();
-        match iwarp::Listener::bind(&address, options.iwarp.clone()).await {
+        match iwarp::IwarpListener::bind(&address, options.iwarp.clone()).await {
             Ok(listener) => Server::with_acceptor(listener, options),
             Err(source) => Err(ServeError::Bind { address, source }),
         }
@@ -81,7 +81,7 @@ impl Server {
     }
 
     fn new(first: Box<dyn AnyAcceptor>, options: ServerOptions) -> Result<Self, ServeError> {
-        if options.connections == 0 {
+        if options.max_connections == 0 {
             return Err(ServeError::NoConnections);
         }
         let (stats, peers) = (ServerStats::default(), PeerFilter::default());
@@ -163,19 +163,20 @@ impl Server {
     /// [`ServeError::Accept`] if a listener fails permanently. The other listeners then stop, too.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Server { listeners, services, stats, peers, options } = self;
-        let slots = Slots::new(options.connections, options.connections_per_address, options.idle.is_some());
+        let slots =
+            Slots::new(options.max_connections, options.max_connections_per_address, options.idle.is_some());
         let serving = Serving::new(
             services,
             options.duplicates,
             options.memory,
-            options.backward_pending,
+            options.max_backward_calls,
             stats.clone(),
         );
         let (stop, stopping) = watch::channel(false);
         let runs = listeners.into_iter().map(|listener| {
             let listening = Listening {
                 slots: slots.clone(),
-                per_address: options.connections_per_address,
+                per_address: options.max_connections_per_address,
                 idle: options.idle,
                 peers: peers.clone(),
                 stats: stats.clone(),

@@ -33,7 +33,7 @@ struct Shared {
     duplicates: Option<DuplicateCache>,
     memory: MemoryBudget,
     /// Maximum number of queued and outstanding backward calls on one connection.
-    backward_pending: usize,
+    max_backward_calls: usize,
     executing: Mutex<JoinSet<()>>,
     stats: ServerStats,
     fatal: Mutex<FatalCalls<Owner>>,
@@ -64,7 +64,7 @@ impl Serving {
         services: Services,
         duplicates: Option<DuplicateCache>,
         memory: MemoryBudget,
-        backward_pending: usize,
+        max_backward_calls: usize,
         stats: ServerStats,
     ) -> Self {
         let (executing, fatal, began) = (Mutex::default(), Mutex::default(), Instant::now());
@@ -72,7 +72,7 @@ impl Serving {
             services,
             duplicates,
             memory,
-            backward_pending,
+            max_backward_calls,
             executing,
             stats,
             fatal,
@@ -87,8 +87,8 @@ impl Serving {
     }
 
     /// Returns the maximum number of queued and outstanding backward calls on one connection.
-    pub(super) fn backward_pending(&self) -> usize {
-        self.0.backward_pending
+    pub(super) fn max_backward_calls(&self) -> usize {
+        self.0.max_backward_calls
     }
 
     /// Returns the caller for a new connection.
@@ -167,7 +167,7 @@ impl Connected {
                 debug!(xid, "retransmitted call: replaying the cached reply");
                 (Arrived::Answered(Some(reply)), DuplicateCounts { answered: 1, ..none })
             }
-            Known::Unremembered => {
+            Known::Uncached => {
                 debug!(xid, "too many calls run to cache this one");
                 (Arrived::Run(None), DuplicateCounts { unremembered: 1, ..none })
             }

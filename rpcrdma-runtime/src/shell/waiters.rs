@@ -4,12 +4,12 @@ use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use super::CallError;
-use crate::proto::rdma::session::Call;
-use crate::proto::rdma::{CallId, FailReason, Reply};
+use crate::proto::rdma::session::SessionCall;
+use crate::proto::rdma::{CallId, IncomingReply, TransportError};
 use crate::proto::table::Table;
 
 /// How a call ended.
-pub(super) type Outcome = Result<Reply, FailReason>;
+pub(super) type Outcome = Result<IncomingReply, TransportError>;
 
 /// Accepts calls on their callers' tasks.
 pub(super) trait Submit: Send + Sync {
@@ -20,7 +20,7 @@ pub(super) trait Submit: Send + Sync {
     ///
     /// # Errors
     /// [`CallError::TooMany`] and [`CallError::Disconnected`].
-    fn submit(&self, call: Call) -> Result<CallId, CallError>;
+    fn submit(&self, call: SessionCall) -> Result<CallId, CallError>;
 
     /// Returns the outcome of a call, once. `None` if the task that drives the calls was dropped.
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
@@ -74,8 +74,8 @@ impl Waiters {
     /// Starts a call with `submit` if the limit allows another call.
     pub(super) fn admit(
         &mut self,
-        call: Call,
-        submit: impl FnOnce(Call) -> CallId,
+        call: SessionCall,
+        submit: impl FnOnce(SessionCall) -> CallId,
     ) -> Result<CallId, CallError> {
         if self.closed {
             return Err(CallError::Disconnected);
@@ -84,7 +84,7 @@ impl Waiters {
             return Err(CallError::TooMany(self.max_calls));
         }
         if CallId::new(0, &call.message).1.is_some_and(|xid| self.callers.contains(xid)) {
-            return Err(FailReason::Unsendable("another call has its XID").into());
+            return Err(TransportError::Unsendable("another call has its XID").into());
         }
         let call = submit(call);
         let _ = self.callers.insert(call.xid(), Caller { call, state: CallerState::New });

@@ -6,7 +6,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use super::array::{encode_elements, require_elements};
-use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Sink, Size};
+use super::{Decode, DecodeLimits, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Sink, Size};
 
 /// The location of the elements.
 enum Held<'a, T> {
@@ -42,7 +42,7 @@ impl<'a> Encoded<'a> {
     }
 
     fn reader(&self) -> Reader<'a> {
-        Reader::from_slice(self.bytes).with_limits(Limits { depth: self.depth }).read_before()
+        Reader::from_slice(self.bytes).with_limits(DecodeLimits { depth: self.depth }).read_before()
     }
 }
 

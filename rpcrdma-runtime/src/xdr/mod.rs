@@ -46,7 +46,7 @@ pub use item::{Item, ItemMemory};
 pub use message::{Message, Placed, PlacedItem, Received, Reducer};
 pub use opaque::{DdpItem, Opaque, SmallOpaque};
 pub use opaque_ref::{OpaqueRef, StringRef};
-pub use reader::{Limits, Reader};
+pub use reader::{DecodeLimits, Reader};
 pub use rpcrdma_derive::Xdr;
 pub use rpcrdma_layout::{Items, Lengths, Size};
 pub use sink::{Length, Sink, Writer, encoded_len, to_bytes};

@@ -6,18 +6,18 @@ use bytes::Bytes;
 use super::message::{Placed, PlacedItem, Received};
 use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 
-/// Limits for a whole message, in addition to the bounds of its types.
+/// DecodeLimits for a whole message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecodeLimits {
     /// The maximum nesting depth through `Box` and `Vec` (default 64). A chain whose link is its last field
     /// is a list and does not nest. If another field follows the link, each element is one level deeper than
     /// the preceding one.
     pub depth: u32,
 }
 
-impl Default for Limits {
+impl Default for DecodeLimits {
     fn default() -> Self {
-        Limits { depth: 64 }
+        DecodeLimits { depth: 64 }
     }
 }
 
@@ -34,7 +34,7 @@ pub struct Reader<'de> {
     end: u64,
     items: Items<'de>,
     depth: u32,
-    limits: Limits,
+    limits: DecodeLimits,
     /// The remaining number of elements of no bytes. A peer can claim them at no cost in every array.
     empty: usize,
 }
@@ -77,14 +77,14 @@ impl<'de> Reader<'de> {
             end: bytes.len() as u64,
             items: Items::None,
             depth: 0,
-            limits: Limits::default(),
+            limits: DecodeLimits::default(),
             empty: bytes.len(),
         }
     }
 
     /// Sets the limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: DecodeLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -107,7 +107,7 @@ impl<'de> Reader<'de> {
 
     /// Returns the limits.
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> DecodeLimits {
         self.limits
     }
 

@@ -5,9 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{
-    Binding, CallContext, Procedure, Program, Reject, ReplyBounds, Service,
-};
+use rpcrdma_runtime::program::{Binding, CallContext, Procedure, Program, Reject, ReplyBounds, Service};
 use rpcrdma_runtime::xdr::{Decode, Encode, Opaque, Reader, Reducer, Xdr, XdrString};
 
 #[derive(Clone, Debug, PartialEq, Xdr)]

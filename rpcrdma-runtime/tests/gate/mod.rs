@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rpcrdma_runtime::proto::program::{Binding, CallContext, Procedure, Program, Reject, Service};
+use rpcrdma_runtime::program::{Binding, CallContext, Procedure, Program, Reject, Service};
 use rpcrdma_runtime::xdr::{Encode, Reader, Reducer};
 use tokio::sync::Semaphore;
 

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rpcrdma_runtime::Server;
-use rpcrdma_runtime::proto::program::Caller;
-use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::TransportError;
+use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::proto::rdma::session::{Backoff, Reconnect};
-use rpcrdma_runtime::shell::{CallError, ServeError, TcpServer};
+use rpcrdma_runtime::{CallError, ServeError, TcpServer};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -161,7 +161,7 @@ pub async fn drained(
     // In the order of the commands the drain is first, once its task has run.
     tokio::task::yield_now().await;
     let error = client.call::<Pass>(&()).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(FailReason::Unsent(_))), "{error}");
+    assert!(matches!(error, CallError::Transport(TransportError::Unsent(_))), "{error}");
     assert!(!draining.is_finished() && !running.is_finished());
     server.gate.open.add_permits(10);
     assert_eq!(timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);

@@ -142,7 +142,7 @@ impl Event {
         match self.kind {
             event::ADDR_RESOLVED | event::ROUTE_RESOLVED => Kind::Resolved,
             event::ADDR_ERROR | event::ROUTE_ERROR => Kind::Unresolved,
-            event::CONNECT_REQUEST => Kind::Request,
+            event::CONNECT_REQUEST => Kind::VerbsRequest,
             event::ESTABLISHED => Kind::Established,
             event::REJECTED => Kind::Rejected,
             event::CONNECT_ERROR | event::UNREACHABLE => Kind::Failed,
@@ -175,7 +175,7 @@ impl Event {
 pub(super) enum Kind {
     Resolved,
     Unresolved,
-    Request,
+    VerbsRequest,
     Established,
     Rejected,
     Failed,

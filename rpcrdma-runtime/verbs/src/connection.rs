@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, trace};
 
-use super::Options;
+use super::VerbsOptions;
 use super::blocking;
 use super::cm::Kind;
 use super::objects::{LONG, Registered};
@@ -37,13 +37,13 @@ pub struct VerbsConnection {
     regions: BTreeMap<u32, Registered<Memory>>,
     ready: VecDeque<Completion>,
     info: ConnectionInfo,
-    options: Options,
+    options: VerbsOptions,
     phase: Phase,
     /// Registrations and deregistrations that run on other threads.
     blocking: JoinSet<Result<Blocking, RecvError>>,
     /// When the connection became idle. `None` while it has work.
     idle_since: Option<Instant>,
-    /// The end of the current interval of [`Options::keepalive`].
+    /// The end of the current interval of [`VerbsOptions::keepalive`].
     keepalive: Option<Pin<Box<Sleep>>>,
     /// Whether work or a Receive completed in this interval.
     active: bool,
@@ -70,7 +70,7 @@ enum Phase {
 }
 
 impl VerbsConnection {
-    pub(super) fn new(queue_pair: QueuePair, info: ConnectionInfo, options: Options) -> Self {
+    pub(super) fn new(queue_pair: QueuePair, info: ConnectionInfo, options: VerbsOptions) -> Self {
         debug!(peer = ?info.peer, device = ?queue_pair.device(), "verbs connection");
         let (regions, ready) = (BTreeMap::new(), VecDeque::new());
         let (queue_pair, phase) = (Some(queue_pair), Phase::Open);

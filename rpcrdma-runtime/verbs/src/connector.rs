@@ -6,19 +6,19 @@ use rpcrdma_runtime::provider::{
 };
 use tracing::debug;
 
-use super::{ConnectError, Listener, Options, Request, VerbsConnection, connect, device_for};
+use super::{VerbsConnection, VerbsError, VerbsListener, VerbsOptions, VerbsRequest, connect, device_for};
 
 /// Connects to one server over the RDMA device that has a route to it.
 #[derive(Clone, Debug)]
 pub struct VerbsConnector {
     address: String,
-    options: Options,
+    options: VerbsOptions,
 }
 
 impl VerbsConnector {
     /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address.
     #[must_use]
-    pub fn new(address: impl Into<String>, options: Options) -> Self {
+    pub fn new(address: impl Into<String>, options: VerbsOptions) -> Self {
         VerbsConnector { address: address.into(), options }
     }
 }
@@ -34,8 +34,8 @@ impl Connector for VerbsConnector {
 async fn connect_to(
     address: SocketAddr,
     local: &LocalParameters,
-    options: Options,
-) -> Result<VerbsConnection, ConnectError> {
+    options: VerbsOptions,
+) -> Result<VerbsConnection, VerbsError> {
     let options = options.with_receives(local.receives);
     connect(address, &local.private_data, local.receive_size, &options).await
 }
@@ -45,14 +45,14 @@ async fn connect_to(
 #[derive(Clone, Debug)]
 pub struct AutoConnector {
     address: String,
-    verbs: Options,
-    iwarp: iwarp::Options,
+    verbs: VerbsOptions,
+    iwarp: iwarp::IwarpOptions,
 }
 
 impl AutoConnector {
     /// Creates a connector for `HOST:PORT`, where the host is a name or an IP address.
     #[must_use]
-    pub fn new(address: impl Into<String>, verbs: Options, iwarp: iwarp::Options) -> Self {
+    pub fn new(address: impl Into<String>, verbs: VerbsOptions, iwarp: iwarp::IwarpOptions) -> Self {
         AutoConnector { address: address.into(), verbs, iwarp }
     }
 
@@ -82,14 +82,14 @@ impl Connector for AutoConnector {
     }
 }
 
-impl Acceptor for Listener {
-    type Incoming = Request;
+impl Acceptor for VerbsListener {
+    type Incoming = VerbsRequest;
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.local_addr()
     }
 
-    async fn accept(&self) -> io::Result<Request> {
+    async fn accept(&self) -> io::Result<VerbsRequest> {
         self.accept().await
     }
 
@@ -98,7 +98,7 @@ impl Acceptor for Listener {
     }
 }
 
-impl IncomingConnection for Request {
+impl IncomingConnection for VerbsRequest {
     type Connection = VerbsConnection;
 
     fn peer(&self) -> SocketAddr {

@@ -22,9 +22,9 @@ pub struct Device {
     /// The ports.
     pub ports: Vec<Port>,
     /// How many concurrent RDMA Reads from the peer a connection can serve (IRD).
-    pub reads_in: u32,
+    pub ird: u32,
     /// How many outstanding RDMA Reads a connection can have (ORD).
-    pub reads_out: u32,
+    pub ord: u32,
     /// How many work requests a queue can hold.
     pub work: u32,
     /// The size of the largest memory region, in bytes.
@@ -120,8 +120,8 @@ impl Open {
             guid,
             iwarp: capabilities.iwarp,
             ports,
-            reads_in: capabilities.ird,
-            reads_out: capabilities.ord,
+            ird: capabilities.ird,
+            ord: capabilities.ord,
             work: capabilities.max_work_requests,
             region: capabilities.max_region,
             windows: capabilities.windows,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// Why connecting over an RDMA device, or accepting a connection, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConnectError {
+pub enum VerbsError {
     /// The device or the system reported an error.
     #[error("{what}: {source}")]
     Io {
@@ -46,8 +46,8 @@ pub enum ConnectError {
     PrivateData(usize),
 }
 
-impl ConnectError {
-    pub(super) fn io(what: &'static str) -> impl FnOnce(io::Error) -> ConnectError {
-        move |source| ConnectError::Io { what, source }
+impl VerbsError {
+    pub(super) fn io(what: &'static str) -> impl FnOnce(io::Error) -> VerbsError {
+        move |source| VerbsError::Io { what, source }
     }
 }

@@ -2,20 +2,19 @@
 //! devices rxe and siw.
 //!
 //! A `Client` of [`rpcrdma_runtime`] connects with a [`VerbsConnector`]. A `Server` accepts connections from
-//! a [`Listener`]:
+//! a [`VerbsListener`]:
 //!
 //! ```no_run
 //! # #[cfg(feature = "devices")]
 //! # mod example {
-//! use rpcrdma_runtime::shell::{ClientOptions, ServerOptions};
-//! use rpcrdma_runtime::{Client, Server};
-//! use rpcrdma_verbs::{Listener, Options, VerbsConnector};
+//! use rpcrdma_runtime::{Client, ClientOptions, Server, ServerOptions};
+//! use rpcrdma_verbs::{VerbsConnector, VerbsListener, VerbsOptions};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let listener = Listener::bind("192.0.2.1:20049", Options::default()).await?;
+//! let listener = VerbsListener::bind("192.0.2.1:20049", VerbsOptions::default()).await?;
 //! let server = Server::with_acceptor(listener, ServerOptions::default())?;
 //!
-//! let connector = VerbsConnector::new("192.0.2.1:20049", Options::default());
+//! let connector = VerbsConnector::new("192.0.2.1:20049", VerbsOptions::default());
 //! let client = Client::connect_via(connector, ClientOptions::default()).await?;
 //! # Ok(())
 //! # }
@@ -69,6 +68,6 @@ mod windows;
 pub use connection::VerbsConnection;
 pub use connector::{AutoConnector, VerbsConnector};
 pub use device::{Device, Port, devices};
-pub use error::ConnectError;
-pub use options::{MemoryWindows, Options};
-pub use setup::{Listener, Request, connect, device_for, serves};
+pub use error::VerbsError;
+pub use options::{MemoryWindows, VerbsOptions};
+pub use setup::{VerbsListener, VerbsRequest, connect, device_for, serves};

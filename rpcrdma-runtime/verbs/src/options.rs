@@ -29,7 +29,7 @@ impl MemoryWindows {
 
 /// Options of a connection or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct VerbsOptions {
     /// How many Receives are posted before the peer can send its first message (default 96).
     ///
     /// They count toward the Receives requested with
@@ -53,15 +53,15 @@ pub struct Options {
     pub windows: MemoryWindows,
     /// The maximum number of concurrent RDMA Reads from the peer (IRD, responder resources; default 128). The
     /// device may impose a lower limit.
-    pub reads_in: u8,
+    pub ird: u8,
     /// The maximum number of outstanding RDMA Reads (ORD, initiator depth; default 16). The device and the
     /// peer may impose lower limits.
-    pub reads_out: u8,
+    pub ord: u8,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
     pub max_region: u32,
     /// The timeout for connecting: resolving the address, resolving the route and the handshake together
-    /// (default 10 s). It also limits [`Request::accept`](crate::Request::accept).
+    /// (default 10 s). It also limits [`VerbsRequest::accept`](crate::Request::accept).
     pub connect_timeout: Duration,
     /// How often an unacknowledged message is retransmitted, 0 to 7 (default 7). Only for InfiniBand and
     /// RoCE.
@@ -72,7 +72,7 @@ pub struct Options {
     /// After how long without a completion a connection checks that its peer is alive (default 60 s), by an
     /// RDMA Write of no octets; `None` disables the checks. Without them, nothing detects the death of a peer
     /// while no call is outstanding. A check fails when the device stops retransmitting
-    /// ([`Options::retries`]), on iWARP when the device's TCP does.
+    /// ([`VerbsOptions::retries`]), on iWARP when the device's TCP does.
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,
@@ -80,17 +80,17 @@ pub struct Options {
     pub linger: Duration,
 }
 
-impl Default for Options {
+impl Default for VerbsOptions {
     fn default() -> Self {
-        Options {
+        VerbsOptions {
             receives: 96,
             max_receives: 1024,
             max_sends: 256,
             inline: 256,
             spin: Duration::ZERO,
             windows: MemoryWindows::Auto,
-            reads_in: 128,
-            reads_out: 16,
+            ird: 128,
+            ord: 16,
             max_region: 1 << 30,
             connect_timeout: Duration::from_secs(10),
             retries: 7,
@@ -102,10 +102,10 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Raises [`Options::receives`] to at least `receives`.
+impl VerbsOptions {
+    /// Raises [`VerbsOptions::receives`] to at least `receives`.
     pub(crate) fn with_receives(self, receives: u32) -> Self {
-        Options { receives: self.receives.max(receives), ..self }
+        VerbsOptions { receives: self.receives.max(receives), ..self }
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Capacity {
 
 impl Capacity {
     /// Returns the requested capacity, reduced to the device's limits.
-    pub(super) fn of(options: &Options, device: &Capabilities) -> Self {
+    pub(super) fn of(options: &VerbsOptions, device: &Capabilities) -> Self {
         let (work, entries) = (device.max_work_requests.max(1), device.max_completions.max(2));
         let sends = options.max_sends.clamp(1, work).min(entries / 2);
         let receives = options.max_receives.max(options.receives).clamp(1, work).min(entries - sends);
@@ -164,14 +164,15 @@ mod tests {
 
     #[test]
     fn capacity_respects_the_limits_on_work_requests_and_completions() {
-        let options = Options { max_sends: 256, max_receives: 1024, receives: 96, ..Options::default() };
+        let options =
+            VerbsOptions { max_sends: 256, max_receives: 1024, receives: 96, ..VerbsOptions::default() };
         let capacity = |work, completions| Capacity::of(&options, &device(work, completions));
         assert_eq!(capacity(16_384, 4_000_000), Capacity { sends: 256, receives: 1024 });
         assert_eq!(capacity(100, 4_000_000), Capacity { sends: 100, receives: 100 });
         assert_eq!(capacity(16_384, 600), Capacity { sends: 256, receives: 344 });
         assert_eq!(capacity(16_384, 100), Capacity { sends: 50, receives: 50 });
         assert_eq!(capacity(0, 0), Capacity { sends: 1, receives: 1 });
-        let many = Options { receives: 5000, ..options };
+        let many = VerbsOptions { receives: 5000, ..options };
         assert_eq!(Capacity::of(&many, &device(16_384, 4_000_000)), Capacity { sends: 256, receives: 5000 });
     }
 }

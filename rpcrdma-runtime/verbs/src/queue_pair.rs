@@ -20,13 +20,13 @@ use rpcrdma_runtime::proto::work::{CloseReason, Completion, Segment, Token};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::Options;
+use super::VerbsOptions;
 use super::blocking;
 use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, check, sge};
 use super::options::Capacity;
 use super::read_buffers::Owner;
-use super::request::{Done, Local, Posted, Request, Transfer, Work, request, set_remote};
+use super::request::{Done, Local, Posted, Transfer, VerbsRequest, Work, request, set_remote};
 use super::slots::Slots;
 use super::windows::Windows;
 
@@ -96,7 +96,7 @@ impl QueuePair {
     pub(super) fn new(
         id: &Arc<Id>,
         receive_size: u32,
-        options: &Options,
+        options: &VerbsOptions,
         windowed: bool,
     ) -> io::Result<Self> {
         let device = Capabilities::of(id)?;
@@ -219,7 +219,7 @@ impl QueuePair {
 
     /// Posts queued work as one batch, up to the capacity of the send queue.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let mut batch: Vec<Request> = Vec::new();
+        let mut batch: Vec<VerbsRequest> = Vec::new();
         while self.is_registered(cx)?
             && self.posted.len() + batch.len() < self.max_sends
             && let Some(work) = self.queued.pop_front()
@@ -289,7 +289,7 @@ impl QueuePair {
 
     /// Prepares a request. Returns `None` if there is nothing to post, or if another thread must first
     /// register the memory.
-    fn prepare(&mut self, work: Work) -> io::Result<Option<Request>> {
+    fn prepare(&mut self, work: Work) -> io::Result<Option<VerbsRequest>> {
         Ok(Some(match work {
             Work::Send { token, message, invalidate } => {
                 let mut request = self.gather(&message, Done::Sent(token))?;
@@ -327,25 +327,25 @@ impl QueuePair {
                 if !self.windows.as_mut().is_some_and(|windows| windows.bind(handle, &mut raw)) {
                     return Ok(None);
                 }
-                Request::without_data(raw, Done::Bound)
+                VerbsRequest::without_data(raw, Done::Bound)
             }
             Work::Unbind { token, handle } => {
                 let mut raw = request();
                 if !self.windows.as_mut().is_some_and(|windows| windows.unbind(token, handle, &mut raw)) {
                     return Ok(None);
                 }
-                Request::without_data(raw, Done::Unbound(handle))
+                VerbsRequest::without_data(raw, Done::Unbound(handle))
             }
             Work::Probe => {
                 let mut raw = request();
                 raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
-                Request::without_data(raw, Done::Probed)
+                VerbsRequest::without_data(raw, Done::Probed)
             }
             Work::Rest { transfer, at } => self.part(transfer, at)?,
         }))
     }
 
-    fn read(&mut self, token: Token, source: Segment) -> io::Result<Option<Request>> {
+    fn read(&mut self, token: Token, source: Segment) -> io::Result<Option<VerbsRequest>> {
         let len = usize::try_from(source.length).map_err(io::Error::other)?;
         if len <= MAX_COPIED && !self.device.iwarp {
             return self.fetch(token, &source, len).map(Some);
@@ -368,7 +368,7 @@ impl QueuePair {
 
     /// Prepares a short RDMA Read into a slot. The sink's handle is not sent to the peer, so the slot can
     /// stay registered.
-    fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<Request> {
+    fn fetch(&mut self, token: Token, source: &Segment, len: usize) -> io::Result<VerbsRequest> {
         let slot = self.copy_slots.take(&self.domain)?;
         let sges = if len > 0 { vec![self.copy_slots.sge(slot, 0, len)?] } else { Vec::new() };
         let mut raw = request();
@@ -376,7 +376,7 @@ impl QueuePair {
         set_remote(&mut raw, source, 0);
         let done = Done::Fetched { token, slot, len };
         let posted = Posted { done, unsignaled: false, slot: Some(slot), regions: Vec::new() };
-        Ok(Request { raw, sges, posted, inline: None })
+        Ok(VerbsRequest { raw, sges, posted, inline: None })
     }
 
     /// Registers the memory of a transfer and prepares its first request. For long transfers, starts the
@@ -385,7 +385,7 @@ impl QueuePair {
         &mut self,
         len: usize,
         register: impl FnOnce() -> io::Result<Transfer> + Send + 'static,
-    ) -> io::Result<Option<Request>> {
+    ) -> io::Result<Option<VerbsRequest>> {
         if len >= LONG && Handle::try_current().is_ok() {
             self.registering = Some(blocking::spawn(register)?);
             return Ok(None);
@@ -395,7 +395,7 @@ impl QueuePair {
 
     /// Prepares the request for the part of a transfer at offset `at`. A part is at most one message of the
     /// port.
-    fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<Request> {
+    fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<VerbsRequest> {
         let (address, total, key, opcode) = match &transfer.local {
             Local::Source(_, region) => {
                 (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_WRITE)
@@ -419,12 +419,12 @@ impl QueuePair {
             Done::Transferred(transfer)
         };
         let posted = Posted { done, unsignaled, slot: None, regions: Vec::new() };
-        Ok(Request { raw, sges, posted, inline: None })
+        Ok(VerbsRequest { raw, sges, posted, inline: None })
     }
 
     /// Prepares a request that sends the parts of a message. Short parts are copied into a slot; long parts
     /// are registered.
-    fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<Request> {
+    fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<VerbsRequest> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.copy_slots.take(&self.domain)?;
         let mut posted = Posted { done, unsignaled: false, slot: Some(slot), regions: Vec::new() };
@@ -457,7 +457,7 @@ impl QueuePair {
             posted.regions = vec![region];
         }
         let inline = if total <= self.max_inline { posted.slot.take() } else { None };
-        Ok(Request { raw: request(), sges, posted, inline })
+        Ok(VerbsRequest { raw: request(), sges, posted, inline })
     }
 
     /// Handles one batch of completions. Returns false if there was none.

@@ -87,7 +87,7 @@ pub(super) enum Done {
 }
 
 /// A work request that is ready to be posted.
-pub(super) struct Request {
+pub(super) struct VerbsRequest {
     pub(super) raw: ib::ibv_send_wr,
     pub(super) sges: Vec<ib::ibv_sge>,
     pub(super) posted: Posted,
@@ -95,11 +95,11 @@ pub(super) struct Request {
     pub(super) inline: Option<usize>,
 }
 
-impl Request {
+impl VerbsRequest {
     /// Creates a request without data.
     pub(super) fn without_data(raw: ib::ibv_send_wr, done: Done) -> Self {
         let posted = Posted { done, unsignaled: true, slot: None, regions: Vec::new() };
-        Request { raw, sges: Vec::new(), posted, inline: None }
+        VerbsRequest { raw, sges: Vec::new(), posted, inline: None }
     }
 }
 

@@ -15,7 +15,7 @@ use tracing::{debug, info};
 use super::cm::{Depths, Event, Id, Kind};
 use super::objects::Capabilities;
 use super::queue_pair::QueuePair;
-use super::{ConnectError, Options, VerbsConnection};
+use super::{VerbsConnection, VerbsError, VerbsOptions};
 
 /// The maximum length of private data in octets (InfiniBand with IP addresses).
 const MAX_PRIVATE_DATA: usize = 56;
@@ -30,20 +30,20 @@ const PORT_ATTEMPTS: usize = 10;
 /// `receive_size` is the size of the largest message that the peer may send, in octets.
 ///
 /// # Errors
-/// Returns [`ConnectError`] if no device has a route to the address, or if the handshake fails or times out.
+/// Returns [`VerbsError`] if no device has a route to the address, or if the handshake fails or times out.
 pub async fn connect(
     address: SocketAddr,
     private_data: &[u8],
     receive_size: u32,
-    options: &Options,
-) -> Result<VerbsConnection, ConnectError> {
+    options: &VerbsOptions,
+) -> Result<VerbsConnection, VerbsError> {
     if private_data.len() > MAX_PRIVATE_DATA {
-        return Err(ConnectError::PrivateData(private_data.len()));
+        return Err(VerbsError::PrivateData(private_data.len()));
     }
     let connecting = async {
         for _ in 1..PORT_ATTEMPTS {
             match connect_once(address, private_data, receive_size, options).await {
-                Err(ConnectError::Io { source, .. }) if is_port_in_use(&source) => {
+                Err(VerbsError::Io { source, .. }) if is_port_in_use(&source) => {
                     debug!(error = %source, "retrying with another local port");
                 }
                 result => return result,
@@ -66,21 +66,21 @@ async fn connect_once(
     address: SocketAddr,
     private_data: &[u8],
     receive_size: u32,
-    options: &Options,
-) -> Result<VerbsConnection, ConnectError> {
+    options: &VerbsOptions,
+) -> Result<VerbsConnection, VerbsError> {
     let id = Arc::new(resolve(address, options.connect_timeout).await?);
-    id.resolve_route(options.connect_timeout).map_err(ConnectError::io("resolving the route"))?;
-    let event = id.event().await.map_err(ConnectError::io("resolving the route"))?;
+    id.resolve_route(options.connect_timeout).map_err(VerbsError::io("resolving the route"))?;
+    let event = id.event().await.map_err(VerbsError::io("resolving the route"))?;
     if event.kind() != Kind::Resolved {
         return Err(failed(event));
     }
-    let queue_pair = QueuePair::new(&id, receive_size, options, true)
-        .map_err(ConnectError::io("creating a queue pair"))?;
+    let queue_pair =
+        QueuePair::new(&id, receive_size, options, true).map_err(VerbsError::io("creating a queue pair"))?;
     let depths = depths(options, queue_pair.device());
     let private_data =
         if queue_pair.has_windows() { private_data.to_vec() } else { without_invalidation(private_data) };
-    id.connect(&private_data, depths).map_err(ConnectError::io("connecting"))?;
-    let event = id.event().await.map_err(ConnectError::io("connecting"))?;
+    id.connect(&private_data, depths).map_err(VerbsError::io("connecting"))?;
+    let event = id.event().await.map_err(VerbsError::io("connecting"))?;
     match event.kind() {
         Kind::Established => {
             // On iWARP, drivers disagree on the order of the two values for the client: siw swaps them.
@@ -91,7 +91,7 @@ async fn connect_once(
             };
             Ok(established(queue_pair, event.private_data, depths, peer_ird, options))
         }
-        Kind::Rejected => Err(ConnectError::Refused { private_data: event.private_data }),
+        Kind::Rejected => Err(VerbsError::Refused { private_data: event.private_data }),
         _ => Err(failed(event)),
     }
 }
@@ -110,24 +110,24 @@ fn without_invalidation(private_data: &[u8]) -> Vec<u8> {
 }
 
 /// Returns an id that is bound to the device with a route to the address.
-async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, ConnectError> {
+async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, VerbsError> {
     // If no device or kernel module is present, creating the event channel already fails.
     let id = Id::new().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => ConnectError::NoDevice(address),
-        _ if error.raw_os_error() == Some(libc::ENODEV) => ConnectError::NoDevice(address),
-        _ => ConnectError::Io { what: "opening the connection manager", source: error },
+        io::ErrorKind::NotFound => VerbsError::NoDevice(address),
+        _ if error.raw_os_error() == Some(libc::ENODEV) => VerbsError::NoDevice(address),
+        _ => VerbsError::Io { what: "opening the connection manager", source: error },
     })?;
     if let Err(error) = id.resolve_address(address, limit) {
         return Err(match error.raw_os_error() {
             // Linux returns these errors if the route to the address uses a network device without RDMA.
-            Some(libc::ENODEV | libc::EADDRNOTAVAIL | libc::EINVAL) => ConnectError::NoDevice(address),
-            _ => ConnectError::Io { what: "resolving the address", source: error },
+            Some(libc::ENODEV | libc::EADDRNOTAVAIL | libc::EINVAL) => VerbsError::NoDevice(address),
+            _ => VerbsError::Io { what: "resolving the address", source: error },
         });
     }
-    let event = id.event().await.map_err(ConnectError::io("resolving the address"))?;
+    let event = id.event().await.map_err(VerbsError::io("resolving the address"))?;
     match event.kind() {
         Kind::Resolved => Ok(id),
-        Kind::Unresolved => Err(ConnectError::NoDevice(address)),
+        Kind::Unresolved => Err(VerbsError::NoDevice(address)),
         _ => Err(failed(event)),
     }
 }
@@ -135,11 +135,11 @@ async fn resolve(address: SocketAddr, limit: Duration) -> Result<Id, ConnectErro
 /// Returns the name of the RDMA device that has a route to an address, or `None` if there is no such device.
 ///
 /// # Errors
-/// Returns [`ConnectError`] if resolving the address fails or takes longer than `limit`.
-pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<String>, ConnectError> {
+/// Returns [`VerbsError`] if resolving the address fails or takes longer than `limit`.
+pub async fn device_for(address: SocketAddr, limit: Duration) -> Result<Option<String>, VerbsError> {
     match with_timeout(limit, "resolving the address", resolve(address, limit)).await {
         Ok(id) => Ok(id.device().map(|(verbs, _)| super::device::name(&id, verbs))),
-        Err(ConnectError::NoDevice(_)) => Ok(None),
+        Err(VerbsError::NoDevice(_)) => Ok(None),
         Err(other) => Err(other),
     }
 }
@@ -158,15 +158,15 @@ pub fn serves(address: SocketAddr) -> bool {
     bound.unwrap_or(false)
 }
 
-fn failed(event: Event) -> ConnectError {
-    ConnectError::Failed { event: event.name(), source: event.status() }
+fn failed(event: Event) -> VerbsError {
+    VerbsError::Failed { event: event.name(), source: event.status() }
 }
 
-fn depths(options: &Options, device: &Capabilities) -> Depths {
+fn depths(options: &VerbsOptions, device: &Capabilities) -> Depths {
     let min = |option: u8, device: u32| option.min(u8::try_from(device).unwrap_or(u8::MAX));
     Depths {
-        ird: min(options.reads_in, device.ird),
-        ord: min(options.reads_out, device.ord),
+        ird: min(options.ird, device.ird),
+        ord: min(options.ord, device.ord),
         retries: options.retries,
         receiver_not_ready_retries: options.receiver_not_ready_retries,
     }
@@ -179,7 +179,7 @@ fn established(
     private_data: Bytes,
     depths: Depths,
     peer_ird: u8,
-    options: &Options,
+    options: &VerbsOptions,
 ) -> VerbsConnection {
     let device = queue_pair.device();
     // The peer may read or write a whole region with one request, which the longest message of the port
@@ -188,8 +188,8 @@ fn established(
     let info = ConnectionInfo {
         peer: queue_pair.id().peer_addr(),
         private_data,
-        reads_out: u32::from(depths.ord.min(peer_ird)),
-        reads_in: u32::from(depths.ird),
+        ord: u32::from(depths.ord.min(peer_ird)),
+        ird: u32::from(depths.ird),
         max_region: options.max_region.min(max_region),
         receives: queue_pair.max_receives(),
         remote_invalidation: queue_pair.has_windows(),
@@ -201,9 +201,9 @@ fn established(
 async fn with_timeout<T>(
     after: Duration,
     what: &'static str,
-    future: impl Future<Output = Result<T, ConnectError>>,
-) -> Result<T, ConnectError> {
-    timeout(after, future).await.unwrap_or(Err(ConnectError::Timeout { what, after }))
+    future: impl Future<Output = Result<T, VerbsError>>,
+) -> Result<T, VerbsError> {
+    timeout(after, future).await.unwrap_or(Err(VerbsError::Timeout { what, after }))
 }
 
 /// Listens for connection requests.
@@ -211,27 +211,27 @@ async fn with_timeout<T>(
 /// If the device with the bound address is removed, the listener tries to listen again until the device is
 /// back.
 #[derive(Debug)]
-pub struct Listener {
+pub struct VerbsListener {
     /// `None` while the device is removed.
     id: Mutex<Option<Arc<Id>>>,
     address: SocketAddr,
-    options: Options,
+    options: VerbsOptions,
     refused: AtomicU64,
 }
 
-impl Listener {
+impl VerbsListener {
     /// Binds an address and listens.
     ///
     /// # Errors
     /// Fails if no RDMA device has the address, or if binding or listening fails.
-    pub async fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
+    pub async fn bind(address: impl ToSocketAddrs, options: VerbsOptions) -> io::Result<Self> {
         let mut last = io::ErrorKind::NotFound.into();
         for candidate in lookup_host(address).await? {
             match listen(candidate) {
                 Ok(id) => {
                     let address = id.local_addr().unwrap_or(candidate);
                     let id = Mutex::new(Some(Arc::new(id)));
-                    return Ok(Listener { id, address, options, refused: AtomicU64::new(0) });
+                    return Ok(VerbsListener { id, address, options, refused: AtomicU64::new(0) });
                 }
                 Err(error) => last = error,
             }
@@ -248,7 +248,7 @@ impl Listener {
     }
 
     /// Returns how many connection requests were refused for lack of system resources, and resets the count
-    /// to zero. [`Listener::accept`] does not return such requests.
+    /// to zero. [`VerbsListener::accept`] does not return such requests.
     pub fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
     }
@@ -257,7 +257,7 @@ impl Listener {
     ///
     /// # Errors
     /// Fails if the listener itself fails.
-    pub async fn accept(&self) -> io::Result<Request> {
+    pub async fn accept(&self) -> io::Result<VerbsRequest> {
         loop {
             let Some(id) = self.current().clone() else {
                 sleep(RETRY_DELAY).await;
@@ -266,7 +266,7 @@ impl Listener {
             };
             let event = id.event().await?;
             match (event.kind(), event.request) {
-                (Kind::Request, Some(request)) => {
+                (Kind::VerbsRequest, Some(request)) => {
                     let claimed = request.claim().map(|id| (id.peer_addr(), Arc::new(id)));
                     let (peer, id) = match claimed {
                         Ok((Some(peer), id)) => (peer, id),
@@ -277,7 +277,7 @@ impl Listener {
                             continue;
                         }
                     };
-                    return Ok(Request {
+                    return Ok(VerbsRequest {
                         id,
                         peer,
                         private_data: event.private_data,
@@ -332,16 +332,16 @@ fn listen_once(address: SocketAddr) -> io::Result<Id> {
 
 /// A connection request from a peer. Dropping it refuses the request.
 #[derive(Debug)]
-pub struct Request {
+pub struct VerbsRequest {
     id: Arc<Id>,
     peer: SocketAddr,
     private_data: Bytes,
     peer_ord: u8,
     peer_ird: u8,
-    options: Options,
+    options: VerbsOptions,
 }
 
-impl Request {
+impl VerbsRequest {
     /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
@@ -360,19 +360,15 @@ impl Request {
     /// Receives are posted before the peer is notified.
     ///
     /// # Errors
-    /// Returns [`ConnectError`] if the handshake fails or times out. The connection is refused then.
-    pub async fn accept(
-        self,
-        private_data: &[u8],
-        receive_size: u32,
-    ) -> Result<VerbsConnection, ConnectError> {
-        let Request { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
+    /// Returns [`VerbsError`] if the handshake fails or times out. The connection is refused then.
+    pub async fn accept(self, private_data: &[u8], receive_size: u32) -> Result<VerbsConnection, VerbsError> {
+        let VerbsRequest { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
         if private_data.len() > MAX_PRIVATE_DATA {
-            return Err(ConnectError::PrivateData(private_data.len()));
+            return Err(VerbsError::PrivateData(private_data.len()));
         }
         let accepting = async {
             let queue_pair = QueuePair::new(&id, receive_size, &options, false)
-                .map_err(ConnectError::io("creating a queue pair"))?;
+                .map_err(VerbsError::io("creating a queue pair"))?;
             let local = depths(&options, queue_pair.device());
             let depths = Depths {
                 // Linux's client announces an ORD of 0, because it issues no RDMA Reads, but requires a
@@ -381,8 +377,8 @@ impl Request {
                 ord: local.ord.min(peer_ird),
                 ..local
             };
-            id.accept(private_data, depths).map_err(ConnectError::io("accepting"))?;
-            let event = id.event().await.map_err(ConnectError::io("accepting"))?;
+            id.accept(private_data, depths).map_err(VerbsError::io("accepting"))?;
+            let event = id.event().await.map_err(VerbsError::io("accepting"))?;
             match event.kind() {
                 Kind::Established => {
                     Ok(established(queue_pair, peer_private_data, depths, peer_ird, &options))
@@ -395,14 +391,14 @@ impl Request {
 
     /// Raises the number of initial Receives to at least `receives`.
     pub(crate) fn with_receives(self, receives: u32) -> Self {
-        Request { options: self.options.with_receives(receives), ..self }
+        VerbsRequest { options: self.options.with_receives(receives), ..self }
     }
 
     /// Refuses the connection, with private data of at most 56 octets.
     ///
     /// # Errors
-    /// Returns [`ConnectError`] if the refusal cannot be sent.
-    pub async fn reject(self, private_data: &[u8]) -> Result<(), ConnectError> {
-        self.id.reject(private_data).map_err(ConnectError::io("refusing"))
+    /// Returns [`VerbsError`] if the refusal cannot be sent.
+    pub async fn reject(self, private_data: &[u8]) -> Result<(), VerbsError> {
+        self.id.reject(private_data).map_err(VerbsError::io("refusing"))
     }
 }

@@ -15,22 +15,22 @@ use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segm
 use rpcrdma_runtime::provider::Connection;
 
 use super::fake_device::{FakeDevice, Settings, any_port, with};
-use super::{ConnectError, Listener, Options, VerbsConnection, connect};
+use super::{VerbsConnection, VerbsError, VerbsListener, VerbsOptions, connect};
 
 /// The size of a Receive buffer, in octets.
 const RECEIVE: u32 = 20_000;
 
 /// Small limits, because Miri is slow.
-fn options() -> Options {
-    Options { receives: 2, max_receives: 8, max_sends: 8, inline: 32, ..Options::default() }
+fn options() -> VerbsOptions {
+    VerbsOptions { receives: 2, max_receives: 8, max_sends: 8, inline: 32, ..VerbsOptions::default() }
 }
 
 /// A device without memory windows.
 const PLAIN: Settings = Settings { windows: 0, ..Settings::CARD };
 
 /// Returns the client and the server end of a connection, each with four requested Receives.
-async fn connected(options: &Options) -> (VerbsConnection, VerbsConnection) {
-    let listener = Listener::bind(any_port(), *options).await.expect("a listener");
+async fn connected(options: &VerbsOptions) -> (VerbsConnection, VerbsConnection) {
+    let listener = VerbsListener::bind(any_port(), *options).await.expect("a listener");
     let address = listener.local_addr().expect("an address");
     let serving = async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await };
     let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, options), serving);

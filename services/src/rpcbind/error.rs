@@ -1,4 +1,4 @@
-use rpcrdma_runtime::shell::{CallError, ConnectError};
+use rpcrdma_runtime::{CallError, ConnectError};
 
 use super::Netid;
 

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use rpcrdma_runtime::proto::program::{Caller, Credential, Procedure, Program};
-use rpcrdma_runtime::proto::rdma::FailReason;
+use rpcrdma_runtime::CallError;
+use rpcrdma_runtime::TransportError;
+use rpcrdma_runtime::program::{Caller, Credential, Procedure, Program};
 use rpcrdma_runtime::proto::work::CloseReason;
-use rpcrdma_runtime::shell::CallError;
 use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply, record_mark};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Writer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,16 +48,16 @@ impl Local {
         };
         let exchange = timeout(self.timeout, transact(&mut socket, call));
         let reply = exchange.await.map_err(|_| CallError::Timeout(self.timeout))?;
-        let closed = |error: io::Error| FailReason::Closed(CloseReason::Io(error.to_string()));
+        let closed = |error: io::Error| TransportError::Closed(CloseReason::Io(error.to_string()));
         let reply = reply.map_err(closed)?;
         *slot = Some(socket);
         Ok(reply)
     }
 
-    async fn reconnect(&self) -> Result<UnixStream, FailReason> {
+    async fn reconnect(&self) -> Result<UnixStream, TransportError> {
         let connecting = timeout(self.timeout, UnixStream::connect(&self.path));
-        let socket = connecting.await.map_err(|_| FailReason::Timeout(self.timeout))?;
-        socket.map_err(|error| FailReason::Unreachable(error.to_string()))
+        let socket = connecting.await.map_err(|_| TransportError::Timeout(self.timeout))?;
+        socket.map_err(|error| TransportError::Unreachable(error.to_string()))
     }
 }
 

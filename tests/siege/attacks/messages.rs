@@ -7,9 +7,9 @@ use bytes::Bytes;
 use rpcrdma_nfs::client::{Connection, this_user};
 use rpcrdma_nfs3::{Getattr3Args, Getattr3Res, NfsFh3, nfs_v3};
 use rpcrdma_runtime::proto::work::{Action, Segment, Token};
-use rpcrdma_runtime::shell::{TcpClient, TcpClientOptions};
 use rpcrdma_runtime::wire::iwarp::mpa::MAX_PRIVATE_DATA;
 use rpcrdma_runtime::xdr::SmallOpaque;
+use rpcrdma_runtime::{TcpClient, TcpClientOptions};
 use rpcrdma_sim::fabric::Rng;
 use tokio::io::AsyncWriteExt;
 

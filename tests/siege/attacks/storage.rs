@@ -9,7 +9,7 @@ use rpcrdma_nfs3::nfs_v3::proc::Write;
 use rpcrdma_nfs3::{
     Create3Args, Create3Res, Diropargs3, Remove3Args, Remove3Res, StableHow, Write3Args, Write3Res, nfs_v3,
 };
-use rpcrdma_runtime::shell::{TcpClient, TcpClientOptions};
+use rpcrdma_runtime::{TcpClient, TcpClientOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 

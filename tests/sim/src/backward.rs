@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use rpcrdma_runtime::proto::program::Procedure;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::Procedure;
 use rpcrdma_runtime::proto::rdma::{
-    BackwardResponder, Call, CallId, Event, FailReason, IncomingCall, Reply, ResponderEvent,
+    BackwardResponder, CallId, IncomingCall, IncomingReply, OutgoingCall, RequesterEvent, ResponderEvent,
+    TransportError,
 };
-use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::xdr::{Message, encoded_len};
 
@@ -14,7 +15,7 @@ use crate::fabric::{Faults, LostWork, Rng, Side};
 
 /// The counts of runs with calls in both directions. Arrays hold the forward count, then the backward count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BothWays {
+pub struct Bidirectional {
     /// Calls.
     pub calls: [u64; 2],
     /// Calls with a correct reply.
@@ -33,7 +34,7 @@ pub struct BothWays {
     pub steps: u64,
 }
 
-impl std::ops::AddAssign for BothWays {
+impl std::ops::AddAssign for Bidirectional {
     fn add_assign(&mut self, other: Self) {
         for (own, others) in [
             (&mut self.calls, other.calls),
@@ -59,7 +60,7 @@ impl std::ops::AddAssign for BothWays {
 /// # Panics
 /// If an engine breaks a rule.
 #[must_use]
-pub fn run_both_ways(seed: u64) -> BothWays {
+pub fn run_both_ways(seed: u64) -> Bidirectional {
     let mut rng = Rng::new(seed ^ 0x8167);
     let mut settings = settings(seed, &mut rng);
     for config in [&mut settings.left, &mut settings.right] {
@@ -80,13 +81,13 @@ pub fn run_both_ways(seed: u64) -> BothWays {
         executed: BTreeSet::new(),
         closing: false,
         closed: 0,
-        tally: BothWays::default(),
+        tally: Bidirectional::default(),
     };
     run.play();
     run.tally
 }
 
-/// The index of a direction in [`BothWays`].
+/// The index of a direction in [`Bidirectional`].
 const FORWARD: usize = 0;
 const BACKWARD: usize = 1;
 
@@ -111,7 +112,7 @@ struct Run {
     closing: bool,
     /// The number of engines that have reported the end of the connection.
     closed: usize,
-    tally: BothWays,
+    tally: Bidirectional,
 }
 
 impl Run {
@@ -164,7 +165,7 @@ impl Run {
         let args = arguments(xid, &self.settings.left, &mut self.rng);
         let message = call(xid, &args, min_item(&mut self.rng));
         let reply = self.pair.requester.resources(&Echo::reply_bounds(&args)).expect("bounded");
-        let id = self.pair.requester.submit(Call { message, reply });
+        let id = self.pair.requester.submit(OutgoingCall { message, reply });
         self.waiting.insert((FORWARD, id), Waiting { xid, args, abandoned: false });
     }
 
@@ -212,14 +213,14 @@ impl Run {
         }
     }
 
-    fn handle_requester_event(&mut self, direction: usize, event: Event) {
+    fn handle_requester_event(&mut self, direction: usize, event: RequesterEvent) {
         match event {
-            Event::Done { call, outcome } => {
+            RequesterEvent::Done { call, outcome } => {
                 let waiting = self.waiting.remove(&(direction, call)).expect("a call has one outcome");
                 assert!(!waiting.abandoned, "a cancelled call must not have an event");
                 self.done(direction, &waiting, outcome);
             }
-            Event::Closed(reason) => self.connection_closed(&reason),
+            RequesterEvent::Closed(reason) => self.connection_closed(&reason),
         }
     }
 
@@ -249,7 +250,7 @@ impl Run {
         assert!(self.closing || may_close(&self.settings.faults), "closed without a fault: {reason}");
     }
 
-    fn done(&mut self, direction: usize, call: &Waiting, outcome: Result<Reply, FailReason>) {
+    fn done(&mut self, direction: usize, call: &Waiting, outcome: Result<IncomingReply, TransportError>) {
         let closed = may_close(&self.settings.faults);
         let fits = direction == FORWARD || self.fits(call);
         match outcome {
@@ -258,18 +259,20 @@ impl Run {
                 check_reply(&reply, call.xid, &call.args);
                 self.tally.replies[direction] += 1;
             }
-            Err(FailReason::Closed(_) | FailReason::Unsent(_)) if closed => {
+            Err(TransportError::Closed(_) | TransportError::Unsent(_)) if closed => {
                 self.tally.failures[direction] += 1
             }
-            Err(FailReason::Registration) if direction == FORWARD && self.settings.faults.register > 0 => {
+            Err(TransportError::Registration)
+                if direction == FORWARD && self.settings.faults.register > 0 =>
+            {
                 self.tally.failures[direction] += 1;
             }
-            Err(FailReason::Unsendable(_))
+            Err(TransportError::Unsendable(_))
                 if direction == FORWARD && self.settings.left.max_segment <= 4096 =>
             {
                 self.tally.too_long[direction] += 1;
             }
-            Err(FailReason::Unsendable(_) | FailReason::Chunk) if !fits => {
+            Err(TransportError::Unsendable(_) | TransportError::Chunk) if !fits => {
                 self.tally.too_long[direction] += 1
             }
             Err(why) => {

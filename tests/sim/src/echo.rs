@@ -2,7 +2,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::program::{
+use rpcrdma_runtime::program::{
     Binding, CallContext, Credential, Procedure, Program, Reject, ReplyBounds, Service,
 };
 use rpcrdma_runtime::wire::rpc::CallHeader;

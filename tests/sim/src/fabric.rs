@@ -57,14 +57,14 @@ pub struct EndConfig {
     /// The size of each of its Receives, in bytes (default 4,096).
     pub receive_size: u32,
     /// The maximum number of the peer's RDMA Reads that it serves concurrently (its IRD; default 16).
-    pub reads_in: u32,
+    pub ird: u32,
     /// The largest region that it registers, in bytes (default: unlimited).
     pub max_region: u32,
 }
 
 impl Default for EndConfig {
     fn default() -> Self {
-        EndConfig { private_data: Bytes::new(), receive_size: 4096, reads_in: 16, max_region: u32::MAX }
+        EndConfig { private_data: Bytes::new(), receive_size: 4096, ird: 16, max_region: u32::MAX }
     }
 }
 
@@ -149,8 +149,8 @@ impl Fabric {
         let info = |own: &EndConfig, peer: &EndConfig| ConnectionInfo {
             peer: None,
             private_data: peer.private_data.clone(),
-            reads_out: peer.reads_in,
-            reads_in: own.reads_in,
+            ord: peer.ird,
+            ird: own.ird,
             max_region: own.max_region,
             receives: u32::MAX,
             remote_invalidation: true,
@@ -354,7 +354,7 @@ mod tests {
         assert!(
             matches!(completions, Some(Completion::ReadDone { token: Token(3), data }) if data == b"bytes"[..])
         );
-        for _ in 0..=right.info().reads_out {
+        for _ in 0..=right.info().ord {
             right.submit(Action::Read { token: Token(3), source });
         }
         assert!(closed(&drain(&fabric, &mut right)).is_some());

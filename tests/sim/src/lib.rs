@@ -10,7 +10,7 @@ mod pair;
 mod run;
 mod sessions;
 
-pub use backward::{BothWays, run_both_ways};
+pub use backward::{Bidirectional, run_both_ways};
 pub use echo::{Args, Echo, Res, Want, call, pattern};
 pub use many::{Sums, many};
 pub use pair::{Pair, Settings, left_config, right_config};

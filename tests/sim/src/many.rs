@@ -3,7 +3,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::{BothWays, Outcome, Tally, run, run_both_ways, run_session};
+use super::{Bidirectional, Outcome, Tally, run, run_both_ways, run_session};
 use crate::fabric::LostWork;
 
 /// The sums of the counts of many runs.
@@ -14,7 +14,7 @@ pub struct Sums {
     /// Runs of sessions.
     pub sessions: Tally,
     /// Runs with calls in both directions.
-    pub both_ways: BothWays,
+    pub both_ways: Bidirectional,
 }
 
 /// Runs every kind of simulation for each seed, with one thread per processor.
@@ -110,7 +110,7 @@ impl Sums {
             assert!(count > 20, "too few {kind}: {count}");
         }
         for direction in 0..2 {
-            let BothWays { replies, failures, abandoned, too_long, .. } = both_ways;
+            let Bidirectional { replies, failures, abandoned, too_long, .. } = both_ways;
             let ended = [replies, failures, abandoned, too_long].map(|count| count[direction]);
             assert_eq!(both_ways.calls[direction], ended.iter().sum(), "{both_ways:?}");
             assert!(ended.iter().all(|count| *count > 20), "too few events of some kind: {both_ways:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
-    BackwardRequester, BackwardResponder, Config, Event, Requester, Responder, ResponderEvent,
+    BackwardRequester, BackwardResponder, Config, Requester, RequesterEvent, Responder, ResponderEvent,
 };
 use rpcrdma_runtime::proto::work::{Action, Completion};
 use rpcrdma_runtime::provider::Connection;
@@ -52,11 +52,11 @@ pub fn right_config(settings: &Settings) -> EndConfig {
     end(&settings.right, settings.reads)
 }
 
-fn end(config: &Config, reads_in: u32) -> EndConfig {
+fn end(config: &Config, ird: u32) -> EndConfig {
     EndConfig {
         private_data: Bytes::copy_from_slice(&config.private_data.encode()),
         receive_size: config.private_data.receive_size,
-        reads_in,
+        ird,
         ..EndConfig::default()
     }
 }
@@ -82,7 +82,7 @@ pub struct Pair {
     pub calls_sent: Vec<Bytes>,
     /// The complete messages of the responder's Sends, with the handles that they invalidate.
     pub replies_sent: Vec<(Bytes, Option<u32>)>,
-    limits: rpcrdma_runtime::proto::rdma::Limits,
+    limits: rpcrdma_runtime::proto::rdma::MessageLimits,
     /// XIDs of the requester's calls without a reply.
     unanswered: BTreeSet<u32>,
     /// The credits that the last reply granted.
@@ -124,7 +124,7 @@ impl Pair {
         Pair {
             requester: Requester::new(settings.left, negotiated, left.info().max_region)
                 .with_local_fence(left.info().local_fence),
-            responder: Responder::new(settings.right, negotiated, right.info().reads_out),
+            responder: Responder::new(settings.right, negotiated, right.info().ord),
             callee: None,
             caller: BackwardRequester::new(settings.right, negotiated),
             negotiated,
@@ -245,7 +245,7 @@ impl Pair {
     ///
     /// # Panics
     /// If no simulated event is left.
-    pub fn next_event(&mut self) -> Event {
+    pub fn next_event(&mut self) -> RequesterEvent {
         loop {
             self.settle();
             if let Some(event) = self.requester.poll_event() {

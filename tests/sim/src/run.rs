@@ -3,11 +3,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use rpcrdma_runtime::proto::program::Procedure;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::Procedure;
 use rpcrdma_runtime::proto::rdma::{
-    Call, CallId, Config, Event, FailReason, IncomingCall, LongCall, Reply, ResponderEvent,
+    CallId, Config, IncomingCall, IncomingReply, LongCall, OutgoingCall, RequesterEvent, ResponderEvent,
+    TransportError,
 };
-use rpcrdma_runtime::proto::rpc::Services;
 use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::decode_reply;
@@ -159,7 +160,7 @@ pub(super) fn min_item(rng: &mut Rng) -> usize {
 }
 
 /// Checks that a reply has the correct result.
-pub(super) fn check_reply(reply: &Reply, xid: u32, args: &Args) {
+pub(super) fn check_reply(reply: &IncomingReply, xid: u32, args: &Args) {
     let mut reader = Reader::new(&reply.message);
     decode_reply(&mut reader, xid).expect("the reply to this call");
     let result = Res::decode(&mut reader).expect("a result");
@@ -244,7 +245,7 @@ impl Run {
         let args = arguments(xid, &self.settings.left, &mut self.rng);
         let min_item = min_item(&mut self.rng);
         let reply = self.pair.requester.resources(&Echo::reply_bounds(&args)).expect("bounded");
-        let id = self.pair.requester.submit(Call { message: call(xid, &args, min_item), reply });
+        let id = self.pair.requester.submit(OutgoingCall { message: call(xid, &args, min_item), reply });
         self.waiting.insert(id, Waiting { xid, args, abandoned: false });
     }
 
@@ -262,12 +263,12 @@ impl Run {
     fn handle_requester_events(&mut self) {
         while let Some(event) = self.pair.requester.poll_event() {
             match event {
-                Event::Done { call, outcome } => {
+                RequesterEvent::Done { call, outcome } => {
                     let waiting = self.waiting.remove(&call).expect("a call has one outcome");
                     assert!(!waiting.abandoned, "a cancelled call must not have an event");
                     self.done(&waiting, outcome);
                 }
-                Event::Closed(reason) => {
+                RequesterEvent::Closed(reason) => {
                     assert!(!self.closed, "closed twice");
                     self.closed = true;
                     self.left_to_make = 0;
@@ -280,16 +281,18 @@ impl Run {
         }
     }
 
-    fn done(&mut self, call: &Waiting, outcome: Result<Reply, FailReason>) {
+    fn done(&mut self, call: &Waiting, outcome: Result<IncomingReply, TransportError>) {
         let reply = match outcome {
             Ok(reply) => reply,
-            Err(FailReason::Registration) if self.settings.faults.register > 0 => {
+            Err(TransportError::Registration) if self.settings.faults.register > 0 => {
                 return self.outcome.failures += 1;
             }
-            Err(FailReason::Closed(_) | FailReason::Unsent(_)) if self.settings.faults.may_close() => {
+            Err(TransportError::Closed(_) | TransportError::Unsent(_))
+                if self.settings.faults.may_close() =>
+            {
                 return self.outcome.failures += 1;
             }
-            Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
+            Err(TransportError::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
                 return self.outcome.failures += 1;
             }
             Err(why) => {

@@ -2,14 +2,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::Procedure;
-use rpcrdma_runtime::proto::rdma::session::{Backoff, Call, Event, Line, Policy, Reconnect, Session};
-use rpcrdma_runtime::proto::rdma::{
-    CallId, CallKey, Event as LineEvent, FailReason, IncomingCall, Reply, Requester, ResponderEvent,
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::program::Procedure;
+use rpcrdma_runtime::proto::rdma::session::{
+    Backoff, Line, Policy, Reconnect, Session, SessionCall, SessionEvent,
 };
-use rpcrdma_runtime::proto::rpc::Services;
+use rpcrdma_runtime::proto::rdma::{
+    CallId, CallKey, IncomingCall, IncomingReply, Requester, RequesterEvent, ResponderEvent, TransportError,
+};
 use rpcrdma_runtime::proto::rpc::duplicates::{
-    Begun, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket,
+    CacheLookup, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket,
 };
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::CloseReason;
@@ -69,7 +71,7 @@ impl std::ops::AddAssign for Tally {
 
 /// Lets a session use pairs as connections. Every connection gets the checks of [`Pair`].
 impl Line for Pair {
-    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
+    fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         Line::submit(&mut self.requester, id, call)
     }
 
@@ -97,9 +99,9 @@ impl Line for Pair {
         self.requester.is_closing()
     }
 
-    fn poll_event(&mut self) -> Option<LineEvent> {
+    fn poll_event(&mut self) -> Option<RequesterEvent> {
         let event = self.requester.poll_event();
-        if matches!(event, Some(LineEvent::Closed(_))) {
+        if matches!(event, Some(RequesterEvent::Closed(_))) {
             assert_eq!(
                 self.fabric.registered(Side::Left),
                 0,
@@ -342,7 +344,8 @@ impl Run {
             let message = call(xid, &args, min_item(&mut self.rng));
             let retransmit = one(&mut self.rng, &[None, None, None, Some(true), Some(true), Some(false)]);
             let bounds = Echo::reply_bounds(&args);
-            let id = self.session.submit(now, Call { message, bounds, timeout, retransmit, memory: None });
+            let id =
+                self.session.submit(now, SessionCall { message, bounds, timeout, retransmit, memory: None });
             self.waiting.insert(id, Waiting { xid, args, deadline });
         }
     }
@@ -359,13 +362,13 @@ impl Run {
     fn handle_events(&mut self) {
         while let Some(event) = self.session.poll_event() {
             match event {
-                Event::Connect => self.connect(),
-                Event::Done { call, outcome } => self.done(call, outcome),
-                Event::Disconnected(reason) => {
+                SessionEvent::Connect => self.connect(),
+                SessionEvent::Done { call, outcome } => self.done(call, outcome),
+                SessionEvent::Disconnected(reason) => {
                     self.tally.idle += u64::from(reason == CloseReason::Local);
                     self.server_disconnected();
                 }
-                Event::Ended(_) => self.ended = true,
+                SessionEvent::Ended(_) => self.ended = true,
             }
         }
         self.handle_server_events();
@@ -396,7 +399,7 @@ impl Run {
         self.session.handle_connected(now, pair);
     }
 
-    fn done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+    fn done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
         let call = self.waiting.remove(&id).expect("a call has one outcome, and none after it was cancelled");
         let reconnect = self.policy.reconnect.expect("every policy reconnects");
         match outcome {
@@ -404,11 +407,11 @@ impl Run {
                 check_reply(&reply, call.xid, &call.args);
                 self.tally.replies += 1;
             }
-            Err(FailReason::Timeout(_)) => {
+            Err(TransportError::Timeout(_)) => {
                 assert!(self.now().0 >= call.deadline, "a call timed out before its deadline");
                 self.tally.timeouts += 1;
             }
-            Err(FailReason::Unreachable(_)) => {
+            Err(TransportError::Unreachable(_)) => {
                 let early = self.now().0 < call.deadline;
                 assert!(
                     !early || reconnect.attempts.is_some(),
@@ -416,9 +419,9 @@ impl Run {
                 );
                 self.tally.timeouts += 1;
             }
-            Err(FailReason::Registration) if self.troubled => self.tally.failures += 1,
-            Err(FailReason::Closed(_)) => self.tally.failures += 1,
-            Err(FailReason::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
+            Err(TransportError::Registration) if self.troubled => self.tally.failures += 1,
+            Err(TransportError::Closed(_)) => self.tally.failures += 1,
+            Err(TransportError::Unsendable(_)) if self.settings.left.max_segment <= 4096 => {
                 self.tally.failures += 1;
             }
             Err(why) => {
@@ -462,13 +465,13 @@ impl Run {
         let parsed = RpcCall::parse(call.message.clone()).expect("a call");
         let identity = CallIdentity::of(&parsed, caller).expect("a call without a credential");
         match cache.begin(identity, 0, (connection, call.key), now) {
-            Begun::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
-            Begun::Joined { .. } => self.tally.cached += 1,
-            Begun::Kept(waiter, reply) => {
+            CacheLookup::Run(ticket) => self.held.push(Held { connection, call, ticket: Some(ticket) }),
+            CacheLookup::Joined { .. } => self.tally.cached += 1,
+            CacheLookup::Kept(waiter, reply) => {
                 self.tally.cached += 1;
                 self.reply(waiter, reply);
             }
-            Begun::Unremembered(_) => panic!("the duplicate-request cache is full"),
+            CacheLookup::Uncached(_) => panic!("the duplicate-request cache is full"),
         }
     }
 

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{CallContext, Caller, Reject};
-use rpcrdma_runtime::proto::rdma::FailReason;
-use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{CallError, DuplicateCache, ServeError};
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::TransportError;
+use rpcrdma_runtime::program::{CallContext, Caller, Reject};
 use rpcrdma_runtime::wire::rpc::ReplyError;
+use rpcrdma_runtime::{CallError, DuplicateCache, ServeError};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -139,7 +139,7 @@ pub(super) async fn a_client_that_has_not_said_so_is_not_called<T: Transport>() 
     let client = T::connect(serving.address, hearing(&ear), LONG).await;
     Watches(client.clone()).rest(&0).await.expect("an answer");
     let early = Notices(serving.board.last()).notify(&notice(1, 0)).await;
-    assert!(matches!(early, Err(CallError::Transport(FailReason::NotReady))), "{early:?}");
+    assert!(matches!(early, Err(CallError::Transport(TransportError::NotReady))), "{early:?}");
     Watches(client.clone()).watch().await.expect("it watches");
     Notices(serving.board.last()).notify(&notice(2, 0)).await.expect("noted");
     assert_eq!(*ear.heard.lock().expect("no panic"), [2]);
@@ -242,7 +242,8 @@ pub(super) async fn when_the_connection_is_gone_the_server_waits_for_its_client<
         T::close(&first);
         back.closed().await;
     });
-    let ended = matches!(waiting, Err(CallError::Transport(FailReason::Closed(_) | FailReason::Unsent(_))));
+    let ended =
+        matches!(waiting, Err(CallError::Transport(TransportError::Closed(_) | TransportError::Unsent(_))));
     assert!(ended, "{waiting:?}");
     assert!(back.is_closed());
     let late = Notices(back).notify(&notice(2, 0)).await;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::program::{CallContext, Reject};
-use rpcrdma_runtime::shell::BackwardClient;
+use rpcrdma_runtime::BackwardClient;
+use rpcrdma_runtime::program::{CallContext, Reject};
 
 /// The programs of `backward/notices.x`.
 #[allow(dead_code, unreachable_pub, missing_docs, clippy::all)]

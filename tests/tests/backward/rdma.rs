@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::rdma::{Config, FailReason};
-use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{CallError, ClientOptions, ServeError, ServerOptions};
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::proto::rdma::{Config, TransportError};
+use rpcrdma_runtime::{CallError, ClientOptions, ServeError, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -26,7 +26,7 @@ impl Transport for Rdma {
         let Options { calls, backward, pending, duplicates } = options;
         let config = Config { credits: calls, backward_credits: backward, ..Config::default() };
         let options =
-            ServerOptions { config, backward_pending: pending, duplicates, ..ServerOptions::default() };
+            ServerOptions { config, max_backward_calls: pending, duplicates, ..ServerOptions::default() };
         Ok(Server::bind_with(address, options).await?.service(watches_v1::Server(board)))
     }
 
@@ -123,9 +123,9 @@ async fn what_does_not_fit_inline_fails_and_the_next_call_does_not() {
     // The transport header, the RPC header, the number and the length are in front of the text.
     let room = 4096 - 28 - 40 - 12;
     let long = notices.notify(&notice(1, room + 1)).await;
-    assert!(matches!(long, Err(CallError::Transport(FailReason::Unsendable(_)))), "{long:?}");
+    assert!(matches!(long, Err(CallError::Transport(TransportError::Unsendable(_)))), "{long:?}");
     let long_answer = notices.notify(&Notice { number: 2, text: "A".as_bytes().to_vec().into() }).await;
-    assert!(matches!(long_answer, Err(CallError::Transport(FailReason::Chunk))), "{long_answer:?}");
+    assert!(matches!(long_answer, Err(CallError::Transport(TransportError::Chunk))), "{long_answer:?}");
     notices.notify(&notice(3, room)).await.expect("it fits to the byte");
     drop(client);
     serving.end().await;

@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::rpc::Services;
-use rpcrdma_runtime::shell::{
-    ServeError, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
-};
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::{ServeError, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -29,7 +27,7 @@ impl Transport for Tcp {
         let (calls, backward_calls) = (calls as usize, backward as usize);
         let tcp = TcpOptions { calls, backward_calls, ..TcpOptions::default() };
         let options =
-            TcpServerOptions { tcp, backward_pending: pending, duplicates, ..TcpServerOptions::default() };
+            TcpServerOptions { tcp, max_backward_calls: pending, duplicates, ..TcpServerOptions::default() };
         Ok(TcpServer::bind_with(address, options).await?.service(watches_v1::Server(board)))
     }
 

@@ -37,7 +37,8 @@ fn supplied_memory_is_the_sink_on_each_connection() {
         items: Size::Bounded(1),
         ..SMALL
     };
-    let id = client.submit(Call { bounds, memory: Some(Arc::new(Lender(Mutex::new(memory)))), ..call(1) });
+    let id =
+        client.submit(SessionCall { bounds, memory: Some(Arc::new(Lender(Mutex::new(memory)))), ..call(1) });
     assert_eq!(sink(&client), place);
     client.lose(CloseReason::Peer);
     client.pass(MS(400));

@@ -5,25 +5,26 @@ use super::*;
 #[test]
 fn the_time_of_a_call_is_up_wherever_it_is() {
     let mut client = Client::new(policy());
-    let timed = |client: &mut Client, xid, ms| client.submit(Call { timeout: Some(MS(ms)), ..call(xid) });
+    let timed =
+        |client: &mut Client, xid, ms| client.submit(SessionCall { timeout: Some(MS(ms)), ..call(xid) });
     let nowhere = timed(&mut client, 1, 50);
     client.pass(MS(50));
-    assert_eq!(client.failure(nowhere), FailReason::Timeout(MS(50)), "while it is being connected");
+    assert_eq!(client.failure(nowhere), TransportError::Timeout(MS(50)), "while it is being connected");
     let refused = timed(&mut client, 2, 120);
     client.refuse();
     client.pass(MS(100));
     client.refuse();
     client.pass(MS(20));
-    assert_eq!(client.failure(refused), FailReason::Unreachable("refused".to_owned()));
+    assert_eq!(client.failure(refused), TransportError::Unreachable("refused".to_owned()));
     let (out, queued) = (timed(&mut client, 3, 1000), timed(&mut client, 4, 900));
     client.pass(MS(200));
     client.connect(1024);
     assert_eq!(client.xids(), [3]);
     client.pass(MS(700));
-    assert_eq!(client.failure(queued), FailReason::Timeout(MS(900)), "for want of a credit");
+    assert_eq!(client.failure(queued), TransportError::Timeout(MS(900)), "for want of a credit");
     assert_eq!(client.closing, None);
     client.pass(MS(100));
-    assert_eq!(client.failure(out), FailReason::Timeout(MS(1000)));
+    assert_eq!(client.failure(out), TransportError::Timeout(MS(1000)));
     assert!(client.closing.is_some(), "its credit comes back in no other way");
     client.finish_closing();
     assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody needs a connection");
@@ -47,11 +48,11 @@ fn credits_in_use(client: &Client) -> u32 {
 #[test]
 fn a_call_that_times_out_leaves_the_others_and_the_connection_as_they_are() {
     let mut client = granted();
-    let impatient = client.submit(Call { timeout: Some(MS(50)), ..call(1) });
-    let once = client.submit(Call { retransmit: Some(false), ..call(2) });
+    let impatient = client.submit(SessionCall { timeout: Some(MS(50)), ..call(1) });
+    let once = client.submit(SessionCall { retransmit: Some(false), ..call(2) });
     let others = [once].into_iter().chain((3..8).map(|xid| client.submit(call(xid)))).collect::<Vec<_>>();
     client.pass(MS(50));
-    assert_eq!(client.failure(impatient), FailReason::Timeout(MS(50)));
+    assert_eq!(client.failure(impatient), TransportError::Timeout(MS(50)));
     assert_eq!((client.closing.as_ref(), credits_in_use(&client)), (None, 7));
     (2..8).for_each(|xid| client.answer(xid));
     assert_eq!(client.replies(), others);
@@ -66,11 +67,11 @@ fn a_call_that_times_out_leaves_the_others_and_the_connection_as_they_are() {
 fn the_sinks_of_a_call_that_times_out_are_fenced_and_its_sources_stay() {
     let mut client = granted();
     let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
-    let id = client.submit(Call { bounds: large, timeout: Some(MS(50)), ..with_item(1, 2000) });
+    let id = client.submit(SessionCall { bounds: large, timeout: Some(MS(50)), ..with_item(1, 2000) });
     let offered = lists(&client.sent[1]);
     let sink = offered.reply.expect("a Reply chunk").0[0].handle;
     client.pass(MS(50));
-    assert_eq!(client.failure(id), FailReason::Timeout(MS(50)));
+    assert_eq!(client.failure(id), TransportError::Timeout(MS(50)));
     assert_eq!((&client.abandoned[..], client.exposed.len()), (&[sink][..], 2));
     assert!(offered.reads.len() == 1 && client.closing.is_none());
     client.answer(1);
@@ -83,7 +84,7 @@ fn a_connection_ends_once_calls_that_timed_out_hold_all_its_credits() {
     let mut client = granted();
     for xid in 1..9 {
         assert_eq!(client.closing, None);
-        client.submit(Call { timeout: Some(MS(xid.into())), ..call(xid) });
+        client.submit(SessionCall { timeout: Some(MS(xid.into())), ..call(xid) });
     }
     client.pass(MS(7));
     assert_eq!(client.closing, None);
@@ -94,9 +95,9 @@ fn a_connection_ends_once_calls_that_timed_out_hold_all_its_credits() {
 #[test]
 fn a_connection_with_a_call_that_timed_out_ends_once_the_peer_is_silent() {
     let mut client = granted();
-    client.submit(Call { timeout: Some(MS(50)), ..call(1) });
-    client.submit(Call { timeout: Some(Duration::from_secs(3600)), ..call(2) });
-    client.submit(Call { timeout: Some(Duration::from_secs(3600)), ..call(3) });
+    client.submit(SessionCall { timeout: Some(MS(50)), ..call(1) });
+    client.submit(SessionCall { timeout: Some(Duration::from_secs(3600)), ..call(2) });
+    client.submit(SessionCall { timeout: Some(Duration::from_secs(3600)), ..call(3) });
     client.pass(Duration::from_secs(29));
     client.answer(2);
     client.pass(Duration::from_secs(29));

@@ -5,16 +5,16 @@ use std::time::Duration;
 use rpcrdma_runtime::proto::iwarp::SetupError;
 use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::{ConnectError, Options, connect};
+use rpcrdma_runtime::provider::iwarp::{IwarpError, IwarpOptions, connect};
 use rpcrdma_runtime::wire::iwarp::MpaError;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::{ask, good_request, listen, next, request, rest, send};
 
-fn impatient() -> Options {
+fn impatient() -> IwarpOptions {
     let short = Duration::from_millis(100);
-    Options { request_timeout: short, reply_timeout: short, ..Options::default() }
+    IwarpOptions { request_timeout: short, reply_timeout: short, ..IwarpOptions::default() }
 }
 
 /// Whether an answer is an MPA reply with the reject flag.
@@ -26,7 +26,7 @@ fn is_rejection(answer: &[u8]) -> bool {
 #[tokio::test]
 async fn h01_nothing_comes() {
     let (raw, outcome) = ask(&[], impatient()).await;
-    assert!(matches!(outcome, Err(ConnectError::Timeout { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
     assert!(rest(raw).await.is_empty());
 }
 
@@ -44,7 +44,7 @@ async fn h02_a_request_that_trickles_for_ever() {
         }
     });
     let outcome = listener.accept().await.unwrap().request().await;
-    assert!(matches!(outcome, Err(ConnectError::Timeout { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
     trickle.await.unwrap();
 }
 
@@ -55,8 +55,8 @@ async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
         [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01", b"M!", b"MPA ID Rep Frame"]
     {
         // The time limit is the default one, which the test would not wait for.
-        let (raw, outcome) = ask(stranger, Options::default()).await;
-        assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))), "{outcome:?}");
+        let (raw, outcome) = ask(stranger, IwarpOptions::default()).await;
+        assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))), "{outcome:?}");
         assert!(rest(raw).await.is_empty());
     }
 }
@@ -65,16 +65,16 @@ async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
 #[tokio::test]
 async fn h04_revisions() {
     for revision in [3, 255] {
-        let (raw, outcome) = ask(&request(0x50, revision, 4, &[0, 1, 0, 1]), Options::default()).await;
-        assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Revision(_)))), "{outcome:?}");
+        let (raw, outcome) = ask(&request(0x50, revision, 4, &[0, 1, 0, 1]), IwarpOptions::default()).await;
+        assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Revision(_)))), "{outcome:?}");
         assert!(rest(raw).await.is_empty());
     }
-    let (raw, outcome) = ask(&request(0x40, 0, 0, &[]), Options::default()).await;
-    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::Revision(0)))), "{outcome:?}");
+    let (raw, outcome) = ask(&request(0x40, 0, 0, &[]), IwarpOptions::default()).await;
+    assert!(matches!(outcome, Err(IwarpError::Setup(SetupError::Revision(0)))), "{outcome:?}");
     assert!(is_rejection(&rest(raw).await));
-    let (raw, outcome) = ask(&request(0x40, 1, 2, b"hi"), Options::default()).await;
+    let (raw, outcome) = ask(&request(0x40, 1, 2, b"hi"), IwarpOptions::default()).await;
     let end = outcome.unwrap();
-    assert_eq!((end.info().private_data.as_ref(), end.info().reads_out), (&b"hi"[..], 1));
+    assert_eq!((end.info().private_data.as_ref(), end.info().ord), (&b"hi"[..], 1));
     drop(end);
     let reply = rest(raw).await;
     assert_eq!(reply[16..], *b"\x40\x01\x00\x05reply", "a plain request has a plain reply");
@@ -90,7 +90,7 @@ async fn h06_h07_h09_requests_that_cannot_be_met() {
         (good_request(0, 16), true),         // serves no Read
         (good_request(0x8000 | 1, 0), true), // peer-to-peer without a message for it
     ] {
-        let (raw, outcome) = ask(&octets, Options::default()).await;
+        let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
         assert!(outcome.is_err(), "{octets:?}");
         let answer = rest(raw).await;
         assert_eq!((is_rejection(&answer), answer.is_empty()), (rejected, !rejected), "{octets:?}");
@@ -100,19 +100,19 @@ async fn h06_h07_h09_requests_that_cannot_be_met() {
 /// Requirement: R370, R454, R661, R662
 #[tokio::test]
 async fn h09_depths_are_clamped() {
-    for (ird, ord, reads_out, reads_in) in
+    for (ird, ord, kept_ord, kept_ird) in
         [(1, 0, 1, 0), (0x3fff, 0x3fff, 16, 128), (16_382, 16_382, 16, 128), (8, 5, 8, 5)]
     {
-        let (_raw, outcome) = ask(&good_request(ird, ord), Options::default()).await;
+        let (_raw, outcome) = ask(&good_request(ird, ord), IwarpOptions::default()).await;
         let end = outcome.unwrap();
-        assert_eq!((end.info().reads_out, end.info().reads_in), (reads_out, reads_in), "{ird}, {ord}");
+        assert_eq!((end.info().ord, end.info().ird), (kept_ord, kept_ird), "{ird}, {ord}");
     }
 }
 
 /// Requirement: R900
 #[tokio::test]
 async fn h05_markers_that_a_peer_requires_are_sent() {
-    let (mut raw, outcome) = ask(&request(0xd0, 2, 4, &[0, 1, 0, 1]), Options::default()).await;
+    let (mut raw, outcome) = ask(&request(0xd0, 2, 4, &[0, 1, 0, 1]), IwarpOptions::default()).await;
     let mut end = outcome.unwrap();
     end.submit(Action::PostReceives { count: 1 });
     raw.write_all(&send(1, b"without markers")).await.unwrap();
@@ -131,8 +131,8 @@ async fn h05_markers_that_a_peer_requires_are_sent() {
 #[tokio::test]
 async fn h11_data_behind_the_request() {
     let octets = [good_request(16, 1), send(1, b"early")].concat();
-    let (raw, outcome) = ask(&octets, Options::default()).await;
-    assert!(matches!(outcome, Err(ConnectError::EarlyData)), "{outcome:?}");
+    let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
+    assert!(matches!(outcome, Err(IwarpError::EarlyData)), "{outcome:?}");
     assert!(rest(raw).await.is_empty());
 }
 
@@ -142,7 +142,7 @@ async fn h11_data_behind_the_request() {
 #[tokio::test]
 async fn reserved_flags_are_not_checked() {
     let octets = request(0x5f, 2, 4, &[0, 1, 0, 1]);
-    let (raw, outcome) = ask(&octets, Options::default()).await;
+    let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
     drop(outcome.unwrap());
     assert_eq!(rest(raw).await[16..18], [0x50, 2], "no reserved flag, and an enhanced reply");
     for flags in [0x5f, 0x1f] {
@@ -151,9 +151,7 @@ async fn reserved_flags_are_not_checked() {
 }
 
 /// A responder that answers with these octets, and what an initiator makes of it.
-async fn answered(
-    octets: Vec<u8>,
-) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, ConnectError> {
+async fn answered(octets: Vec<u8>) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, IwarpError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answering = async {
@@ -174,22 +172,22 @@ fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn what_an_initiator_does_not_take_for_a_reply() {
     let outcome = answered(reply(0x70, 2, 8, &[0, 1, 0, 1, b'b', b'u', b's', b'y'])).await;
-    assert!(matches!(outcome, Err(ConnectError::Refused { private_data }) if private_data == "busy"));
+    assert!(matches!(outcome, Err(IwarpError::Refused { private_data }) if private_data == "busy"));
     let outcome = answered(reply(0x50, 2, 3, &[0, 0, 0])).await;
-    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::NoDepths))));
+    assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::NoDepths))));
     let outcome = answered(reply(0x50, 2, 0xffff, &[0; 600])).await;
-    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::PrivateData(0xffff)))));
+    assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::PrivateData(0xffff)))));
     let outcome = answered(reply(0x50, 3, 4, &[0, 1, 0, 1])).await;
-    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Revision(3)))));
+    assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Revision(3)))));
     let outcome = answered(reply(0x50, 0, 0, &[])).await;
-    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::Revision(0)))));
+    assert!(matches!(outcome, Err(IwarpError::Setup(SetupError::Revision(0)))));
     // A request, from another initiator.
     let outcome = answered(good_request(1, 1)).await;
-    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))));
+    assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))));
     let outcome = answered(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()).await;
-    assert!(matches!(outcome, Err(ConnectError::Mpa(MpaError::Key))));
+    assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))));
     let outcome = answered(reply(0x50, 2, 4, &[0])).await;
-    assert!(matches!(outcome, Err(ConnectError::Timeout { .. })));
+    assert!(matches!(outcome, Err(IwarpError::Timeout { .. })));
     let end = answered(reply(0x50, 2, 7, &[0, 1, 0, 1, b'y', b'e', b's'])).await.unwrap();
     assert_eq!(end.info().private_data, "yes");
 }
@@ -206,8 +204,8 @@ async fn a_responder_that_speaks_first_is_closed() {
 /// Requirement: R448
 #[tokio::test]
 async fn private_data_that_is_too_long_is_not_sent() {
-    let (listener, address) = listen(Options::default()).await;
-    let outcome = connect(address, &[0; 197], 1024, &Options::default()).await;
-    assert!(matches!(outcome, Err(ConnectError::Setup(SetupError::PrivateData(197)))));
+    let (listener, address) = listen(IwarpOptions::default()).await;
+    let outcome = connect(address, &[0; 197], 1024, &IwarpOptions::default()).await;
+    assert!(matches!(outcome, Err(IwarpError::Setup(SetupError::PrivateData(197)))));
     drop(listener);
 }

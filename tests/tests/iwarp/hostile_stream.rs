@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::Options;
+use rpcrdma_runtime::provider::iwarp::IwarpOptions;
 use rpcrdma_runtime::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -18,8 +18,8 @@ use super::raw::{
 /// One hostile thing: what it is, what is said, and what it is answered with.
 struct Case(&'static str, fn(&Met) -> Vec<u8>, Code);
 
-fn impatient() -> Options {
-    Options { stall_timeout: Duration::from_millis(200), ..Options::default() }
+fn impatient() -> IwarpOptions {
+    IwarpOptions { stall_timeout: Duration::from_millis(200), ..IwarpOptions::default() }
 }
 
 /// The sink is back, and the peer has not written into it.
@@ -39,7 +39,7 @@ fn assert_untouched(returned: &[Memory], what: &str) {
 /// Each is answered with one Terminate of its code, nothing is placed, and the memory comes back.
 async fn run(cases: &[Case]) {
     for Case(what, octets, code) in cases {
-        let mut met = meet(Options::default()).await;
+        let mut met = meet(IwarpOptions::default()).await;
         let octets = octets(&met);
         met.raw.write_all(&octets).await.unwrap();
         let answer = tokio::spawn(rest(met.raw));
@@ -242,8 +242,8 @@ async fn h42_a_handle_of_another_connection() {
         (|one| invalidate(1, one.sink.handle), Code::CANNOT_INVALIDATE),
     ];
     for (hostile, code) in uses {
-        let mut one = meet(Options::default()).await;
-        let mut other = meet(Options::default()).await;
+        let mut one = meet(IwarpOptions::default()).await;
+        let mut other = meet(IwarpOptions::default()).await;
         other.raw.write_all(&hostile(&one)).await.unwrap();
         let answer = tokio::spawn(rest(other.raw));
         let Ended { returned, .. } = until_closed(&mut other.end).await;
@@ -258,7 +258,7 @@ async fn h42_a_handle_of_another_connection() {
 /// Requirement: R557
 #[tokio::test]
 async fn r346_nothing_is_delivered_behind_an_error() {
-    let mut met = meet(Options::default()).await;
+    let mut met = meet(IwarpOptions::default()).await;
     let octets = [bad_crc(&met), send(1, b"good, but too late")].concat();
     met.raw.write_all(&octets).await.unwrap();
     let Ended { before, returned, .. } = until_closed(&mut met.end).await;
@@ -274,7 +274,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
     const MANY: usize = 200;
     let mut handles = Vec::new();
     for _ in 0..2 {
-        let Met { mut end, .. } = meet(Options::default()).await;
+        let Met { mut end, .. } = meet(IwarpOptions::default()).await;
         for _ in 0..MANY / 2 {
             handles.push(register(&mut end, Memory::Sink(BytesMut::zeroed(1))).await.handle);
         }
@@ -291,7 +291,7 @@ async fn r262_r367_handles_cannot_be_guessed() {
 /// Requirement: R010, R378, R380, R564, R565, R573, R575
 #[tokio::test]
 async fn h45_a_write_after_the_fence() {
-    let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
+    let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
     end.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
     let Completion::Invalidated { memory, .. } = next(&mut end).await else { panic!("not fenced") };
     raw.write_all(&write(sink.handle, sink.offset, &[1; 64])).await.unwrap();
@@ -304,7 +304,7 @@ async fn h45_a_write_after_the_fence() {
 /// Requirement: R369, R523, R602
 #[tokio::test]
 async fn h46_what_the_peer_may_invalidate_it_does() {
-    let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
+    let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
     raw.write_all(&invalidate(1, sink.handle)).await.unwrap();
     let received = next(&mut end).await;
     assert!(
@@ -317,7 +317,7 @@ async fn h46_what_the_peer_may_invalidate_it_does() {
 /// Requirement: R352, R362
 #[tokio::test]
 async fn h48_reads_and_writes_of_nothing_need_no_memory() {
-    let Met { mut raw, mut end, .. } = meet(Options::default()).await;
+    let Met { mut raw, mut end, .. } = meet(IwarpOptions::default()).await;
     let octets = [write(0xbad, 77, &[]), read_request(1, 0xbad, u64::MAX, 0), send(1, b"alive")].concat();
     raw.write_all(&octets).await.unwrap();
     assert!(matches!(next(&mut end).await, Completion::Received { message, .. } if message == "alive"));
@@ -363,7 +363,7 @@ async fn h50_answers_that_do_not_fit_the_question() {
         ("by Write", |ask| write(ask.sink_stag, ask.sink_offset, &[1; 8]), Code::INVALID_STAG),
     ];
     for (what, answer, code) in cases {
-        let Met { mut raw, mut end, mut source, .. } = meet(Options::default()).await;
+        let Met { mut raw, mut end, mut source, .. } = meet(IwarpOptions::default()).await;
         source.length = 8;
         raw.write_all(&send(1, b"go")).await.unwrap();
         assert!(matches!(next(&mut end).await, Completion::Received { .. }));
@@ -419,7 +419,7 @@ async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
         (&[0xff; 200], None),
         (&[], None),
     ] {
-        let mut met = meet(Options::default()).await;
+        let mut met = meet(IwarpOptions::default()).await;
         let octets = untagged(Opcode::Terminate, true, 0xffff, (2, 1, 0), payload);
         met.raw.write_all(&[&octets[..], &octets, &octets].concat()).await.unwrap();
         let answer = tokio::spawn(rest(met.raw));
@@ -435,7 +435,7 @@ async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
 #[tokio::test]
 async fn h60_the_peer_leaves_in_the_middle() {
     for reset in [false, true] {
-        let mut met = meet(Options::default()).await;
+        let mut met = meet(IwarpOptions::default()).await;
         met.raw.write_all(&send(1, b"whole")).await.unwrap();
         met.raw.write_all(&send(2, b"half")[..9]).await.unwrap();
         assert!(matches!(next(&mut met.end).await, Completion::Received { .. }));
@@ -453,7 +453,7 @@ async fn h60_the_peer_leaves_in_the_middle() {
 /// Requirement: R466, R508
 #[tokio::test]
 async fn h60_half_a_close_is_a_whole_one() {
-    let mut met = meet(Options::default()).await;
+    let mut met = meet(IwarpOptions::default()).await;
     met.raw.shutdown().await.unwrap();
     assert_eq!(until_closed(&mut met.end).await.reason, CloseReason::Peer);
     drop(met.end);

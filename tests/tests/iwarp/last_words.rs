@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::{IwarpConnection, Options};
+use rpcrdma_runtime::provider::iwarp::{IwarpConnection, IwarpOptions};
 use rpcrdma_runtime::wire::iwarp::Opcode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -44,7 +44,7 @@ async fn next_of_peer(end: &mut IwarpConnection) -> Completion {
 /// The peer writes `data` and replies, goes away, and only then this end looks.
 async fn reply_and_leave(exit: Exit, speaks: bool, size: usize) {
     let what = format!("{exit:?}, speaks: {speaks}, {size} octets");
-    let Met { mut raw, mut end, .. } = meet(Options::default()).await;
+    let Met { mut raw, mut end, .. } = meet(IwarpOptions::default()).await;
     let sink = register(&mut end, Memory::Sink(BytesMut::zeroed(size))).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
     assert!(matches!(next(&mut end).await, Completion::Received { .. }), "{what}");
@@ -91,7 +91,7 @@ async fn a_reply_before_the_end_is_a_reply() {
 
 #[tokio::test]
 async fn an_engine_that_asks_for_its_memory_late_has_it_back_with_the_end() {
-    let Met { mut raw, mut end, sink, .. } = meet(Options::default()).await;
+    let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
     raw.write_all(&send(1, b"reply")).await.unwrap();
     leave(raw, Exit::Terminate).await;
     let Ended { before, returned, .. } = until_closed(&mut end).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::{ConnectError, IwarpConnection, Listener, Options};
+use rpcrdma_runtime::provider::iwarp::{IwarpConnection, IwarpError, IwarpListener, IwarpOptions};
 use rpcrdma_runtime::wire::iwarp::{Code, Crc32c, DdpHeader, Opcode, ReadRequest, Terminate, fpdu};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,8 +112,8 @@ pub(crate) struct Met {
     pub(crate) source: Segment,
 }
 
-pub(crate) async fn listen(options: Options) -> (Listener, SocketAddr) {
-    let listener = Listener::bind("127.0.0.1:0", options).await.unwrap();
+pub(crate) async fn listen(options: IwarpOptions) -> (IwarpListener, SocketAddr) {
+    let listener = IwarpListener::bind("127.0.0.1:0", options).await.unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
@@ -121,8 +121,8 @@ pub(crate) async fn listen(options: Options) -> (Listener, SocketAddr) {
 /// A raw initiator, and what becomes of its request.
 pub(crate) async fn ask(
     octets: &[u8],
-    options: Options,
-) -> (TcpStream, Result<IwarpConnection, ConnectError>) {
+    options: IwarpOptions,
+) -> (TcpStream, Result<IwarpConnection, IwarpError>) {
     let (listener, address) = listen(options).await;
     let mut raw = TcpStream::connect(address).await.unwrap();
     raw.set_nodelay(true).unwrap();
@@ -136,7 +136,7 @@ pub(crate) async fn ask(
 }
 
 /// A raw initiator that has got its connection: with two Receives posted, a sink and a source of 64 octets.
-pub(crate) async fn meet(options: Options) -> Met {
+pub(crate) async fn meet(options: IwarpOptions) -> Met {
     let (mut raw, end) = ask(&good_request(16, READS), options).await;
     let mut end = end.unwrap();
     let mut reply = [0; 20 + 4 + 5];

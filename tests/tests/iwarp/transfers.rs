@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::{ConnectError, IwarpConnection, Options, connect};
+use rpcrdma_runtime::provider::iwarp::{IwarpConnection, IwarpError, IwarpOptions, connect};
 use rpcrdma_runtime::wire::iwarp::{DdpHeader, Opcode, fpdu};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::raw::{WAIT, ask, listen, next, register, request, rest, segments, send, until_closed};
 
-async fn pair(client: Options, server: Options) -> (IwarpConnection, IwarpConnection) {
+async fn pair(client: IwarpOptions, server: IwarpOptions) -> (IwarpConnection, IwarpConnection) {
     let (listener, address) = listen(server).await;
     let accepting = async {
         let request = listener.accept().await.unwrap().request().await.unwrap();
@@ -44,11 +44,11 @@ async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
 /// Requirement: R440, R446, R454, R458, R661, R662
 #[tokio::test]
 async fn private_data_goes_both_ways_without_the_depths() {
-    let (client, server) = pair(Options::default(), Options::default()).await;
+    let (client, server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     assert_eq!(client.info().private_data, "from the server");
     assert_eq!(server.info().private_data, "from the client");
-    assert_eq!((client.info().reads_out, client.info().reads_in), (16, 128));
-    assert_eq!((server.info().reads_out, server.info().reads_in), (16, 16));
+    assert_eq!((client.info().ord, client.info().ird), (16, 128));
+    assert_eq!((server.info().ord, server.info().ird), (16, 16));
 }
 
 /// Reads and Writes of this many octets at once, in both directions.
@@ -107,7 +107,7 @@ async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
         (true, [true, false], Some(60_000)),
         (false, [true, true], None),
     ] {
-        let options = |markers| Options { crc, markers, max_fpdu, ..Options::default() };
+        let options = |markers| IwarpOptions { crc, markers, max_fpdu, ..IwarpOptions::default() };
         let (mut client, mut server) = pair(options(markers[0]), options(markers[1])).await;
         greet(&mut client, &mut server).await;
         let (here, there) = (data(LARGE, 1), data(LARGE, 2));
@@ -126,28 +126,28 @@ async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
 /// Requirement: R452
 #[tokio::test]
 async fn a_refusal_arrives_with_its_private_data() {
-    let (listener, address) = listen(Options::default()).await;
+    let (listener, address) = listen(IwarpOptions::default()).await;
     let refusing = async {
         let request = listener.accept().await.unwrap().request().await.unwrap();
         request.reject(b"full").await.unwrap();
     };
-    let options = Options::default();
+    let options = IwarpOptions::default();
     let (outcome, ()) = tokio::join!(connect(address, b"", 1024, &options), refusing);
-    assert!(matches!(outcome, Err(ConnectError::Refused { private_data }) if private_data == "full"));
+    assert!(matches!(outcome, Err(IwarpError::Refused { private_data }) if private_data == "full"));
 }
 
 #[tokio::test]
 async fn nobody_listens() {
-    let (listener, address) = listen(Options::default()).await;
+    let (listener, address) = listen(IwarpOptions::default()).await;
     drop(listener);
-    let outcome = connect(address, b"", 1024, &Options::default()).await;
-    assert!(matches!(outcome, Err(ConnectError::Io(_))), "{outcome:?}");
+    let outcome = connect(address, b"", 1024, &IwarpOptions::default()).await;
+    assert!(matches!(outcome, Err(IwarpError::Io(_))), "{outcome:?}");
 }
 
 /// Requirement: R458, R543
 #[tokio::test]
 async fn what_was_asked_for_arrives_before_the_close() {
-    let (mut client, mut server) = pair(Options::default(), Options::default()).await;
+    let (mut client, mut server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     greet(&mut client, &mut server).await;
     let sink = register(&mut server, Memory::Sink(BytesMut::zeroed(1 << 20))).await;
     register(&mut client, Memory::Source(data(10, 0))).await;
@@ -168,7 +168,7 @@ async fn what_was_asked_for_arrives_before_the_close() {
 
 #[tokio::test]
 async fn after_the_close_there_is_nothing() {
-    let (mut client, server) = pair(Options::default(), Options::default()).await;
+    let (mut client, server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     drop(server);
     until_closed(&mut client).await;
     client.submit(Action::Register { token: Token(1), memory: Memory::Sink(BytesMut::zeroed(1)) });
@@ -200,7 +200,7 @@ async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
         raw.write_all(&send(1, b"awake")).await.unwrap();
         (seen, raw)
     });
-    let mut client = connect(address, b"", 1024, &Options::default()).await.unwrap();
+    let mut client = connect(address, b"", 1024, &IwarpOptions::default()).await.unwrap();
     client.submit(Action::PostReceives { count: 1 });
     client.submit(Action::Send { token: Token(0), message: vec![data(100, 0)], invalidate: None });
     assert!(matches!(next(&mut client).await, Completion::Sent { .. }));
@@ -217,15 +217,15 @@ async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
 async fn a_responder_requires_crcs_unless_told_otherwise() {
     let plain = request(0x10, 2, 4, &[0, 1, 0, 1]);
     for (options, flags) in [
-        (Options::default(), 0x50),
-        (Options { crc: false, ..Options::default() }, 0x10),
-        (Options { markers: true, ..Options::default() }, 0xd0),
+        (IwarpOptions::default(), 0x50),
+        (IwarpOptions { crc: false, ..IwarpOptions::default() }, 0x10),
+        (IwarpOptions { markers: true, ..IwarpOptions::default() }, 0xd0),
     ] {
         let (raw, outcome) = ask(&plain, options).await;
         drop(outcome.unwrap());
         assert_eq!(rest(raw).await[16], flags);
     }
-    assert!(Options::default().crc && !Options::default().markers);
+    assert!(IwarpOptions::default().crc && !IwarpOptions::default().markers);
 }
 
 /// Requirement: R343, R900, R902
@@ -233,8 +233,11 @@ async fn a_responder_requires_crcs_unless_told_otherwise() {
 async fn markers_and_crcs_work_in_all_combinations() {
     for crcs in [[false, false], [false, true], [true, false], [true, true]] {
         for markers in [[false, false], [false, true], [true, false], [true, true]] {
-            let options =
-                |end: usize| Options { crc: crcs[end], markers: markers[end], ..Options::default() };
+            let options = |end: usize| IwarpOptions {
+                crc: crcs[end],
+                markers: markers[end],
+                ..IwarpOptions::default()
+            };
             let (mut client, mut server) = pair(options(0), options(1)).await;
             greet(&mut client, &mut server).await;
             let sink = register(&mut server, Memory::Sink(BytesMut::zeroed(5000))).await;

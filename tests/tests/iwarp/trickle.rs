@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::Options;
+use rpcrdma_runtime::provider::iwarp::IwarpOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -14,8 +14,8 @@ use super::raw::{Met, SEND, meet, next, send, untagged, until_closed, write};
 
 const NOW_AND_THEN: Duration = Duration::from_millis(20);
 
-fn impatient() -> Options {
-    Options { stall_timeout: Duration::from_millis(300), ..Options::default() }
+fn impatient() -> IwarpOptions {
+    IwarpOptions { stall_timeout: Duration::from_millis(300), ..IwarpOptions::default() }
 }
 
 /// Writes the same again and again, for as long as the other side takes it.

@@ -1,5 +1,5 @@
-use rpcrdma_runtime::shell::{BackwardClient, CallError};
-use rpcrdma_runtime::proto::program::{Backward, BackwardOnly, Directed, Procedure, Program};
+use rpcrdma_runtime::{BackwardClient, CallError};
+use rpcrdma_runtime::program::{Backward, BackwardOnly, Directed, Procedure, Program};
 use rpcrdma_runtime::xdr::{Opaque, Xdr};
 
 struct Callback;

@@ -1,4 +1,4 @@
-use rpcrdma_runtime::proto::program::{BackwardOnly, Binding, Program};
+use rpcrdma_runtime::program::{BackwardOnly, Binding, Program};
 
 struct Callback;
 

@@ -1,5 +1,5 @@
-use rpcrdma_runtime::proto::program::{Binding, Program};
-use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::program::{Binding, Program};
+use rpcrdma_runtime::Config;
 
 struct Store;
 

@@ -1,5 +1,5 @@
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{Backward, BackwardOnly, Caller, Directed, Program};
+use rpcrdma_runtime::program::{Backward, BackwardOnly, Caller, Directed, Program};
 
 struct Callback;
 

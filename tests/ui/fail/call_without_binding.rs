@@ -1,5 +1,5 @@
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::proto::program::{Caller, Program};
+use rpcrdma_runtime::program::{Caller, Program};
 
 struct Backward;
 

@@ -1,7 +1,7 @@
 use std::pin::Pin;
 use std::rc::Rc;
 
-use rpcrdma_runtime::proto::program::{CallContext, Reject, Service};
+use rpcrdma_runtime::program::{CallContext, Reject, Service};
 use rpcrdma_runtime::xdr::{Reader, Reducer};
 
 struct Store;

@@ -1,6 +1,6 @@
-use rpcrdma_runtime::proto::program::{Binding, Caller, Procedure, Program};
+use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program};
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::shell::CallError;
+use rpcrdma_runtime::CallError;
 
 struct Store;
 

@@ -1,7 +1,7 @@
 //! Types with cycles through boxes, arrays and type parameters. The tests check their bounds of eligible
 //! items.
 
-use rpcrdma_runtime::proto::program::ReplyBounds;
+use rpcrdma_runtime::program::ReplyBounds;
 use rpcrdma_runtime::proto::rdma::ReplyResources;
 use rpcrdma_runtime::xdr::{Encode, Layout, Opaque, Reducer, Size, Xdr, from_slice, to_bytes};
 

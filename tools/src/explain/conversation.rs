@@ -7,8 +7,8 @@ use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
 use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Direction, ErrorBody, Header, Limits, Refusal, ReplyRefusal, decode_call, decode_reply,
-    direction,
+    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, decode_call,
+    decode_reply, direction,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
@@ -17,7 +17,7 @@ use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
 use super::messages::{Placed, Said, What};
 
 /// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
-const LIMITS: Limits = Limits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
+const LIMITS: MessageLimits = MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
 
 /// Something that is no part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]

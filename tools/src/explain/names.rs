@@ -2,7 +2,7 @@
 
 use rpcrdma_mount3::{Mountstat3, mount_v3::MountV3};
 use rpcrdma_nfs3::{Nfsstat3, nfs_v3::NfsV3};
-use rpcrdma_runtime::proto::program::Program;
+use rpcrdma_runtime::program::Program;
 
 use super::call::{Called, Status};
 

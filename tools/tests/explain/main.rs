@@ -20,22 +20,22 @@ use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::*;
-use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::Config;
 use rpcrdma_runtime::provider::iwarp::{self, Capture, CaptureFile};
-use rpcrdma_runtime::shell::{CallReport, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::{CallReport, ClientOptions, Observer, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_tools::explain::{self, Selection, Trace};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
 /// Options of both ends.
-fn framing(crc: bool, markers: bool) -> iwarp::Options {
-    iwarp::Options { crc, markers, ..iwarp::Options::default() }
+fn framing(crc: bool, markers: bool) -> iwarp::IwarpOptions {
+    iwarp::IwarpOptions { crc, markers, ..iwarp::IwarpOptions::default() }
 }
 
 /// Serves NFS and MOUNT from memory.
-async fn serve(iwarp: iwarp::Options) -> SocketAddr {
+async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     let export = Arc::new(MemoryExport::default());
     let server = Server::bind_with("127.0.0.1:0", ServerOptions { iwarp, ..ServerOptions::default() })
         .await
@@ -48,7 +48,7 @@ async fn serve(iwarp: iwarp::Options) -> SocketAddr {
 }
 
 /// A client that writes a capture, and what it says itself of its calls.
-async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::Options) -> (Client, Reports) {
+async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
     // The least threshold there is, so that short things are long already.
@@ -56,7 +56,7 @@ async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::Options) -> (Cli
     let capture = Capture::File(CaptureFile::create(path).unwrap());
     let options = ClientOptions {
         config: Config { private_data, ..Config::default() },
-        iwarp: iwarp::Options { capture, ..iwarp },
+        iwarp: iwarp::IwarpOptions { capture, ..iwarp },
         observer: Some(Observer::new(move |report| heard.lock().unwrap().push(report.clone()))),
         ..ClientOptions::default()
     };
@@ -110,7 +110,7 @@ async fn every_way(client: &Client) {
 }
 
 /// A capture of [`every_way`], and what the client says itself.
-async fn captured(iwarp: iwarp::Options) -> (Vec<u8>, Vec<CallReport>) {
+async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
     let address = serve(iwarp.clone()).await;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::{Capture, CaptureFile, IwarpConnection, Listener, Options, connect};
+use rpcrdma_runtime::provider::iwarp::{
+    Capture, CaptureFile, IwarpConnection, IwarpListener, IwarpOptions, connect,
+};
 use rpcrdma_tools::explain::{Trace, read};
 
 use super::{framing, serve};
@@ -16,8 +18,8 @@ fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-fn into(path: &Path) -> Options {
-    Options { capture: Capture::File(CaptureFile::create(path).unwrap()), ..Options::default() }
+fn into(path: &Path) -> IwarpOptions {
+    IwarpOptions { capture: Capture::File(CaptureFile::create(path).unwrap()), ..IwarpOptions::default() }
 }
 
 /// Waits until the connection says this.
@@ -78,7 +80,7 @@ async fn a_terminate_says_why() {
 async fn a_refused_connection_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
-    let listener = Listener::bind("[::1]:0", Options::default()).await.unwrap();
+    let listener = IwarpListener::bind("[::1]:0", IwarpOptions::default()).await.unwrap();
     let refusing = async {
         let request = listener.accept().await.unwrap().request().await.unwrap();
         request.reject(b"not today").await.unwrap();

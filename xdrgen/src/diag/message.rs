@@ -210,7 +210,7 @@ kinds! {
     /// a call is longer than servers accept
     ///
     /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
-    /// (`rpcrdma_runtime::wire::rdma::Limits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
+    /// (`rpcrdma_runtime::proto::rdma::MessageLimits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
     /// warning: both ends may have agreed on a larger limit.
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
@@ -233,7 +233,7 @@ kinds! {
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("such a call is rejected unless the server has another limit")
-        .help("lower the bound in the document, or raise `Limits::transfer` of `rpcrdma_runtime::wire::rdma` in each \
+        .help("lower the bound in the document, or raise `MessageMessageLimits::transfer` in each \
             server");
     }
 }

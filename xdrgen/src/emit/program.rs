@@ -57,7 +57,7 @@ impl Emitter<'_> {
         let answer = if !is_lent || lacks_null(version) { ", answer" } else { "" };
         let borrowed = if is_lent { ", borrowed" } else { "" };
         code.line(["use ::core::future::Future;"]);
-        code.line(["use ", &self.runtime, "::proto::program::{self", answer, borrowed, "};"]);
+        code.line(["use ", &self.runtime, "::program::{self", answer, borrowed, "};"]);
     }
 
     /// Writes a type for each procedure.
@@ -67,15 +67,18 @@ impl Emitter<'_> {
         code.line(["pub mod proc {"]);
         code.block(|code| {
             if !version.procedures.is_empty() {
-                code.line(["use ", &self.runtime, "::proto::program;"]);
+                code.line(["use ", &self.runtime, "::program;"]);
             }
             version.procedures.iter().for_each(|procedure| self.procedure(version, procedure, code));
         });
     }
 
     fn procedure(&self, version: &Version, procedure: &Procedure, code: &mut Code) {
-        let (path, lifetime) =
-            if self.is_borrowed() { ("program::borrowed", "<'a>") } else { ("program", "") };
+        let (path, lifetime) = if self.is_borrowed() {
+            ("program::borrowed::BorrowedProcedure", "<'a>")
+        } else {
+            ("program::Procedure", "")
+        };
         code.apart();
         let mut lines = Lines::new(code);
         docs::part(&procedure.docs.comments, &procedure.docs.declaration, &mut lines);
@@ -85,7 +88,7 @@ impl Emitter<'_> {
         }
         alias(&procedure.name, &procedure.ident, code);
         unit_struct(&procedure.ident, code);
-        implementation(&[path, "::Procedure"].concat(), &procedure.ident, code);
+        implementation(path, &procedure.ident, code);
         code.block(|code| {
             code.line(["type Program = super::", &version.ident, ";"]);
             for (name, ty) in [("Args", &procedure.arguments), ("Res", &procedure.result)] {
@@ -146,7 +149,7 @@ impl Emitter<'_> {
         self.args(procedure, "&", code);
         code.close_list(") -> ").open("Result<");
         if self.is_borrowed() {
-            code.open("borrowed::Reply<").add(["proc::", &procedure.ident]).close_list(">");
+            code.open("borrowed::BorrowedReply<").add(["proc::", &procedure.ident]).close_list(">");
         } else {
             self.ty(&procedure.result, Place::Version, code);
         }
@@ -250,7 +253,11 @@ impl<H: Handler> program::Service for Server<H> {{
     fn dispatch(&self, version: &Version, code: &mut Code) {
         let null = lacks_null(version);
         if self.is_borrowed() && !version.procedures.is_empty() {
-            code.line(["let call = borrowed::Call::new(args", if null { ".clone()" } else { "" }, ")?;"]);
+            code.line([
+                "let call = borrowed::BorrowedCall::new(args",
+                if null { ".clone()" } else { "" },
+                ")?;",
+            ]);
         }
         code.line(["match context.procedure {"]);
         code.block(|code| {

@@ -4,8 +4,8 @@ use std::future::{Future, ready};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use rpcrdma_runtime::proto::program::borrowed::{Answer, Answered};
-use rpcrdma_runtime::proto::program::{CallContext, Caller, Credential, Extensions, Procedure, Reject, Service};
+use rpcrdma_runtime::program::borrowed::{Answer, Answered};
+use rpcrdma_runtime::program::{CallContext, Caller, Credential, Extensions, Procedure, Reject, Service};
 use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Received, Reducer};
 
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
@@ -85,9 +85,9 @@ fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
 }
 
 /// Carries a call to the server next door.
-struct Carrier;
+struct MessageTransport;
 
-impl Caller<MountV3> for Carrier {
+impl Caller<MountV3> for MessageTransport {
     type Error = Reject;
 
     async fn call<Q: Procedure<Program = MountV3>>(&self, args: &Q::Args) -> Result<Q::Res, Reject> {
@@ -99,7 +99,7 @@ impl Caller<MountV3> for Carrier {
 
 #[test]
 fn a_client_and_a_server_borrow_what_they_exchange() {
-    let client = Client(Carrier);
+    let client = Client(MessageTransport);
     let reply = run(client.mnt(&"/exported".into())).unwrap();
     let Mountres3::Mnt3Ok(mounted) = reply.get().unwrap() else { panic!("{reply:?}") };
     assert_eq!((mounted.fhandle.as_slice(), mounted.auth_flavors.to_vec()), (&b"/exported"[..], vec![1, 6]));

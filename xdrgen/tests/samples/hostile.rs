@@ -3,7 +3,7 @@
 use emitted::language::{
     Bush, ByEnum, ByUnsigned, Containers, Expression, Handle, Nodes, Ping, Several, Tree,
 };
-use rpcrdma_runtime::xdr::{self, ErrorKind, Limits, Xdr};
+use rpcrdma_runtime::xdr::{self, ErrorKind, DecodeLimits, Xdr};
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -24,7 +24,7 @@ fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> V
 /// Values in values are accepted to some depth, and from there on refused, however many follow. A cycle of two types
 /// counts once for both.
 fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
-    let limit = Limits::default().depth;
+    let limit = DecodeLimits::default().depth;
     let accepted = (0..1000).take_while(|levels| {
         let bytes = nested(*levels, before, innermost, behind);
         let value = xdr::from_slice::<T>(&bytes);

@@ -1,7 +1,7 @@
 //! Types of two namespaces that have the same names.
 
 use emitted::namespaces::{a, b, namespaces};
-use rpcrdma_runtime::proto::program::{Procedure, Program};
+use rpcrdma_runtime::program::{Procedure, Program};
 use rpcrdma_runtime::xdr::{from_slice, to_bytes};
 
 #[test]

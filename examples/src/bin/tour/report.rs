@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rpcrdma_runtime::proto::rdma::Traffic;
-use rpcrdma_runtime::shell::{CallReport, Observer};
+use rpcrdma_runtime::Traffic;
+use rpcrdma_runtime::{CallReport, Observer};
 
 /// A check and its result.
 #[derive(Debug)]

@@ -45,9 +45,9 @@ pub struct StreamConfig {
     pub markers_out: bool,
     /// Maximum number of outstanding local RDMA Reads (the local ORD). Further Reads wait, and so does the
     /// work behind them.
-    pub reads_out: u32,
+    pub ord: u32,
     /// Maximum number of outstanding RDMA Reads of the peer (the local IRD). One more Read ends the stream.
-    pub reads_in: u32,
+    pub ird: u32,
     /// Maximum size of a region, in octets.
     pub max_region: u32,
 }

@@ -17,9 +17,9 @@ pub struct Offer {
     /// Whether to require markers in received FPDUs.
     pub markers: bool,
     /// The local IRD: RDMA Reads served at a time; clamped to 1 and 128.
-    pub reads_in: u16,
+    pub ird: u16,
     /// The local ORD: outstanding local RDMA Reads; clamped to 1 and 128.
-    pub reads_out: u16,
+    pub ord: u16,
 }
 
 /// The negotiated parameters.
@@ -32,9 +32,9 @@ pub struct Agreed {
     /// Whether sent FPDUs have markers.
     pub markers_out: bool,
     /// The maximum number of outstanding RDMA Reads of the peer.
-    pub reads_in: u32,
+    pub ird: u32,
     /// The maximum number of outstanding local RDMA Reads.
-    pub reads_out: u32,
+    pub ord: u32,
 }
 
 /// The reason why a negotiation failed.
@@ -78,8 +78,8 @@ fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
 impl Offer {
     fn depths(&self) -> ReadDepths {
         ReadDepths {
-            ird: self.reads_in.clamp(1, MAX_DEPTH),
-            ord: self.reads_out.clamp(1, MAX_DEPTH),
+            ird: self.ird.clamp(1, MAX_DEPTH),
+            ord: self.ord.clamp(1, MAX_DEPTH),
             ..ReadDepths::default()
         }
     }
@@ -116,12 +116,12 @@ impl Offer {
             return Err(SetupError::Revision(0));
         }
         let own = self.depths();
-        let agreed = |reads_in: u16, reads_out: u16| Agreed {
+        let agreed = |ird: u16, ord: u16| Agreed {
             crc: self.crc || request.crc,
             markers_in: self.markers,
             markers_out: request.markers,
-            reads_in: reads_in.into(),
-            reads_out: reads_out.into(),
+            ird: ird.into(),
+            ord: ord.into(),
         };
         let Some(depths) = depths else {
             return Ok((agreed(own.ird, own.ord.min(UNKNOWN_DEPTH)), own));
@@ -129,8 +129,8 @@ impl Offer {
         if depths.ird == 0 {
             return Err(SetupError::NoReads);
         }
-        let (mut reads_in, ird) = answer_depth(own.ird, depths.ord);
-        let (reads_out, ord) = answer_depth(own.ord, depths.ird);
+        let (mut kept_ird, ird) = answer_depth(own.ird, depths.ord);
+        let (kept_ord, ord) = answer_depth(own.ord, depths.ird);
         let mut reply = ReadDepths { ird, ord, ..ReadDepths::default() };
         if depths.peer_to_peer {
             reply.peer_to_peer = true;
@@ -139,10 +139,10 @@ impl Offer {
             if !reply.rtr_write && !reply.rtr_read {
                 return Err(SetupError::NoReadyMessage);
             }
-            reads_in = reads_in.max(u16::from(reply.rtr_read));
-            reply.ird = reply.ird.max(reads_in);
+            kept_ird = kept_ird.max(u16::from(reply.rtr_read));
+            reply.ird = reply.ird.max(kept_ird);
         }
-        Ok((agreed(reads_in, reads_out), reply))
+        Ok((agreed(kept_ird, kept_ord), reply))
     }
 
     /// Returns the depths to put in a reply that rejects a request. If the request is for a peer-to-peer
@@ -163,7 +163,7 @@ impl Offer {
             return Err(SetupError::Revision(0));
         }
         let own = self.depths();
-        let reads_out = match depths {
+        let kept_ord = match depths {
             None => own.ord.min(UNKNOWN_DEPTH),
             Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
             // Linux's NFS server announces 0 to a client that requests none. That client cannot read and need
@@ -175,8 +175,8 @@ impl Offer {
             crc: self.crc || reply.crc,
             markers_in: self.markers,
             markers_out: reply.markers,
-            reads_in: own.ird.into(),
-            reads_out: reads_out.into(),
+            ird: own.ird.into(),
+            ord: kept_ord.into(),
         })
     }
 
@@ -222,8 +222,8 @@ impl Agreed {
             crc: self.crc,
             markers_in: self.markers_in,
             markers_out: self.markers_out,
-            reads_out: self.reads_out,
-            reads_in: self.reads_in,
+            ord: self.ord,
+            ird: self.ird,
             max_region,
         }
     }
@@ -233,7 +233,7 @@ impl Agreed {
 mod tests {
     use super::*;
 
-    const OWN: Offer = Offer { crc: false, markers: false, reads_in: 128, reads_out: 16 };
+    const OWN: Offer = Offer { crc: false, markers: false, ird: 128, ord: 16 };
 
     fn request(crc: bool) -> FrameHeader {
         let octets = Offer { crc, ..OWN }.request(&[]).unwrap();
@@ -260,14 +260,14 @@ mod tests {
             let (agreed, reply) = OWN.answer(&request(false), Some(depths(ird, ord))).unwrap();
             let said = |depth, peers| if peers == NOT_NEGOTIATED { NOT_NEGOTIATED } else { depth };
             assert_eq!((reply.ird, reply.ord), (said(kept_ird, ord), said(kept_ord, ird)), "{ird}, {ord}");
-            assert_eq!((agreed.reads_in, agreed.reads_out), (kept_ird.into(), kept_ord.into()));
+            assert_eq!((agreed.ird, agreed.ord), (kept_ird.into(), kept_ord.into()));
         }
         let refused = OWN.answer(&request(false), Some(depths(0, 16)));
         assert_eq!(refused.unwrap_err(), SetupError::NoReads);
-        for (ird, reads_out) in [(0, 0), (1, 1), (128, 16), (NOT_NEGOTIATED, 16)] {
+        for (ird, kept_ord) in [(0, 0), (1, 1), (128, 16), (NOT_NEGOTIATED, 16)] {
             let reply = FrameHeader { kind: FrameKind::Reply, ..request(false) };
             let agreed = OWN.conclude(&reply, Some(depths(ird, 128))).unwrap();
-            assert_eq!((agreed.reads_out, agreed.reads_in), (reads_out, 128));
+            assert_eq!((agreed.ord, agreed.ird), (kept_ord, 128));
         }
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let (_, reply) = OWN.answer(&request(false), Some(ask(true, true, true))).unwrap();
         assert!(reply.peer_to_peer && reply.rtr_write && !reply.rtr_read && !reply.rtr_send);
         let (agreed, reply) = OWN.answer(&request(false), Some(ask(false, true, false))).unwrap();
-        assert!(reply.rtr_read && agreed.reads_in == 1, "the Read must be served");
+        assert!(reply.rtr_read && agreed.ird == 1, "the Read must be served");
         let refused = OWN.answer(&request(false), Some(ask(false, false, true)));
         assert_eq!(refused.unwrap_err(), SetupError::NoReadyMessage);
     }
@@ -343,7 +343,7 @@ mod tests {
     fn without_peer_to_peer_the_flags_are_clear_and_ignored() {
         let flags = ReadDepths { rtr_write: true, rtr_read: true, rtr_send: true, ..depths(8, 0) };
         let (agreed, reply) = OWN.answer(&request(false), Some(flags)).unwrap();
-        assert_eq!((agreed.reads_in, agreed.reads_out), (0, 8));
+        assert_eq!((agreed.ird, agreed.ord), (0, 8));
         assert_eq!(reply, depths(0, 8));
         let octets = OWN.rejection(Some(flags)).encode();
         assert_eq!((octets[0] | octets[2]) & 0xc0, 0);
@@ -361,7 +361,7 @@ mod tests {
     /// Requirement: R442, R443, R449, R701, R702, R710, R724, R726
     #[test]
     fn the_frames_of_linux() {
-        let octets = Offer { reads_out: 1, ..OWN }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
+        let octets = Offer { ord: 1, ..OWN }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
         let mut linux =
             b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03".to_vec();
         linux[23] = 1; // Linux's ORD is 0; the local minimum is 1.

@@ -92,7 +92,7 @@ impl Stream {
             }
             Action::Abandon { handle } => self.regions.abandon(handle),
             Action::Read { token, source } => {
-                if self.config.reads_out == 0 {
+                if self.config.ord == 0 {
                     return self.refuse("the peer takes no RDMA Read on this connection");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
@@ -259,7 +259,7 @@ impl Stream {
     }
 
     fn may_read(&self) -> bool {
-        u32::try_from(self.reads.len()).is_ok_and(|outstanding| outstanding < self.config.reads_out)
+        u32::try_from(self.reads.len()).is_ok_and(|outstanding| outstanding < self.config.ord)
     }
 
     fn begin_read(&mut self, token: Token, source: Segment) {

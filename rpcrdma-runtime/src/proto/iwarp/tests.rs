@@ -41,8 +41,8 @@ pub(super) fn config(role: Role) -> StreamConfig {
         crc: true,
         markers_in: false,
         markers_out: false,
-        reads_out: 2,
-        reads_in: 2,
+        ord: 2,
+        ird: 2,
         max_region: 1 << 20,
     }
 }
@@ -451,7 +451,7 @@ fn what_cannot_be_asked_for_ends_the_stream() {
         // The peer did not violate a rule.
         assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
-    let mut stream = Stream::new(StreamConfig { reads_out: 0, ..config(Role::Initiator) }, entropy(1));
+    let mut stream = Stream::new(StreamConfig { ord: 0, ..config(Role::Initiator) }, entropy(1));
     stream.submit(Action::Read { token: Token(1), source: short });
     assert!(!stream.is_open(), "a Read that would wait for ever");
 }

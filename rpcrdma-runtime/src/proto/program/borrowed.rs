@@ -2,7 +2,7 @@
 //!
 //! A server's arguments borrow from the call. A handler passes its result to an [`Answer`], which encodes it
 //! while the borrowed data is still alive. A client's arguments may borrow from anything. A client gets a
-//! [`Reply`] that owns the message, and the result borrows from that reply.
+//! [`BorrowedReply`] that owns the message, and the result borrows from that reply.
 //!
 //! Borrowed items are not DDP-eligible. A peer may still place eligible arguments in chunks, as its binding
 //! allows. The chunks are then gathered before decoding, which is the only copy.
@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 use super::{Program, Reject, ReplyBounds};
 use crate::xdr::{
-    self, Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Limits, Reader, Reducer, Sink,
+    self, Decode, DecodeLimits, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Reducer, Sink,
 };
 
 /// One procedure of a program version, with arguments and a result that may borrow.
-pub trait Procedure: 'static {
+pub trait BorrowedProcedure: 'static {
     /// The program version it belongs to.
     type Program: Program;
     /// The arguments.
@@ -42,10 +42,10 @@ pub trait Procedure: 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<Q>(PhantomData<fn() -> Q>);
 
-impl<Q: Procedure> super::Procedure for Lent<Q> {
+impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     type Program = Q::Program;
     type Args = Arguments<Q>;
-    type Res = Reply<Q>;
+    type Res = BorrowedReply<Q>;
     const NUMBER: u32 = Q::NUMBER;
     const NAME: &'static str = Q::NAME;
 
@@ -62,7 +62,7 @@ pub struct Arguments<Q> {
     procedure: PhantomData<fn() -> Q>,
 }
 
-impl<Q: Procedure> Arguments<Q> {
+impl<Q: BorrowedProcedure> Arguments<Q> {
     /// Encodes arguments. If they break a bound of their type, encoding the returned value fails, and so does
     /// the call.
     #[must_use]
@@ -71,13 +71,13 @@ impl<Q: Procedure> Arguments<Q> {
     }
 }
 
-impl<Q: Procedure> Layout for Arguments<Q> {
+impl<Q: BorrowedProcedure> Layout for Arguments<Q> {
     const LENGTHS: Lengths =
         Lengths::between(<Q::Args<'static>>::LENGTHS.min, <Q::Args<'static>>::LENGTHS.max);
     const HELD: Items = Items::NONE;
 }
 
-impl<Q: Procedure> Encode for Arguments<Q> {
+impl<Q: BorrowedProcedure> Encode for Arguments<Q> {
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         match &self.encoded {
             Ok(bytes) => sink.put(bytes),
@@ -86,7 +86,7 @@ impl<Q: Procedure> Encode for Arguments<Q> {
     }
 }
 
-impl<'de, Q: Procedure> Decode<'de> for Arguments<Q> {
+impl<'de, Q: BorrowedProcedure> Decode<'de> for Arguments<Q> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         let start = reader.clone();
         let bounds = Q::reply_bounds(&Q::Args::<'de>::decode(reader)?);
@@ -96,13 +96,13 @@ impl<'de, Q: Procedure> Decode<'de> for Arguments<Q> {
 
 /// A validated reply that owns its message and lends the result.
 #[derive(Clone, Debug)]
-pub struct Reply<Q> {
+pub struct BorrowedReply<Q> {
     bytes: Bytes,
-    limits: Limits,
+    limits: DecodeLimits,
     procedure: PhantomData<fn() -> Q>,
 }
 
-impl<Q: Procedure> Reply<Q> {
+impl<Q: BorrowedProcedure> BorrowedReply<Q> {
     /// Returns the result, which borrows from the reply.
     ///
     /// # Errors
@@ -118,22 +118,26 @@ impl<Q: Procedure> Reply<Q> {
     }
 }
 
-impl<Q: Procedure> Layout for Reply<Q> {
+impl<Q: BorrowedProcedure> Layout for BorrowedReply<Q> {
     const LENGTHS: Lengths = Lengths::between(<Q::Res<'static>>::LENGTHS.min, <Q::Res<'static>>::LENGTHS.max);
     const HELD: Items = Items::NONE;
 }
 
-impl<Q: Procedure> Encode for Reply<Q> {
+impl<Q: BorrowedProcedure> Encode for BorrowedReply<Q> {
     fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
         sink.put(&self.bytes)
     }
 }
 
-impl<'de, Q: Procedure> Decode<'de> for Reply<Q> {
+impl<'de, Q: BorrowedProcedure> Decode<'de> for BorrowedReply<Q> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Error> {
         let start = reader.clone();
         Q::Res::<'de>::decode(reader)?;
-        Ok(Reply { limits: reader.limits(), bytes: read_since(start, reader)?, procedure: PhantomData })
+        Ok(BorrowedReply {
+            limits: reader.limits(),
+            bytes: read_since(start, reader)?,
+            procedure: PhantomData,
+        })
     }
 }
 
@@ -151,12 +155,12 @@ fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error
 
 /// The contiguous bytes of a call's arguments, from which they are decoded.
 #[derive(Clone, Debug)]
-pub struct Call<'a> {
+pub struct BorrowedCall<'a> {
     bytes: Cow<'a, [u8]>,
-    limits: Limits,
+    limits: DecodeLimits,
 }
 
-impl<'a> Call<'a> {
+impl<'a> BorrowedCall<'a> {
     /// Inserts the content of chunks into the stream. Copies only if there are chunks.
     ///
     /// # Errors
@@ -164,14 +168,14 @@ impl<'a> Call<'a> {
     pub fn new(args: Reader<'a>) -> Result<Self, Reject> {
         let limits = args.limits();
         let bytes = args.gathered().map_err(|_| Reject::GarbageArguments)?;
-        Ok(Call { bytes, limits })
+        Ok(BorrowedCall { bytes, limits })
     }
 
     /// Decodes the arguments to the last byte.
     ///
     /// # Errors
     /// Returns [`Reject::GarbageArguments`] if the arguments cannot be decoded.
-    pub fn arguments<Q: Procedure>(&self) -> Result<Q::Args<'_>, Reject> {
+    pub fn arguments<Q: BorrowedProcedure>(&self) -> Result<Q::Args<'_>, Reject> {
         let mut reader = Reader::from_slice(&self.bytes).with_limits(self.limits);
         let args = Q::Args::decode(&mut reader).and_then(|args| reader.finish().map(|()| args));
         args.map_err(|_| Reject::GarbageArguments)
@@ -186,7 +190,7 @@ pub struct Answer<'r, Q> {
     procedure: PhantomData<fn() -> Q>,
 }
 
-impl<'r, Q: Procedure> Answer<'r, Q> {
+impl<'r, Q: BorrowedProcedure> Answer<'r, Q> {
     /// Returns an answer that is appended to `reply`.
     pub fn new(reply: &'r mut Reducer) -> Self {
         Answer { reply, procedure: PhantomData }

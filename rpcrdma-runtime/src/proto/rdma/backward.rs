@@ -11,7 +11,8 @@
 
 use super::requester::FIRST_BACKWARD;
 use super::{
-    Call, CallId, CallKey, Config, Credits, Event, FailReason, Requester, Responder, ResponderEvent, Stated,
+    CallId, CallKey, Config, Credits, OutgoingCall, PeerLimits, Requester, RequesterEvent, Responder,
+    ResponderEvent, TransportError,
 };
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
@@ -156,7 +157,7 @@ impl BackwardRequester {
     }
 
     /// Returns the next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.requester.poll_event()
     }
 
@@ -166,19 +167,19 @@ impl BackwardRequester {
         self.requester.has_event() || self.ready && self.requester.has_work()
     }
 
-    /// Submits a call, which starts as soon as a credit is free. It fails with [`FailReason::NotReady`] if
-    /// the client has not announced support, and with [`FailReason::Unsendable`] if it does not fit inline.
+    /// Submits a call, which starts as soon as a credit is free. It fails with [`TransportError::NotReady`] if
+    /// the client has not announced support, and with [`TransportError::Unsendable`] if it does not fit inline.
     /// No memory is offered for its reply.
     pub fn submit(&mut self, message: Message) -> CallId {
         if self.ready {
-            self.requester.submit(Call { message, reply: super::ReplyResources::default() })
+            self.requester.submit(OutgoingCall { message, reply: super::ReplyResources::default() })
         } else {
-            self.requester.refuse(&message, FailReason::NotReady)
+            self.requester.refuse(&message, TransportError::NotReady)
         }
     }
 
     /// Limits the inline size of calls to the size the client announces, as [`Requester::limit`] does.
-    pub fn limit(&mut self, client: Stated) {
+    pub fn limit(&mut self, client: PeerLimits) {
         self.requester.limit(client);
     }
 

@@ -1,6 +1,6 @@
 use crate::proto::program::{Binding, checks};
 use crate::wire::private_data::PrivateData;
-use crate::wire::rdma::Limits;
+use crate::wire::rdma::MessageLimits;
 
 /// How to send a call that does not fit inline even with its items in Read chunks (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +30,10 @@ pub struct Config {
     /// How to send calls that do not fit inline.
     pub long_call: LongCall,
     /// Limits on the peer's messages.
-    pub limits: Limits,
+    pub limits: MessageLimits,
     /// The maximum number of bytes of Read chunks that a responder holds for one connection (default 64 MiB).
     /// A call counts from its first RDMA Read until its reply. Further calls wait. A single call may exceed
-    /// this limit, up to [`Limits::transfer`].
+    /// this limit, up to [`MessageLimits::transfer`].
     pub fetched: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for Config {
             private_data: PrivateData::new(true, Config::INLINE, Config::INLINE),
             max_segment: u32::MAX,
             long_call: LongCall::default(),
-            limits: Limits::default(),
+            limits: MessageLimits::default(),
             fetched: 64 << 20,
         }
     }

@@ -15,7 +15,7 @@ use tracing::debug;
 use self::call::{CallState, Outcome, Phase};
 use self::plan::{Plan, Policy, Unplanned};
 use super::region::{Region, RegionState, Spare};
-use super::{Config, Credits, ReplyResources, Stated, Traffic, Unbounded};
+use super::{Config, Credits, PeerLimits, ReplyResources, Traffic, Unbounded};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
@@ -45,7 +45,7 @@ impl CallId {
 
 /// A call to be made.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct OutgoingCall {
     /// The RPC message. Its first word is the XID, which must differ from those of all unanswered calls.
     pub message: Message,
     /// The memory to offer for the reply.
@@ -54,13 +54,13 @@ pub struct Call {
 
 /// An event of a requester.
 #[derive(Debug)]
-pub enum Event {
+pub enum RequesterEvent {
     /// A call completed. All memory that it advertised is fenced.
     Done {
         /// The completed call.
         call: CallId,
         /// Its outcome.
-        outcome: Result<Reply, FailReason>,
+        outcome: Result<IncomingReply, TransportError>,
     },
     /// The connection is closed. Every call has completed before.
     Closed(CloseReason),
@@ -68,7 +68,7 @@ pub enum Event {
 
 /// A reply.
 #[derive(Debug)]
-pub struct Reply {
+pub struct IncomingReply {
     /// The RPC message.
     pub message: Received,
     /// How the call and the reply were transferred.
@@ -77,7 +77,7 @@ pub struct Reply {
 
 /// The reason for a call without a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FailReason {
+pub enum TransportError {
     /// The call's chunk lists alone exceed the inline threshold, or its message has no unique XID.
     #[error("the call cannot be sent: {0}")]
     Unsendable(&'static str),
@@ -155,11 +155,11 @@ pub struct Requester {
     /// Calls with a credit, by their XID.
     calls: Table<CallState>,
     /// Calls waiting for a credit, in the order of submission.
-    queue: VecDeque<(CallId, Call)>,
+    queue: VecDeque<(CallId, OutgoingCall)>,
     /// Calls with advertised memory that cannot be sent yet because the grant shrank.
     ready: VecDeque<u32>,
     actions: VecDeque<Action>,
-    events: VecDeque<Event>,
+    events: VecDeque<RequesterEvent>,
     closed: Option<CloseReason>,
     /// The provider's last completion has arrived.
     gone: bool,
@@ -239,7 +239,7 @@ impl Requester {
     /// Applies the limits that the responder announces (RFC 5666 section 6.2) to calls that are not sent yet.
     /// No call exceeds the announced inline size, and none has Read chunks if the responder does no RDMA
     /// Reads. A call that cannot be sent within these limits fails.
-    pub fn limit(&mut self, responder: Stated) {
+    pub fn limit(&mut self, responder: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.inline = responder.threshold(self.negotiated.call_threshold, own);
         self.reads = responder.reads > 0;
@@ -275,21 +275,24 @@ impl Requester {
     }
 
     /// Returns the next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.events.pop_front()
     }
 
     /// Submits a call, which starts as soon as a credit is free. Calls start in the order of submission.
-    pub fn submit(&mut self, call: Call) -> CallId {
+    pub fn submit(&mut self, call: OutgoingCall) -> CallId {
         let id = self.new_id(&call.message);
         self.submit_as(id, call);
         id
     }
 
     /// Submits a call that already has an identity.
-    pub(super) fn submit_as(&mut self, id: CallId, call: Call) {
+    pub(super) fn submit_as(&mut self, id: CallId, call: OutgoingCall) {
         if let Some(reason) = &self.closed {
-            self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsent(reason.clone())) });
+            self.events.push_back(RequesterEvent::Done {
+                call: id,
+                outcome: Err(TransportError::Unsent(reason.clone())),
+            });
         } else if self.queue.is_empty() && self.credits.take() {
             self.start(id, call);
         } else {
@@ -306,22 +309,22 @@ impl Requester {
         message: Message,
         bounds: &ReplyBounds,
         memory: Option<&dyn ItemMemory>,
-    ) -> Result<(), FailReason> {
+    ) -> Result<(), TransportError> {
         let (chunks, threshold) =
             (core::mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
         let mut reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)
-            .map_err(|_| FailReason::UnboundedReply)?;
+            .map_err(|_| TransportError::UnboundedReply)?;
         if !reply.write_chunks.is_empty() {
             reply.memory = memory.and_then(ItemMemory::lend);
         }
-        self.submit_as(id, Call { message, reply });
+        self.submit_as(id, OutgoingCall { message, reply });
         Ok(())
     }
 
     /// Fails a call without sending it.
-    pub(super) fn refuse(&mut self, message: &Message, why: FailReason) -> CallId {
+    pub(super) fn refuse(&mut self, message: &Message, why: TransportError) -> CallId {
         let id = self.new_id(message);
-        self.events.push_back(Event::Done { call: id, outcome: Err(why) });
+        self.events.push_back(RequesterEvent::Done { call: id, outcome: Err(why) });
         id
     }
 
@@ -334,12 +337,13 @@ impl Requester {
     /// credit stays in use until the call completes (RFC 8166 section 4.4.1). A queued call is never sent.
     pub fn cancel(&mut self, call: CallId) {
         self.queue.retain(|(queued, _)| *queued != call);
-        self.events.retain(|event| !matches!(event, Event::Done { call: done, .. } if *done == call));
+        self.events
+            .retain(|event| !matches!(event, RequesterEvent::Done { call: done, .. } if *done == call));
         let Some(state) = self.calls.get_mut(call.xid()).filter(|state| state.id == call) else { return };
         state.abandoned = true;
         if let Some(index) = self.ready.iter().position(|ready| *ready == call.xid()) {
             self.ready.remove(index);
-            self.fence(call.xid(), Outcome::Failed(FailReason::Registration));
+            self.fence(call.xid(), Outcome::Failed(TransportError::Registration));
         }
     }
 
@@ -445,7 +449,7 @@ impl Requester {
         }
     }
 
-    fn start(&mut self, id: CallId, call: Call) {
+    fn start(&mut self, id: CallId, call: OutgoingCall) {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
         let policy = Policy {
             threshold: self.negotiated.call_threshold.max(self.inline),
@@ -476,7 +480,10 @@ impl Requester {
             Ok((xid, plan)) => self.register(id, xid, plan),
             Err(why) => {
                 self.credits.give_back();
-                self.events.push_back(Event::Done { call: id, outcome: Err(FailReason::Unsendable(why)) });
+                self.events.push_back(RequesterEvent::Done {
+                    call: id,
+                    outcome: Err(TransportError::Unsendable(why)),
+                });
             }
         }
     }
@@ -521,7 +528,7 @@ impl Requester {
                     return;
                 }
                 if *failed || call.abandoned {
-                    self.fence(xid, Outcome::Failed(FailReason::Registration));
+                    self.fence(xid, Outcome::Failed(TransportError::Registration));
                 } else {
                     self.ready.push_back(xid);
                     self.send_ready();
@@ -578,12 +585,12 @@ impl Requester {
                 let outcome = call.outcome(header.body, payload);
                 // One call at a time until a reply is valid (RFC 8166 section 3.3.3): the grant of an invalid
                 // reply is ignored. The content of a Reply chunk is checked later.
-                if !matches!(outcome, Outcome::Failed(FailReason::BadReply(_))) {
+                if !matches!(outcome, Outcome::Failed(TransportError::BadReply(_))) {
                     self.credits.grant(header.credits);
                 }
                 (xid, outcome)
             }
-            Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(FailReason::BadReply(why))),
+            Err(ReplyRefusal::Fail { xid, why }) => (xid, Outcome::Failed(TransportError::BadReply(why))),
             Err(ReplyRefusal::Discard(why)) => return self.discard(why, invalidated),
             Err(ReplyRefusal::BackwardCall { .. }) => {
                 return self.discard("a call in the backward direction", invalidated);
@@ -607,7 +614,7 @@ impl Requester {
         self.overdue = self.overdue.saturating_sub(call.overdue.into());
         call.traffic.reply_inline = len;
         call.traffic.remote_invalidation = invalidated.is_some();
-        let is_bad = matches!(outcome, Outcome::Failed(FailReason::BadReply(_)));
+        let is_bad = matches!(outcome, Outcome::Failed(TransportError::BadReply(_)));
         self.credits.answered();
         self.fence(xid, outcome);
         self.send_ready();
@@ -666,7 +673,10 @@ impl Requester {
         let Some(call) = self.calls.remove(xid) else { return };
         self.credits.give_back();
         if !call.abandoned {
-            self.events.push_back(Event::Done { call: call.id, outcome: call.into_outcome(&mut self.spare) });
+            self.events.push_back(RequesterEvent::Done {
+                call: call.id,
+                outcome: call.into_outcome(&mut self.spare),
+            });
         }
         self.start_queued();
     }
@@ -680,12 +690,12 @@ impl Requester {
         calls.sort_unstable_by_key(|call| call.id);
         for call in calls.into_iter().filter(|call| !call.abandoned) {
             let (id, outcome) = (call.id, call.into_outcome_of_end(reason, &mut self.spare));
-            self.events.push_back(Event::Done { call: id, outcome });
+            self.events.push_back(RequesterEvent::Done { call: id, outcome });
         }
         for (call, _) in self.queue.drain(..) {
-            let outcome = Err(FailReason::Unsent(reason.clone()));
-            self.events.push_back(Event::Done { call, outcome });
+            let outcome = Err(TransportError::Unsent(reason.clone()));
+            self.events.push_back(RequesterEvent::Done { call, outcome });
         }
-        self.events.push_back(Event::Closed(reason.clone()));
+        self.events.push_back(RequesterEvent::Closed(reason.clone()));
     }
 }

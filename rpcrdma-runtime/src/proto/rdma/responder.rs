@@ -11,7 +11,7 @@ use tracing::debug;
 use super::reads::Fetch;
 use super::reply;
 use super::requester::FIRST_BACKWARD;
-use super::{Config, Refusals, Stated, Traffic, TrafficCounts};
+use super::{Config, PeerLimits, Refusals, Traffic, TrafficCounts};
 use crate::proto::slab::{Key, Slab};
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
@@ -62,7 +62,7 @@ pub struct Responder {
     reply_inline: u32,
     /// The provider's maximum number of outstanding RDMA Reads; `reads_limit` is the lower limit of the
     /// requester.
-    reads_out: usize,
+    ord: usize,
     reads_limit: usize,
     next: u64,
     calls: Slab<CallState>,
@@ -142,15 +142,15 @@ impl Responder {
     /// Creates the responder of a new connection and posts its Receives: one for each credit that it may
     /// grant, and one for an unsolicited message.
     #[must_use]
-    pub fn new(config: Config, negotiated: Negotiated, reads_out: u32) -> Self {
+    pub fn new(config: Config, negotiated: Negotiated, ord: u32) -> Self {
         let receives = Action::PostReceives { count: config.credits.max(1).saturating_add(SLACK) };
         Responder {
             granted: config.credits.max(1),
             config,
             negotiated,
             reply_inline: negotiated.reply_threshold,
-            reads_out: usize::try_from(reads_out).unwrap_or(usize::MAX),
-            reads_limit: usize::try_from(reads_out).unwrap_or(usize::MAX),
+            ord: usize::try_from(ord).unwrap_or(usize::MAX),
+            reads_limit: usize::try_from(ord).unwrap_or(usize::MAX),
             next: 0,
             calls: Slab::new(),
             hold_above: u64::MAX,
@@ -187,10 +187,10 @@ impl Responder {
     /// Applies the limits that the requester announces (RFC 5666 section 6.2): the inline size of replies and
     /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for one
     /// get ERR_CHUNK.
-    pub fn limit(&mut self, requester: Stated) {
+    pub fn limit(&mut self, requester: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
-        self.reads_limit = self.reads_out.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
+        self.reads_limit = self.ord.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
         if self.reads_limit == 0 {
             for ((key, _), _) in core::mem::take(&mut self.read_queue) {
                 self.fail(key, NO_READS, |refusals| &mut refusals.chunks);

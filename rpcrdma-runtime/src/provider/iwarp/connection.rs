@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tracing::{debug, trace};
 
-use super::Options;
+use super::IwarpOptions;
 use super::capture::Tap;
 use super::deadlines::{Deadlines, Expired, Progress};
 use crate::proto::iwarp::{Agreed, Role, Stream};
@@ -79,7 +79,7 @@ impl IwarpConnection {
         agreed: Agreed,
         receive_size: u32,
         info: ConnectionInfo,
-        options: &Options,
+        options: &IwarpOptions,
     ) -> Self {
         let config = agreed.stream(role, receive_size, options.fpdu_for(&socket), options.max_region);
         debug!(?config, peer = ?info.peer, "iWARP connection");
@@ -341,13 +341,13 @@ impl crate::proto::iwarp::Entropy for Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Listener, connect};
+    use super::super::{IwarpListener, connect};
     use super::*;
 
     #[tokio::test]
     async fn both_ends_find_out_that_the_other_is_gone() {
-        let options = Options::default();
-        let listener = Listener::bind("127.0.0.1:0", options.clone()).await.unwrap();
+        let options = IwarpOptions::default();
+        let listener = IwarpListener::bind("127.0.0.1:0", options.clone()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let accept = async {
             let request = listener.accept().await.unwrap().request().await.unwrap();

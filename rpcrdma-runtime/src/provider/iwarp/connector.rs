@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::{Incoming, IwarpConnection, Listener, Options, connect};
+use super::{Incoming, IwarpConnection, IwarpListener, IwarpOptions, connect};
 use crate::provider::{
     Acceptor, BoxError, ConnectError, Connector, IncomingConnection, LocalParameters, connect_any,
 };
@@ -10,13 +10,13 @@ use crate::provider::{
 #[derive(Clone, Debug)]
 pub struct IwarpConnector {
     address: String,
-    options: Options,
+    options: IwarpOptions,
 }
 
 impl IwarpConnector {
     /// Returns a connector for a name or an address, with its port.
     #[must_use]
-    pub fn new(address: impl Into<String>, options: Options) -> Self {
+    pub fn new(address: impl Into<String>, options: IwarpOptions) -> Self {
         IwarpConnector { address: address.into(), options }
     }
 }
@@ -31,7 +31,7 @@ impl Connector for IwarpConnector {
     }
 }
 
-impl Acceptor for Listener {
+impl Acceptor for IwarpListener {
     type Incoming = Incoming;
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

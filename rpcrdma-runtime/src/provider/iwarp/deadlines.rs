@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Options;
+use super::IwarpOptions;
 use crate::proto::iwarp::OWED;
 use crate::provider::min_rate::MinRate;
 
@@ -86,7 +86,7 @@ struct Nudge {
 impl Deadlines {
     /// Returns the deadlines of a new connection. Only a server requires a minimum rate: it delays the calls
     /// of its clients itself when they need too much memory.
-    pub(super) fn new(options: &Options, is_client: bool) -> Self {
+    pub(super) fn new(options: &IwarpOptions, is_client: bool) -> Self {
         let nudge = options.nudge.filter(|_| is_client);
         let rate = if is_client { 0 } else { options.min_rate };
         Deadlines {
@@ -169,7 +169,7 @@ mod tests {
         Progress { sending: None, owed: [None; OWED], flushing: false, closing: false, unheard: false };
 
     fn deadlines(stall: Duration, linger: Duration) -> Deadlines {
-        Deadlines::new(&Options { stall_timeout: stall, linger, ..Options::default() }, false)
+        Deadlines::new(&IwarpOptions { stall_timeout: stall, linger, ..IwarpOptions::default() }, false)
     }
 
     /// Returns the first deadline to expire with a little progress every second, and the number of seconds.
@@ -189,7 +189,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_end_comes_whatever_trickles() {
         let sending = |second| Progress { sending: Some(second), ..NOTHING };
-        let mut any_rate = Deadlines::new(&Options { min_rate: 0, ..Options::default() }, false);
+        let mut any_rate = Deadlines::new(&IwarpOptions { min_rate: 0, ..IwarpOptions::default() }, false);
         assert_eq!(trickle(&mut any_rate, sending).await, None, "an open stream may trickle");
         let flushing = |second| Progress { flushing: true, ..sending(second) };
         let ended = trickle(&mut any_rate, flushing).await;
@@ -200,16 +200,16 @@ mod tests {
     async fn a_server_wants_a_minimum_rate() {
         let sending = |second| Progress { sending: Some(second), ..NOTHING };
         let reads = |second| Progress { owed: [None, None, None, Some(second)], ..NOTHING };
-        let mut server = Deadlines::new(&Options::default(), false);
+        let mut server = Deadlines::new(&IwarpOptions::default(), false);
         let ended = trickle(&mut server, sending).await;
         assert!(matches!(ended, Some((9..=10, Expired::Sending))), "{ended:?}");
-        let mut server = Deadlines::new(&Options::default(), false);
+        let mut server = Deadlines::new(&IwarpOptions::default(), false);
         let ended = trickle(&mut server, reads).await;
         assert!(matches!(ended, Some((9..=10, Expired::Receiving))), "{ended:?}");
-        let mut server = Deadlines::new(&Options::default(), false);
+        let mut server = Deadlines::new(&IwarpOptions::default(), false);
         let fast = |second| Progress { sending: Some(second << 17), ..NOTHING };
         assert_eq!(trickle(&mut server, fast).await, None);
-        let mut client = Deadlines::new(&Options::default(), true);
+        let mut client = Deadlines::new(&IwarpOptions::default(), true);
         assert_eq!(trickle(&mut client, sending).await, None);
     }
 

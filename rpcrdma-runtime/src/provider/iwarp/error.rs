@@ -9,7 +9,7 @@ use crate::wire::iwarp::MpaError;
 /// Why no iWARP connection was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConnectError {
+pub enum IwarpError {
     /// An error of TCP or the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 
 use super::capture::Tap;
-use super::{ConnectError, IwarpConnection, Options};
+use super::{IwarpConnection, IwarpError, IwarpOptions};
 use crate::proto::iwarp::{Agreed, Offer, Role};
 use crate::provider::ConnectionInfo;
 use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
@@ -18,13 +18,13 @@ use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 /// octets). `receive_size` is the maximum length of a received Send, in octets.
 ///
 /// # Errors
-/// [`ConnectError`].
+/// [`IwarpError`].
 pub async fn connect(
     address: SocketAddr,
     private_data: &[u8],
     receive_size: u32,
-    options: &Options,
-) -> Result<IwarpConnection, ConnectError> {
+    options: &IwarpOptions,
+) -> Result<IwarpConnection, IwarpError> {
     let offer = options.offer();
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
@@ -40,7 +40,7 @@ pub async fn connect(
     };
     let reply = within(options.reply_timeout, "the MPA reply", exchange).await?;
     if reply.header.reject {
-        return Err(ConnectError::Refused { private_data: reply.private_data });
+        return Err(IwarpError::Refused { private_data: reply.private_data });
     }
     let agreed = offer.conclude(&reply.header, reply.depths)?;
     let info = info(address, reply.private_data, agreed, options);
@@ -49,28 +49,28 @@ pub async fn connect(
 
 /// Listens for connections.
 #[derive(Debug)]
-pub struct Listener {
+pub struct IwarpListener {
     listener: TcpListener,
-    options: Options,
+    options: IwarpOptions,
 }
 
-impl Listener {
+impl IwarpListener {
     /// Binds an address.
     ///
     /// # Errors
     /// An error of the operating system. With the feature `capture`, a `CaptureError` is the inner error if
     /// the capture file cannot be written.
-    pub async fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
-        Listener::of(TcpListener::bind(address).await?, options)
+    pub async fn bind(address: impl ToSocketAddrs, options: IwarpOptions) -> io::Result<Self> {
+        IwarpListener::of(TcpListener::bind(address).await?, options)
     }
 
     /// Listens on a TCP socket that is bound already, for example by systemd.
     ///
     /// # Errors
     /// With the feature `capture`, a `CaptureError` is the inner error if the capture file cannot be written.
-    pub fn of(listener: TcpListener, options: Options) -> io::Result<Self> {
+    pub fn of(listener: TcpListener, options: IwarpOptions) -> io::Result<Self> {
         options.prepare_capture().map_err(io::Error::other)?;
-        Ok(Listener { listener, options })
+        Ok(IwarpListener { listener, options })
     }
 
     /// Returns the bound address, with the port that the system chose if port 0 was requested.
@@ -97,7 +97,7 @@ impl Listener {
 pub struct Incoming {
     socket: TcpStream,
     peer: SocketAddr,
-    options: Options,
+    options: IwarpOptions,
 }
 
 impl Incoming {
@@ -111,8 +111,8 @@ impl Incoming {
     /// Rejects a request that cannot be met.
     ///
     /// # Errors
-    /// [`ConnectError`]. The connection is then closed.
-    pub async fn request(self) -> Result<Request, ConnectError> {
+    /// [`IwarpError`]. The connection is then closed.
+    pub async fn request(self) -> Result<IwarpRequest, IwarpError> {
         let Incoming { mut socket, peer, options } = self;
         options.prepare(&socket)?;
         let mut tap = Tap::open(&options.capture, &socket, Role::Responder)?;
@@ -120,7 +120,7 @@ impl Incoming {
         let frame = within(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer();
         match offer.answer(&frame.header, frame.depths) {
-            Ok((agreed, depths)) => Ok(Request { socket, tap, peer, options, frame, agreed, depths }),
+            Ok((agreed, depths)) => Ok(IwarpRequest { socket, tap, peer, options, frame, agreed, depths }),
             Err(error) => {
                 let octets = offer.reply(&frame.header, true, offer.rejection(frame.depths), &[])?;
                 send_last(&mut socket, &mut tap, &octets, options.request_timeout).await?;
@@ -132,17 +132,17 @@ impl Incoming {
 
 /// A peer that requests a connection. Dropping it closes the TCP connection without a reply.
 #[derive(Debug)]
-pub struct Request {
+pub struct IwarpRequest {
     socket: TcpStream,
     tap: Tap,
     peer: SocketAddr,
-    options: Options,
+    options: IwarpOptions,
     frame: Frame,
     agreed: Agreed,
     depths: ReadDepths,
 }
 
-impl Request {
+impl IwarpRequest {
     /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
@@ -159,29 +159,29 @@ impl Request {
     /// length of a received Send, in octets.
     ///
     /// # Errors
-    /// [`ConnectError`]. The connection is then closed.
+    /// [`IwarpError`]. The connection is then closed.
     pub async fn accept(
         mut self,
         private_data: &[u8],
         receive_size: u32,
-    ) -> Result<IwarpConnection, ConnectError> {
+    ) -> Result<IwarpConnection, IwarpError> {
         let octets = self.options.offer().reply(&self.frame.header, false, self.depths, private_data)?;
         if has_more(&self.socket, &mut self.tap)? {
-            return Err(ConnectError::EarlyData);
+            return Err(IwarpError::EarlyData);
         }
         self.tap.sending(&octets);
         let sending = async { Ok(self.socket.write_all(&octets).await?) };
         within(self.options.request_timeout, "sending the MPA reply", sending).await?;
         let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
-        let Request { socket, tap, agreed, options, .. } = self;
+        let IwarpRequest { socket, tap, agreed, options, .. } = self;
         Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
     }
 
     /// Refuses the connection and sends private data of at most 196 octets.
     ///
     /// # Errors
-    /// [`ConnectError`].
-    pub async fn reject(mut self, private_data: &[u8]) -> Result<(), ConnectError> {
+    /// [`IwarpError`].
+    pub async fn reject(mut self, private_data: &[u8]) -> Result<(), IwarpError> {
         let octets = self.options.offer().reply(&self.frame.header, true, self.depths, private_data)?;
         send_last(&mut self.socket, &mut self.tap, &octets, self.options.request_timeout).await
     }
@@ -197,7 +197,7 @@ struct Frame {
 
 impl Frame {
     /// Reads one frame and not an octet more. Fails at the first octet that is not MPA.
-    async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, ConnectError> {
+    async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, IwarpError> {
         let mut head = [0; mpa::HEADER_LEN];
         let mut filled = 0;
         while let Some(room) = head.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -229,13 +229,13 @@ impl Frame {
 }
 
 /// The peer closed the connection.
-fn hangup(tap: &mut Tap) -> ConnectError {
+fn hangup(tap: &mut Tap) -> IwarpError {
     tap.peer_closed();
-    ConnectError::Hangup
+    IwarpError::Hangup
 }
 
 /// Returns true if the peer has sent more than its frame.
-fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, ConnectError> {
+fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     let mut first = [0];
     match socket.try_read(&mut first) {
         Ok(0) => Err(hangup(tap)),
@@ -253,7 +253,7 @@ async fn send_last(
     tap: &mut Tap,
     octets: &[u8],
     limit: Duration,
-) -> Result<(), ConnectError> {
+) -> Result<(), IwarpError> {
     let sending = async {
         tap.sending(octets);
         socket.write_all(octets).await?;
@@ -265,17 +265,17 @@ async fn send_last(
 async fn within<T>(
     after: Duration,
     what: &'static str,
-    work: impl Future<Output = Result<T, ConnectError>>,
-) -> Result<T, ConnectError> {
-    timeout(after, work).await.unwrap_or(Err(ConnectError::Timeout { what, after }))
+    work: impl Future<Output = Result<T, IwarpError>>,
+) -> Result<T, IwarpError> {
+    timeout(after, work).await.unwrap_or(Err(IwarpError::Timeout { what, after }))
 }
 
-fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &Options) -> ConnectionInfo {
+fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &IwarpOptions) -> ConnectionInfo {
     ConnectionInfo {
         peer: Some(peer),
         private_data,
-        reads_out: agreed.reads_out,
-        reads_in: agreed.reads_in,
+        ord: agreed.ord,
+        ird: agreed.ird,
         max_region: options.max_region,
         receives: u32::MAX,
         remote_invalidation: true,
@@ -283,8 +283,8 @@ fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &Options
     }
 }
 
-impl Options {
+impl IwarpOptions {
     fn offer(&self) -> Offer {
-        Offer { crc: self.crc, markers: self.markers, reads_in: self.reads_in, reads_out: self.reads_out }
+        Offer { crc: self.crc, markers: self.markers, ird: self.ird, ord: self.ord }
     }
 }

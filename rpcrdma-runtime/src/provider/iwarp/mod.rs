@@ -1,7 +1,7 @@
 //! iWARP in user space over TCP. It needs no driver, kernel module or hardware, and interoperates with
 //! iWARP peers such as Linux's siw.
 //!
-//! [`connect`] and [`Listener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
+//! [`connect`] and [`IwarpListener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
 //! [`IwarpConnector`] is the connector for clients.
 
 #[cfg(feature = "capture")]
@@ -21,6 +21,6 @@ pub use capture::{CAPTURE_VARIABLE, CaptureFile};
 pub use capture::{Capture, CaptureError};
 pub use connection::IwarpConnection;
 pub use connector::IwarpConnector;
-pub use error::ConnectError;
-pub use handshake::{Incoming, Listener, Request, connect};
-pub use options::{Keepalive, Options};
+pub use error::IwarpError;
+pub use handshake::{Incoming, IwarpListener, IwarpRequest, connect};
+pub use options::{IwarpOptions, Keepalive};

@@ -13,7 +13,7 @@ const DEFAULT_FPDU: usize = 1440;
 
 /// The options of an iWARP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct IwarpOptions {
     /// Requires CRCs, as initiator and as responder (default true, RFC 5044 section 4.4). Without them, CRCs
     /// are used if the peer requires them. Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the
     /// connection if TCP delivers its padding and CRC in two pieces. Turn CRCs off if the path to such a
@@ -25,9 +25,9 @@ pub struct Options {
     pub markers: bool,
     /// Maximum number of RDMA Reads that the local side serves at once, 1 to 128 (IRD, default 128).
     /// Linux's NFS server refuses a client with an IRD of 0.
-    pub reads_in: u16,
+    pub ird: u16,
     /// Maximum number of outstanding RDMA Reads, 1 to 128 (ORD, default 16).
-    pub reads_out: u16,
+    pub ord: u16,
     /// Maximum length of a sent FPDU, in octets. `None` (default) makes one FPDU fill a TCP segment.
     pub max_fpdu: Option<usize>,
     /// Maximum length of a registered region, in octets (default 1 GiB).
@@ -78,13 +78,13 @@ impl Default for Keepalive {
     }
 }
 
-impl Default for Options {
+impl Default for IwarpOptions {
     fn default() -> Self {
-        Options {
+        IwarpOptions {
             crc: true,
             markers: false,
-            reads_in: 128,
-            reads_out: 16,
+            ird: 128,
+            ord: 16,
             max_fpdu: None,
             max_region: 1 << 30,
             min_rate: 64 << 10,
@@ -100,7 +100,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl IwarpOptions {
     /// Returns the maximum length of an FPDU for a socket: the configured one, or the largest that fits a TCP
     /// segment (RFC 5044 section 4.5). FPDUs are multiples of four.
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
@@ -108,7 +108,7 @@ impl Options {
     }
 }
 
-impl Options {
+impl IwarpOptions {
     /// Checks that the capture file, if there is one, can be written.
     pub(crate) fn prepare_capture(&self) -> Result<(), CaptureError> {
         Tap::prepare(&self.capture)
@@ -165,12 +165,12 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (near, _far) = tokio::join!(TcpStream::connect(address), listener.accept());
         let near = near.unwrap();
-        let options = Options::default();
+        let options = IwarpOptions::default();
         options.prepare(&near).unwrap();
         assert!(near.nodelay().unwrap());
         let segment = usize::try_from(SockRef::from(&near).tcp_mss().unwrap()).unwrap();
         assert_eq!(options.fpdu_for(&near), segment / 4 * 4);
-        let options = Options { max_fpdu: Some(777), ..options };
+        let options = IwarpOptions { max_fpdu: Some(777), ..options };
         assert_eq!(options.fpdu_for(&near), 777);
     }
 
@@ -181,13 +181,13 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (near, (far, _)) = (near.unwrap(), far.unwrap());
-        Options::default().prepare(&near).unwrap();
+        IwarpOptions::default().prepare(&near).unwrap();
         let socket = SockRef::from(&near);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(60));
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(10));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), 5);
-        Options { keepalive: None, ..Options::default() }.prepare(&far).unwrap();
+        IwarpOptions { keepalive: None, ..IwarpOptions::default() }.prepare(&far).unwrap();
         assert!(!SockRef::from(&far).keepalive().unwrap());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::calling::BackwardCalls;
 use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, ReplyBounds};
 use crate::proto::rdma::Traffic;
-use crate::proto::rdma::session::Call;
+use crate::proto::rdma::session::SessionCall;
 use crate::shell::CallError;
 use crate::shell::exchange::{decode, encode, transact};
 use crate::shell::observer::observed;
@@ -18,24 +18,24 @@ use crate::xdr::{Layout, Reducer};
 /// RPC-over-RDMA or TCP.
 ///
 /// A handler gets it from [`CallContext::backward`] and may keep it; clones use the same connection. Calls
-/// fail with [`FailReason::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell the
+/// fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell the
 /// server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
 /// once the connection is lost, also because the server stops. Only the client can reconnect. The procedure
 /// that calls `ready` must then run again: its replies must not be cached
-/// ([`Unremembered`](crate::proto::program::Unremembered)), or the client must send a new call.
+/// ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
 ///
 /// It carries calls of programs that are [`BackwardOnly`], and through [`BackwardClient::both_ways`] those
 /// of other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails before
-/// it is sent with [`FailReason::Unsendable`]; a call whose reply is too long fails with
-/// [`FailReason::Chunk`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
+/// it is sent with [`TransportError::Unsendable`]; a call whose reply is too long fails with
+/// [`TransportError::Chunk`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
 /// [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls) wait. More than
-/// [`Limits::backward_pending`](super::super::Limits::backward_pending) calls fail with
+/// [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) calls fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
-/// [`FailReason::NotReady`]: crate::proto::rdma::FailReason::NotReady
-/// [`FailReason::Unsendable`]: crate::proto::rdma::FailReason::Unsendable
-/// [`FailReason::Chunk`]: crate::proto::rdma::FailReason::Chunk
+/// [`TransportError::NotReady`]: crate::proto::rdma::TransportError::NotReady
+/// [`TransportError::Unsendable`]: crate::proto::rdma::TransportError::Unsendable
+/// [`TransportError::Chunk`]: crate::proto::rdma::TransportError::Chunk
 #[derive(Clone)]
 pub struct BackwardClient {
     shared: Arc<Shared>,
@@ -121,8 +121,8 @@ impl BackwardClient {
 
     /// Returns a client for programs that both sides call.
     #[must_use]
-    pub fn both_ways(self) -> BothWays {
-        BothWays(self)
+    pub fn both_ways(self) -> Bidirectional {
+        Bidirectional(self)
     }
 
     /// Makes one call. Unlike [`Caller::call`], which accepts any caller, this method rejects a program
@@ -147,7 +147,7 @@ impl BackwardClient {
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
         let message = encode::<Q>(xid, &self.credential, args, Reducer::disabled())?;
         let bounds = ReplyBounds::of::<()>();
-        let call = Call { message, bounds, timeout: None, retransmit: None, memory: None };
+        let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
         let reply = tokio::time::timeout(self.timeout, transact(&*self.shared.calls, Q::NAME, call)).await;
         decode::<Q>(xid, &reply.unwrap_or(Err(CallError::Timeout(self.timeout)))?, None)
     }
@@ -175,9 +175,9 @@ const fn without_items<Q: Procedure>() {
 /// client of them. Returned by [`BackwardClient::both_ways`]. Nothing is placed directly in this direction,
 /// even if the binding makes it eligible.
 #[derive(Clone, Debug)]
-pub struct BothWays(BackwardClient);
+pub struct Bidirectional(BackwardClient);
 
-impl<P: Binding> Caller<P> for BothWays {
+impl<P: Binding> Caller<P> for Bidirectional {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
 
-use crate::proto::rdma::session::Call;
-use crate::proto::rdma::{BackwardRequester, CallId, Event};
+use crate::proto::rdma::session::SessionCall;
+use crate::proto::rdma::{BackwardRequester, CallId, RequesterEvent};
 use crate::shell::CallError;
 use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;
@@ -17,14 +17,14 @@ pub(in crate::shell) trait Backward: Send + 'static {
     /// Allows calls from here on.
     fn ready(&mut self);
 
-    /// Sends a call at once or queues it. [`Event::Done`] follows unless the call is cancelled.
+    /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is cancelled.
     fn submit(&mut self, message: Message) -> CallId;
 
     /// Abandons a call.
     fn cancel(&mut self, call: CallId);
 
     /// Returns the next event.
-    fn poll_event(&mut self) -> Option<Event>;
+    fn poll_event(&mut self) -> Option<RequesterEvent>;
 }
 
 /// The interface of a server's callers to their connection, for any transport.
@@ -128,7 +128,7 @@ impl<B: Backward> State<B> {
     /// Stores the outcomes of calls and returns the callers to wake.
     fn settle(&mut self) -> Vec<Waker> {
         while let Some(event) = self.engine.as_mut().and_then(B::poll_event) {
-            if let Event::Done { call, outcome } = event {
+            if let RequesterEvent::Done { call, outcome } = event {
                 self.waiters.end(call, outcome);
             }
         }
@@ -160,7 +160,7 @@ impl<B: Backward> Submit for Shared<B> {
         self.lock().waiters.next_xid(|_| false)
     }
 
-    fn submit(&self, call: Call) -> Result<CallId, CallError> {
+    fn submit(&self, call: SessionCall) -> Result<CallId, CallError> {
         self.change(|State { engine, waiters, .. }| {
             let engine = engine.as_mut().ok_or(CallError::Disconnected)?;
             waiters.admit(call, |call| engine.submit(call.message))
@@ -208,7 +208,7 @@ impl Backward for BackwardRequester {
         BackwardRequester::cancel(self, call);
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<RequesterEvent> {
         BackwardRequester::poll_event(self)
     }
 }
@@ -233,7 +233,7 @@ mod tests {
 
         fn cancel(&mut self, _: CallId) {}
 
-        fn poll_event(&mut self) -> Option<Event> {
+        fn poll_event(&mut self) -> Option<RequesterEvent> {
             None
         }
     }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (1, 1));
         let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
         let bounds = ReplyBounds::of::<()>();
-        let call = Call { message, bounds, timeout: None, retransmit: None, memory: None };
+        let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
         assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
     }
 

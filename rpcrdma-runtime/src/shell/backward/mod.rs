@@ -4,5 +4,5 @@
 mod caller;
 mod calling;
 
-pub use caller::{BackwardClient, BothWays};
+pub use caller::{BackwardClient, Bidirectional};
 pub(super) use calling::{Backward, Calling};

@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::*;
 use crate::proto::program::ReplyBounds;
-use crate::proto::rdma::{Event as LineEvent, FailReason, Reply, Traffic};
+use crate::proto::rdma::{IncomingReply, RequesterEvent, Traffic, TransportError};
 
 /// Messages in transit between a client and its server.
 #[derive(Default)]
@@ -32,12 +32,12 @@ struct Wired {
 #[derive(Default)]
 struct Calls {
     unsent: VecDeque<CallId>,
-    events: VecDeque<LineEvent>,
+    events: VecDeque<RequesterEvent>,
     closing: bool,
 }
 
 impl Line for Calls {
-    fn submit(&mut self, id: CallId, _: &Call) -> Result<(), FailReason> {
+    fn submit(&mut self, id: CallId, _: &SessionCall) -> Result<(), TransportError> {
         self.unsent.push_back(id);
         Ok(())
     }
@@ -53,7 +53,7 @@ impl Line for Calls {
     fn close(&mut self, reason: CloseReason) {
         if !self.closing {
             self.closing = true;
-            self.events.push_back(LineEvent::Closed(reason));
+            self.events.push_back(RequesterEvent::Closed(reason));
         }
     }
 
@@ -61,7 +61,7 @@ impl Line for Calls {
         self.closing
     }
 
-    fn poll_event(&mut self) -> Option<LineEvent> {
+    fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.events.pop_front()
     }
 
@@ -108,8 +108,8 @@ impl Outbound for Wired {
             wire.client = Some(cx.waker().clone());
             return Poll::Pending;
         };
-        let reply = Reply { message: Received::whole(Bytes::new()), traffic: Traffic::default() };
-        line.events.push_back(LineEvent::Done { call, outcome: Ok(reply) });
+        let reply = IncomingReply { message: Received::whole(Bytes::new()), traffic: Traffic::default() };
+        line.events.push_back(RequesterEvent::Done { call, outcome: Ok(reply) });
         Poll::Ready(())
     }
 
@@ -139,8 +139,13 @@ fn answer(wire: &SharedWire) {
 fn submit(shared: &Shared<Wired>) -> CallId {
     let stream = Bytes::copy_from_slice(&shared.next_xid().to_be_bytes());
     let message = Message { stream, items: Vec::new() };
-    let call =
-        Call { message, bounds: ReplyBounds::of::<()>(), timeout: None, retransmit: None, memory: None };
+    let call = SessionCall {
+        message,
+        bounds: ReplyBounds::of::<()>(),
+        timeout: None,
+        retransmit: None,
+        memory: None,
+    };
     shared.submit(call).unwrap()
 }
 
@@ -225,7 +230,7 @@ fn closing_ends_a_call_of_another_thread() {
         let call = submit(shared);
         let waits = thread::spawn(move || block_on(poll_fn(|cx| other.poll_outcome(call, cx))));
         shared.close();
-        assert!(matches!(waits.join().unwrap(), Some(Err(FailReason::Closed(_)))));
+        assert!(matches!(waits.join().unwrap(), Some(Err(TransportError::Closed(_)))));
     });
 }
 

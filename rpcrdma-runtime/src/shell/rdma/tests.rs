@@ -96,8 +96,8 @@ impl Unread {
         let info = ConnectionInfo {
             peer: Some(SocketAddr::new(IpAddr::from([192, 0, 2, last]), 700)),
             private_data: Bytes::new(),
-            reads_out: 16,
-            reads_in: 16,
+            ord: 16,
+            ird: 16,
             max_region: u32::MAX,
             receives: 66,
             remote_invalidation: false,

@@ -7,7 +7,7 @@ use super::super::{CallError, metrics};
 use super::Atomics;
 use crate::proto::counts::counts;
 use crate::proto::rdma::session::Counts as SessionCounts;
-use crate::proto::rdma::{FailReason, Traffic, TrafficCounts};
+use crate::proto::rdma::{Traffic, TrafficCounts, TransportError};
 use crate::proto::rpc::gss::GssFailure;
 
 counts! {
@@ -44,11 +44,11 @@ impl Failures {
             | CallError::ResultMemory(_)
             | CallError::UnboundedReply { .. }
             | CallError::Transport(
-                FailReason::Unsendable(_) | FailReason::UnboundedReply | FailReason::NotReady,
+                TransportError::Unsendable(_) | TransportError::UnboundedReply | TransportError::NotReady,
             ) => &mut counts.unsendable,
-            CallError::Transport(FailReason::Registration) => &mut counts.registration,
-            CallError::Transport(FailReason::Version { .. }) => &mut counts.version,
-            CallError::Transport(FailReason::Chunk) => &mut counts.chunk,
+            CallError::Transport(TransportError::Registration) => &mut counts.registration,
+            CallError::Transport(TransportError::Version { .. }) => &mut counts.version,
+            CallError::Transport(TransportError::Chunk) => &mut counts.chunk,
             CallError::Gss(
                 GssFailure::Encode(_)
                 | GssFailure::Mechanism(_)
@@ -58,10 +58,10 @@ impl Failures {
             CallError::Rejected(_) | CallError::Gss(GssFailure::Rejected(_) | GssFailure::Refused(_)) => {
                 &mut counts.rejected
             }
-            CallError::Transport(FailReason::BadReply(_)) | CallError::Decode(_) | CallError::Gss(_) => {
+            CallError::Transport(TransportError::BadReply(_)) | CallError::Decode(_) | CallError::Gss(_) => {
                 &mut counts.bad_reply
             }
-            CallError::Timeout(_) | CallError::Transport(FailReason::Timeout(_)) => &mut counts.timeout,
+            CallError::Timeout(_) | CallError::Transport(TransportError::Timeout(_)) => &mut counts.timeout,
             _ => &mut counts.disconnected,
         };
         *count = 1;

@@ -4,7 +4,7 @@ use super::super::backward::Backward;
 use super::TcpOptions;
 use super::line::TcpLine;
 use crate::proto::rdma::session::Line;
-use crate::proto::rdma::{CallId, Event, FailReason};
+use crate::proto::rdma::{CallId, RequesterEvent, TransportError};
 use crate::xdr::Message;
 
 /// The server's calls on one connection.
@@ -31,9 +31,9 @@ impl Backward for TcpBackward {
         self.submitted = self.submitted.wrapping_add(1);
         let (call, _) = CallId::new(self.submitted, &message);
         let submitted = match self.line.closing() {
-            Some(reason) => Err(FailReason::Unsent(reason.clone())),
+            Some(reason) => Err(TransportError::Unsent(reason.clone())),
             None if self.ready => self.line.enqueue(call, message),
-            None => Err(FailReason::NotReady),
+            None => Err(TransportError::NotReady),
         };
         if let Err(why) = submitted {
             self.line.end(call, Err(why));
@@ -46,7 +46,7 @@ impl Backward for TcpBackward {
         self.line.forget(call);
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.line.poll_event()
     }
 }

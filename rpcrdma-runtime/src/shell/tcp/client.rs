@@ -9,9 +9,9 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::carrier::{Carrier, Sends};
 use super::super::driver::{Connect, Outbound, SessionHandle, Shared, ended, next_connection};
 use super::super::exchange::{decode, encode, transact};
+use super::super::message_transport::{MessageTransport, Sends};
 use super::super::observer::observed;
 use super::super::result_memory::{ResultMemory, ResultMemoryError};
 use super::super::stats::{ClientSnapshot, ClientStats};
@@ -21,8 +21,8 @@ use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
-use crate::proto::rdma::session::{Call, Policy};
-use crate::proto::rdma::{Reply, Traffic};
+use crate::proto::rdma::session::{Policy, SessionCall};
+use crate::proto::rdma::{IncomingReply, Traffic};
 use crate::xdr::{BytesMut, Message, Received, Reducer};
 
 /// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
@@ -95,7 +95,7 @@ impl TcpClient {
             peer,
             &options.backward,
             stats.clone(),
-            options.pending,
+            options.max_outstanding_calls,
         );
         tokio::spawn(driver.instrument(debug_span!("client", %peer)));
         let inner = Inner { calls, stats, options };
@@ -111,7 +111,7 @@ impl TcpClient {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`FailReason::Closed`](crate::proto::rdma::FailReason::Closed) when its connection ends. RPCSEC_GSS
+    /// [`TransportError::Closed`](crate::proto::rdma::TransportError::Closed) when its connection ends. RPCSEC_GSS
     /// calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
@@ -177,14 +177,14 @@ impl TcpClient {
         message: Message,
         bounds: ReplyBounds,
         sends: Sends,
-    ) -> Result<Reply, CallError> {
+    ) -> Result<IncomingReply, CallError> {
         let retransmit = sends.retransmit(self.retransmit);
-        let call = Call { message, bounds, timeout: self.timeout, retransmit, memory: None };
+        let call = SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: None };
         transact(&*self.inner.calls, procedure, call).await
     }
 }
 
-impl<P: Program> Carrier<P> for TcpClient {
+impl<P: Program> MessageTransport<P> for TcpClient {
     fn next_xid(&self) -> u32 {
         self.inner.calls.next_xid()
     }

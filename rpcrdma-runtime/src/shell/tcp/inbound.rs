@@ -53,7 +53,7 @@ impl TcpInbound {
         options: &TcpOptions,
     ) -> (Self, Arc<Connected>) {
         let (incoming, outgoing) = halves(socket, options, options.min_rate);
-        let backward = Calling::new(TcpBackward::new(options), serving.backward_pending());
+        let backward = Calling::new(TcpBackward::new(options), serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), Some(peer));
         let extensions = Extensions::default().with(client);
         let caller = serving.caller(Origin { peer: Some(peer), extensions });

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use crate::proto::rdma::session::{Call, Line};
-use crate::proto::rdma::{CallId, Event, FailReason, Reply, Traffic};
+use crate::proto::rdma::session::{Line, SessionCall};
+use crate::proto::rdma::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
 use crate::proto::table::Table;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
@@ -35,7 +35,7 @@ pub(super) struct TcpLine {
     heard: Instant,
     /// Abandoned calls after which the server was silent for too long.
     silent: BTreeSet<CallId>,
-    events: VecDeque<Event>,
+    events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
 }
 
@@ -66,19 +66,19 @@ impl TcpLine {
         self.closing.as_ref()
     }
 
-    /// Sends a call at once or queues it. [`Event::Done`] follows unless the call is forgotten.
+    /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is forgotten.
     ///
     /// # Errors
     /// The message is 2 GiB or longer.
-    pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), FailReason> {
-        record_mark(message.unreduced_len()).ok_or(FailReason::Unsendable("it is 2 GiB or longer"))?;
+    pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), TransportError> {
+        record_mark(message.unreduced_len()).ok_or(TransportError::Unsendable("it is 2 GiB or longer"))?;
         self.queue.insert(call, message);
         Ok(())
     }
 
     /// A call has ended.
-    pub(super) fn end(&mut self, call: CallId, outcome: Result<Reply, FailReason>) {
-        self.events.push_back(Event::Done { call, outcome });
+    pub(super) fn end(&mut self, call: CallId, outcome: Result<IncomingReply, TransportError>) {
+        self.events.push_back(RequesterEvent::Done { call, outcome });
     }
 
     /// Abandons a call. Returns when it was sent, if it was.
@@ -122,24 +122,24 @@ impl TcpLine {
         };
         let traffic =
             Traffic { call_inline: sent.octets, reply_inline: reply.len() as u64, ..Traffic::default() };
-        self.end(sent.id, Ok(Reply { message: Received::whole(reply), traffic }));
+        self.end(sent.id, Ok(IncomingReply { message: Received::whole(reply), traffic }));
     }
 
     /// Ends all calls without a reply: the connection is lost.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
         for (_, sent) in mem::take(&mut self.calls).drain() {
-            self.end(sent.id, Err(FailReason::Closed(reason.clone())));
+            self.end(sent.id, Err(TransportError::Closed(reason.clone())));
         }
         for (call, _) in mem::take(&mut self.queue) {
-            self.end(call, Err(FailReason::Unsent(reason.clone())));
+            self.end(call, Err(TransportError::Unsent(reason.clone())));
         }
-        self.events.push_back(Event::Closed(reason.clone()));
+        self.events.push_back(RequesterEvent::Closed(reason.clone()));
     }
 }
 
 impl Line for TcpLine {
-    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
+    fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         self.enqueue(id, call.message.clone())
     }
 
@@ -166,7 +166,7 @@ impl Line for TcpLine {
         self.closing.is_some()
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.events.pop_front()
     }
 

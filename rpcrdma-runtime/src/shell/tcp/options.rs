@@ -66,7 +66,7 @@ pub struct TcpClientOptions {
     pub reconnect: Option<Reconnect>,
     /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
     /// with [`CallError::TooMany`](super::super::CallError::TooMany).
-    pub pending: usize,
+    pub max_outstanding_calls: usize,
     /// The programs that the server may call on the connection, in the backward direction (default none:
     /// such calls are dropped). As with [`ClientOptions::backward`](super::super::ClientOptions::backward),
     /// the client stays connected, and must tell the server of the programs on each connection
@@ -87,7 +87,7 @@ impl Default for TcpClientOptions {
             timeout: policy.timeout,
             idle: policy.idle,
             reconnect: policy.reconnect,
-            pending: 65_536,
+            max_outstanding_calls: 65_536,
             backward: Services::new(),
             tcp: TcpOptions::default(),
             observer: None,
@@ -100,10 +100,10 @@ impl Default for TcpClientOptions {
 pub struct TcpServerOptions {
     /// The maximum number of connections (default 1,024). If no connection is idle, further ones wait to be
     /// accepted.
-    pub connections: usize,
+    pub max_connections: usize,
     /// The maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix, at least 1
     /// (default 256). Further connections are closed.
-    pub connections_per_address: usize,
+    pub max_connections_per_address: usize,
     /// How long a connection may stay without a call (default 6 minutes); `None` keeps idle connections. If
     /// all [`connections`](Self::connections) are in use, the one that has been idle longest, and for at
     /// least a second, is closed earlier. A connection on which the server may call its client is never
@@ -119,7 +119,7 @@ pub struct TcpServerOptions {
     pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::super::CallError::TooMany).
-    pub backward_pending: usize,
+    pub max_backward_calls: usize,
     /// The options of each connection.
     pub tcp: TcpOptions,
 }
@@ -127,13 +127,13 @@ pub struct TcpServerOptions {
 impl Default for TcpServerOptions {
     fn default() -> Self {
         TcpServerOptions {
-            connections: 1024,
-            connections_per_address: 256,
+            max_connections: 1024,
+            max_connections_per_address: 256,
             idle: Some(IDLE),
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             memory: MemoryBudget::default(),
-            backward_pending: BACKWARD_PENDING,
+            max_backward_calls: BACKWARD_PENDING,
             tcp: TcpOptions::default(),
         }
     }

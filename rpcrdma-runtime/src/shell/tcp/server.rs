@@ -49,23 +49,23 @@ impl TcpServer {
     /// [`ServeError::NoConnections`].
     pub fn of(listener: TcpListener, options: TcpServerOptions) -> Result<Self, ServeError> {
         let TcpServerOptions {
-            connections,
-            connections_per_address,
+            max_connections: connections,
+            max_connections_per_address,
             idle,
             drain,
             duplicates,
             memory,
-            backward_pending,
+            max_backward_calls,
             tcp,
         } = options;
         let options = ServerOptions {
-            connections,
-            connections_per_address,
+            max_connections: connections,
+            max_connections_per_address,
             idle,
             drain,
             duplicates,
             memory,
-            backward_pending,
+            max_backward_calls,
             ..ServerOptions::default()
         };
         Server::over_tcp(listener, tcp, options).map(TcpServer)

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{ChunkLists, Limits, Segment};
+use super::{ChunkLists, MessageLimits, Segment};
 use crate::wire::generated::rpcrdma1 as xdr;
 use crate::xdr::{Decode, Encode, Error, Reader, Writer};
 
@@ -185,7 +185,7 @@ const ERROR: u32 = xdr::RdmaProc::Error as u32;
 ///
 /// # Errors
 /// Returns [`Refusal`], following RFC 8166 section 4.5 and the limits.
-pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), Refusal> {
+pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), Refusal> {
     if message.len() < SHORTEST {
         return Err(Refusal::Discard("shorter than any header"));
     }
@@ -220,7 +220,7 @@ pub fn decode_call(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), 
 ///
 /// # Errors
 /// Returns [`ReplyRefusal`] if the message is not a valid reply.
-pub fn decode_reply(message: &Bytes, limits: &Limits) -> Result<(Header, Bytes), ReplyRefusal> {
+pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), ReplyRefusal> {
     let Some(Fixed { xid, version, kind }) = fixed(message) else {
         return Err(ReplyRefusal::Discard("shorter than the fixed words"));
     };
@@ -281,7 +281,7 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
 }
 
 /// Checks the rules for the lists of every message.
-fn check_lists(lists: &ChunkLists, limits: &Limits) -> Result<(), &'static str> {
+fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'static str> {
     if lists.segments().count() > limits.segments {
         return Err("more segments than the limit");
     }

@@ -3,7 +3,7 @@ use rpcrdma_layout::MAX_TRANSFER;
 /// Limits on the work that a peer can cause. Each default exceeds the needs of every known peer. A requester
 /// also applies the first two limits to its own calls, because their replies return the offered chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct MessageLimits {
     /// Maximum number of segments in all chunks of one message (default 1,024).
     pub segments: usize,
     /// Maximum number of Write chunks in one message (default 64).
@@ -12,8 +12,8 @@ pub struct Limits {
     pub transfer: u64,
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
-        Limits { segments: 1024, write_chunks: 64, transfer: MAX_TRANSFER }
+        MessageLimits { segments: 1024, write_chunks: 64, transfer: MAX_TRANSFER }
     }
 }

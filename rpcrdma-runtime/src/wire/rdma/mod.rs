@@ -14,5 +14,5 @@ pub use direction::{Direction, direction};
 pub use header::{
     Body, ErrorBody, Header, Refusal, ReplyRefusal, VERSION, decode_call, decode_reply, encode_version_error,
 };
-pub use limits::Limits;
+pub use limits::MessageLimits;
 pub use segment::Segment;

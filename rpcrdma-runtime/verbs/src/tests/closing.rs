@@ -91,7 +91,7 @@ fn closing_does_not_depend_on_the_peer() {
 fn an_idle_end_notices_that_its_peer_is_dead() {
     for client_dies in [true, false] {
         with(Settings::CARD, async |device| {
-            let options = Options { keepalive: Some(Duration::from_secs(1)), ..options() };
+            let options = VerbsOptions { keepalive: Some(Duration::from_secs(1)), ..options() };
             let (client, server) = connected(&options).await;
             device.faults(|faults| faults.ignore_disconnect = true);
             let (dead, mut alive) = if client_dies { (client, server) } else { (server, client) };
@@ -216,7 +216,7 @@ fn changing_the_address_closes_connections_and_returns_memory() {
 #[test]
 fn a_listener_survives_an_address_change_and_a_device_removal() {
     with(Settings::CARD, async |device| {
-        let listener = Listener::bind(any_port(), options()).await.expect("a listener");
+        let listener = VerbsListener::bind(any_port(), options()).await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let options = options();
         device.change_address();
@@ -224,7 +224,7 @@ fn a_listener_survives_an_address_change_and_a_device_removal() {
         let later = async {
             tokio::time::sleep(Duration::from_secs(2)).await;
             let local = connect(address, b"", RECEIVE, &options).await;
-            assert!(matches!(local, Err(ConnectError::NoDevice(_))), "{local:?}");
+            assert!(matches!(local, Err(VerbsError::NoDevice(_))), "{local:?}");
             device.restore();
             tokio::time::sleep(Duration::from_secs(2)).await;
             connect(address, b"", RECEIVE, &options).await
@@ -240,7 +240,7 @@ fn a_listener_survives_an_address_change_and_a_device_removal() {
 #[test]
 fn removing_the_device_during_connection_setup_is_an_error() {
     with(Settings::CARD, async |device| {
-        let listener = Listener::bind(any_port(), options()).await.expect("a listener");
+        let listener = VerbsListener::bind(any_port(), options()).await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let options = options();
         let going = async {

@@ -7,8 +7,8 @@ use crate::{devices, serves};
 use super::*;
 use crate::fake_device::UNRESOLVABLE;
 
-async fn listening() -> (Listener, std::net::SocketAddr) {
-    let listener = Listener::bind(any_port(), options()).await.expect("a listener");
+async fn listening() -> (VerbsListener, std::net::SocketAddr) {
+    let listener = VerbsListener::bind(any_port(), options()).await.expect("a listener");
     let address = listener.local_addr().expect("an address");
     (listener, address)
 }
@@ -27,7 +27,7 @@ fn peers_connect_and_receive_private_data() {
         let (local, peer) = (local.expect("a connection"), peer.expect("a connection"));
         assert_eq!((local.info().private_data.len(), &local.info().private_data[..7]), (56, &b"welcome"[..]));
         assert_eq!(local.info().peer, Some(address));
-        assert_eq!((local.info().reads_out, peer.info().reads_out), (8, 8));
+        assert_eq!((local.info().ord, peer.info().ord), (8, 8));
     });
 }
 
@@ -39,12 +39,12 @@ fn a_refused_client_receives_the_private_data() {
         let options = options();
         let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
         peer.expect("it was refused");
-        let Err(ConnectError::Refused { private_data }) = local else { panic!("not refused") };
+        let Err(VerbsError::Refused { private_data }) = local else { panic!("not refused") };
         assert_eq!(private_data, b"too many"[..]);
         // Dropping a request also refuses it.
         let dropping = async { drop(listener.accept().await.expect("a peer")) };
         let (local, ()) = tokio::join!(connect(address, b"", RECEIVE, &options), dropping);
-        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
+        assert!(matches!(local, Err(VerbsError::Refused { .. })), "{local:?}");
     });
 }
 
@@ -54,12 +54,12 @@ fn connecting_fails_without_a_device_or_a_listener() {
         let options = options();
         for elsewhere in [(UNRESOLVABLE, 20_049), (std::net::Ipv4Addr::LOCALHOST, 20_049)] {
             let local = connect(elsewhere.into(), b"", RECEIVE, &options).await;
-            assert!(matches!(local, Err(ConnectError::NoDevice(_))), "{local:?}");
+            assert!(matches!(local, Err(VerbsError::NoDevice(_))), "{local:?}");
         }
         let (listener, address) = listening().await;
         drop(listener);
         let local = connect(address, b"", RECEIVE, &options).await;
-        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
+        assert!(matches!(local, Err(VerbsError::Refused { .. })), "{local:?}");
         assert!(serves(address) && !serves((UNRESOLVABLE, 0).into()));
     });
 }
@@ -124,12 +124,12 @@ fn accepting_times_out() {
     with(Settings::CARD, async |device| {
         device.faults(|faults| faults.never_established = true);
         let (listener, address) = listening().await;
-        let options = Options { connect_timeout: Duration::from_secs(30), ..options() };
+        let options = VerbsOptions { connect_timeout: Duration::from_secs(30), ..options() };
         let serving = async { listener.accept().await.expect("a peer").accept(b"", RECEIVE).await };
         let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
         // The server's timeout is shorter, so it expires first.
-        assert!(matches!(peer, Err(ConnectError::Timeout { .. })), "{peer:?}");
-        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
+        assert!(matches!(peer, Err(VerbsError::Timeout { .. })), "{peer:?}");
+        assert!(matches!(local, Err(VerbsError::Refused { .. })), "{local:?}");
     });
 }
 
@@ -142,8 +142,8 @@ fn any_call_may_fail() {
         let mut total = 0;
         with(Settings::CARD, async |device| {
             device.faults(|faults| faults.failing_call = Some(call));
-            let options = Options { connect_timeout: Duration::from_secs(20), ..options() };
-            let Ok(listener) = Listener::bind(any_port(), options).await else {
+            let options = VerbsOptions { connect_timeout: Duration::from_secs(20), ..options() };
+            let Ok(listener) = VerbsListener::bind(any_port(), options).await else {
                 failed += 1;
                 total = call;
                 return;

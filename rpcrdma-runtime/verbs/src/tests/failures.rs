@@ -20,11 +20,11 @@ const NOT_DEREGISTERED: &str = "memory deregistration failed";
 #[test]
 fn connecting_fails_without_a_queue_pair() {
     with(Settings::CARD, async |device| {
-        let listener = Listener::bind(any_port(), options()).await.expect("a listener");
+        let listener = VerbsListener::bind(any_port(), options()).await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         device.faults(|faults| faults.fail_queue_pairs = true);
         let local = connect(address, b"", RECEIVE, &options()).await;
-        assert!(matches!(local, Err(ConnectError::Io { .. })), "{local:?}");
+        assert!(matches!(local, Err(VerbsError::Io { .. })), "{local:?}");
         device.faults(|faults| faults.fail_queue_pairs = false);
         let options = options();
         let serving = async {
@@ -33,8 +33,8 @@ fn connecting_fails_without_a_queue_pair() {
             request.accept(b"", RECEIVE).await
         };
         let (local, peer) = tokio::join!(connect(address, b"", RECEIVE, &options), serving);
-        assert!(matches!(local, Err(ConnectError::Refused { .. })), "{local:?}");
-        assert!(matches!(peer, Err(ConnectError::Io { .. })), "{peer:?}");
+        assert!(matches!(local, Err(VerbsError::Refused { .. })), "{local:?}");
+        assert!(matches!(peer, Err(VerbsError::Io { .. })), "{peer:?}");
     });
 }
 

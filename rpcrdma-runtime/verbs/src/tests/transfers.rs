@@ -29,7 +29,7 @@ fn messages_of_all_sizes_are_sent_in_both_directions() {
 fn the_inline_limit_of_the_device_is_respected() {
     for (inline, shorter) in [(0, 0), (40, 1), (300, 4)] {
         with(Settings { max_inline: inline, ..Settings::CARD }, async |device| {
-            let (mut local, mut peer) = connected(&Options { inline: 300, ..options() }).await;
+            let (mut local, mut peer) = connected(&VerbsOptions { inline: 300, ..options() }).await;
             for len in [30, 40, 41, 300, 301] {
                 peer.submit(Action::PostReceives { count: 1 });
                 send(&mut local, vec![octets(len, 1).into()], None).await;

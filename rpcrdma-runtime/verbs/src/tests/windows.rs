@@ -104,7 +104,7 @@ fn each_bind_changes_the_handle_of_a_window() {
 #[test]
 fn a_connection_without_windows_clears_the_r_flag() {
     with(Settings { windows: 1, padded_private_data: 0, ..Settings::CARD }, async |_| {
-        let listener = Listener::bind(any_port(), options()).await.expect("a listener");
+        let listener = VerbsListener::bind(any_port(), options()).await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let options = options();
         let wants = PrivateData { send_size: 4096, receive_size: 4096, remote_invalidation: true }.encode();

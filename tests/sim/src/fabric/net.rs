@@ -77,7 +77,7 @@ impl Net {
         let end = |own: &super::EndConfig, peer: &super::EndConfig| EndState {
             receive_size: own.receive_size,
             max_region: own.max_region,
-            ord: peer.reads_in,
+            ord: peer.ird,
             outstanding_reads: 0,
             receives: 0,
             regions: Regions::default(),

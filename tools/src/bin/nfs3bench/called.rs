@@ -15,7 +15,7 @@ use rpcrdma_nfs3::{
 };
 #[cfg(feature = "verbs")]
 use rpcrdma_runtime::Client;
-use rpcrdma_runtime::shell::ClientOptions;
+use rpcrdma_runtime::ClientOptions;
 #[cfg(feature = "verbs")]
 use rpcrdma_verbs::{AutoConnector, VerbsConnector};
 use tokio::task::JoinSet;
@@ -143,7 +143,7 @@ impl File {
 
 #[cfg(feature = "verbs")]
 async fn connect(url: &Url, options: ClientOptions, spin: Duration) -> anyhow::Result<Connection> {
-    let verbs = rpcrdma_verbs::Options { spin, ..rpcrdma_verbs::Options::default() };
+    let verbs = rpcrdma_verbs::VerbsOptions { spin, ..rpcrdma_verbs::VerbsOptions::default() };
     let address = url.address();
     let client = match (url.transport, url.provider) {
         (Transport::Rdma, Provider::Verbs) => {

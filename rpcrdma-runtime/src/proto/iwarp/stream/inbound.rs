@@ -362,7 +362,7 @@ impl Stream {
         let Some(request) = ReadRequest::parse(segment.payload).filter(|_| segment.last) else {
             return fault(Code::UNSPECIFIED, "a Read Request is not of 28 octets");
         };
-        if u32::try_from(self.outbound.responses()).unwrap_or(u32::MAX) >= self.config.reads_in {
+        if u32::try_from(self.outbound.responses()).unwrap_or(u32::MAX) >= self.config.ird {
             return fault(Code::STREAM_CATASTROPHIC, "more Read Requests than agreed on");
         }
         self.inbound.read_msn = self.inbound.read_msn.wrapping_add(1);

@@ -180,7 +180,7 @@ fn messages_leave_as_segments_in_their_order() {
 /// Requirement: R656, R658
 #[test]
 fn read_requests_are_answered_in_order_once_they_are_complete() {
-    let mut stream = responder(|config| config.reads_in = 3, 1);
+    let mut stream = responder(|config| config.ird = 3, 1);
     let data = pattern(3000, 1);
     let source = register(&mut stream, Memory::Source(data.clone().into()));
     let request = |sink_stag, length| ReadRequest {

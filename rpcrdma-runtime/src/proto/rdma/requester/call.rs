@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::region::{Region, RegionState, Role, Spare};
 use super::super::returned;
-use super::{CallId, FailReason, Reply, Traffic};
+use super::{CallId, IncomingReply, Traffic, TransportError};
 use crate::proto::work::{CloseReason, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment};
 use crate::xdr::{Placed, Received};
@@ -44,7 +44,7 @@ pub(super) enum Outcome {
         stream: Option<Bytes>,
         lists: ChunkLists,
     },
-    Failed(FailReason),
+    Failed(TransportError),
 }
 
 impl Outcome {
@@ -87,13 +87,13 @@ impl CallState {
     pub(super) fn outcome(&self, body: Body, payload: Bytes) -> Outcome {
         match body {
             Body::Error(ErrorBody::Version { low, high }) => {
-                Ok(Outcome::Failed(FailReason::Version { low, high }))
+                Ok(Outcome::Failed(TransportError::Version { low, high }))
             }
-            Body::Error(ErrorBody::Chunk) => Ok(Outcome::Failed(FailReason::Chunk)),
+            Body::Error(ErrorBody::Chunk) => Ok(Outcome::Failed(TransportError::Chunk)),
             Body::Msg(lists) => self.placed(lists, Some(payload)),
             Body::NoMsg(lists) => self.placed(lists, None),
         }
-        .unwrap_or_else(|why| Outcome::Failed(FailReason::BadReply(why.to_string())))
+        .unwrap_or_else(|why| Outcome::Failed(TransportError::BadReply(why.to_string())))
     }
 
     fn placed(&self, lists: ChunkLists, payload: Option<Bytes>) -> Result<Outcome, &'static str> {
@@ -139,19 +139,19 @@ impl CallState {
         self,
         reason: &CloseReason,
         spare: &mut Spare,
-    ) -> Result<Reply, FailReason> {
+    ) -> Result<IncomingReply, TransportError> {
         let back = self.regions.iter().all(|region| matches!(region.state, RegionState::Back(_)));
         match &self.phase {
-            Phase::Registering { .. } => Err(FailReason::Unsent(reason.clone())),
+            Phase::Registering { .. } => Err(TransportError::Unsent(reason.clone())),
             Phase::Fencing(outcome) if back || !outcome.is_placed() => self.into_outcome(spare),
-            Phase::Waiting | Phase::Fencing(_) => Err(FailReason::Closed(reason.clone())),
+            Phase::Waiting | Phase::Fencing(_) => Err(TransportError::Closed(reason.clone())),
         }
     }
 
     /// Completes a call whose memory is returned.
-    pub(super) fn into_outcome(self, spare: &mut Spare) -> Result<Reply, FailReason> {
+    pub(super) fn into_outcome(self, spare: &mut Spare) -> Result<IncomingReply, TransportError> {
         let CallState { id, phase, mut regions, write_chunks, mut traffic, .. } = self;
-        let Phase::Fencing(outcome) = phase else { return Err(FailReason::Registration) };
+        let Phase::Fencing(outcome) = phase else { return Err(TransportError::Registration) };
         let (stream, lists) = match outcome {
             Outcome::Failed(reason) => return Err(reason),
             Outcome::Reply { stream, lists } => (stream, lists),
@@ -163,7 +163,7 @@ impl CallState {
                 traffic.reply_chunk_bytes = stream.len() as u64;
                 if stream.first_chunk() != Some(&id.xid().to_be_bytes()) {
                     let why = "the XIDs of the header and of the RPC message differ";
-                    return Err(FailReason::BadReply(why.to_string()));
+                    return Err(TransportError::BadReply(why.to_string()));
                 }
                 stream
             }
@@ -174,6 +174,6 @@ impl CallState {
         let items = if items.is_empty() { Placed::None } else { Placed::InOrder(items) };
         regions.clear();
         (spare.regions, spare.lists) = (regions, lists);
-        Ok(Reply { message: Received { stream, items }, traffic })
+        Ok(IncomingReply { message: Received { stream, items }, traffic })
     }
 }

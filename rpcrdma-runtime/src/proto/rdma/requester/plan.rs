@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 
 use super::super::LongCall;
 use super::super::region::{Region, RegionState, Role, Spare};
-use super::Call;
+use super::OutgoingCall;
 use crate::proto::work::Memory;
-use crate::wire::rdma::{ChunkLists, Limits};
+use crate::wire::rdma::{ChunkLists, MessageLimits};
 
 /// A planned call, ready to be registered and sent.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ pub(super) struct Policy {
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
     /// The maximum number of segments and Write chunks. The reply returns them and has the same limits.
-    pub(super) limits: Limits,
+    pub(super) limits: MessageLimits,
 }
 
 impl Policy {
     /// # Errors
     /// [`Unplanned`] if no form of the call fits.
-    pub(super) fn plan(&self, call: Call, spare: &mut Spare) -> Result<Plan, Unplanned> {
-        let Call { message, mut reply } = call;
+    pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, Unplanned> {
+        let OutgoingCall { message, mut reply } = call;
         let write_segments = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len)));
         let writes = (reply.write_chunks.len() as u64, write_segments.fold(0, u64::saturating_add));
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));

@@ -2,19 +2,19 @@
 
 use alloc::string::ToString;
 
-use super::super::{CallId, Event, FailReason, Requester, Stated};
-use super::Call;
+use super::super::{CallId, PeerLimits, Requester, RequesterEvent, TransportError};
+use super::SessionCall;
 use crate::proto::work::CloseReason;
 
 /// The requester's side of one connection, as a [`Session`](super::Session) sees it. It closes for good:
 /// later calls are sent on another connection.
 pub trait Line {
-    /// Submits a call, which is sent as soon as possible. [`Event::Done`] follows, unless the call is
+    /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless the call is
     /// cancelled. No outstanding call of this connection has the same XID.
     ///
     /// # Errors
     /// Returns the reason if the call can never be sent on this connection.
-    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason>;
+    fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError>;
 
     /// Abandons the call: no event follows.
     fn cancel(&mut self, call: CallId);
@@ -37,21 +37,21 @@ pub trait Line {
         false
     }
 
-    /// Closes the connection. [`Event::Closed`] follows once all its resources are released.
+    /// Closes the connection. [`RequesterEvent::Closed`] follows once all its resources are released.
     fn close(&mut self, reason: CloseReason);
 
     /// Returns true if the connection is closed or closing and takes no more calls.
     fn is_closing(&self) -> bool;
 
     /// Returns the next event.
-    fn poll_event(&mut self) -> Option<Event>;
+    fn poll_event(&mut self) -> Option<RequesterEvent>;
 
     /// Returns true if an action or an event is pending.
     fn has_work(&self) -> bool;
 
     /// Applies the limits that the responder announces to calls that are not sent yet. The default ignores
     /// them.
-    fn limit(&mut self, _responder: Stated) {}
+    fn limit(&mut self, _responder: PeerLimits) {}
 
     /// Returns the counters. The default counts nothing.
     fn counts(&self) -> LineCounts {
@@ -73,7 +73,7 @@ pub struct LineCounts {
 }
 
 impl Line for Requester {
-    fn submit(&mut self, id: CallId, call: &Call) -> Result<(), FailReason> {
+    fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         self.submit_bounded(id, call.message.clone(), &call.bounds, call.memory.as_deref())
     }
 
@@ -101,7 +101,7 @@ impl Line for Requester {
         Requester::is_closing(self)
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<RequesterEvent> {
         Requester::poll_event(self)
     }
 
@@ -109,7 +109,7 @@ impl Line for Requester {
         Requester::has_work(self)
     }
 
-    fn limit(&mut self, responder: Stated) {
+    fn limit(&mut self, responder: PeerLimits) {
         Requester::limit(self, responder);
     }
 

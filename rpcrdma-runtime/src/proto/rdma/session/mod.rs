@@ -23,7 +23,7 @@ pub use line::{Line, LineCounts};
 pub use policy::{Backoff, Policy, Reconnect};
 
 use self::policy::Attempts;
-use super::{CallId, Event as LineEvent, FailReason, Reply, Requester};
+use super::{CallId, IncomingReply, Requester, RequesterEvent, TransportError};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::time::Time;
@@ -32,7 +32,7 @@ use crate::xdr::{ItemMemory, Message};
 
 /// A call to be made.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct SessionCall {
     /// The RPC message. Its first word is the XID, which must differ from those of all unanswered calls.
     pub message: Message,
     /// The maximum size of the reply.
@@ -40,7 +40,7 @@ pub struct Call {
     /// The timeout, or `None` for the policy's.
     pub timeout: Option<Duration>,
     /// Whether to retransmit the call on a new connection, or `None` for the policy's setting. If false, a
-    /// sent call ends with its connection ([`FailReason::Closed`]).
+    /// sent call ends with its connection ([`TransportError::Closed`]).
     pub retransmit: Option<bool>,
     /// The caller's memory for the first eligible item of the result. A connection that transfers the item by
     /// RDMA uses it as the sink.
@@ -49,7 +49,7 @@ pub struct Call {
 
 /// An event of a session.
 #[derive(Debug)]
-pub enum Event {
+pub enum SessionEvent {
     /// A connection is needed: the owner must call [`Session::handle_connected`] or
     /// [`Session::handle_connect_failed`].
     Connect,
@@ -58,7 +58,7 @@ pub enum Event {
         /// The completed call.
         call: CallId,
         /// Its outcome.
-        outcome: Result<Reply, FailReason>,
+        outcome: Result<IncomingReply, TransportError>,
     },
     /// The connection is closed and all its work is complete.
     Disconnected(CloseReason),
@@ -84,7 +84,7 @@ pub struct Counts {
 struct Held {
     id: CallId,
     /// `None` once the call is abandoned.
-    call: Option<Call>,
+    call: Option<SessionCall>,
     timeout: Duration,
     /// Whether the current connection has the call.
     on_line: bool,
@@ -97,15 +97,15 @@ struct Held {
 impl Held {
     /// Adds the call's history to the failure: an unsendable call may have been executed if it was sent
     /// before.
-    fn known(&self, why: FailReason) -> FailReason {
+    fn known(&self, why: TransportError) -> TransportError {
         match (&self.lost, why) {
             (
                 Some(lost),
-                FailReason::Unsendable(_)
-                | FailReason::Registration
-                | FailReason::UnboundedReply
-                | FailReason::Unsent(_),
-            ) => FailReason::Closed(lost.clone()),
+                TransportError::Unsendable(_)
+                | TransportError::Registration
+                | TransportError::UnboundedReply
+                | TransportError::Unsent(_),
+            ) => TransportError::Closed(lost.clone()),
             (_, why) => why,
         }
     }
@@ -148,7 +148,7 @@ pub struct Session<L = Requester> {
     heard: Time,
     /// Why the session takes no more calls.
     closing: Option<CloseReason>,
-    events: VecDeque<Event>,
+    events: VecDeque<SessionEvent>,
     counts: Counts,
 }
 
@@ -209,10 +209,10 @@ impl<L: Line> Session<L> {
     }
 
     /// Returns the next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<SessionEvent> {
         if self.events.is_empty() && matches!(self.state, State::Wanted) {
             self.state = State::Connecting;
-            return Some(Event::Connect);
+            return Some(SessionEvent::Connect);
         }
         self.events.pop_front()
     }
@@ -240,20 +240,20 @@ impl<L: Line> Session<L> {
     }
 
     /// Submits a call on this connection or the next one. Calls start in the order of submission.
-    pub fn submit(&mut self, now: Time, call: Call) -> CallId {
+    pub fn submit(&mut self, now: Time, call: SessionCall) -> CallId {
         self.pass(now);
         self.submitted = self.submitted.wrapping_add(1);
         let (id, xid) = CallId::new(self.submitted, &call.message);
         let refused = match (&self.closing, xid) {
-            (Some(reason), _) => Some(FailReason::Unsent(reason.clone())),
-            (None, None) => Some(FailReason::Unsendable("it has no XID")),
+            (Some(reason), _) => Some(TransportError::Unsent(reason.clone())),
+            (None, None) => Some(TransportError::Unsendable("it has no XID")),
             (None, Some(xid)) if self.calls.contains(xid) => {
-                Some(FailReason::Unsendable("another call has its XID"))
+                Some(TransportError::Unsendable("another call has its XID"))
             }
             (None, Some(_)) => None,
         };
         if let Some(why) = refused {
-            self.events.push_back(Event::Done { call: id, outcome: Err(why) });
+            self.events.push_back(SessionEvent::Done { call: id, outcome: Err(why) });
             return id;
         }
         if self.unanswered() == 0 && self.silent_at().is_none() {
@@ -290,7 +290,8 @@ impl<L: Line> Session<L> {
     /// it times out.
     pub fn cancel(&mut self, now: Time, call: CallId) {
         self.pass(now);
-        let done = |event: &Event| matches!(event, Event::Done { call: done, .. } if *done == call);
+        let done =
+            |event: &SessionEvent| matches!(event, SessionEvent::Done { call: done, .. } if *done == call);
         self.events.retain(|event| !done(event));
         if self.held(call).is_some_and(|held| held.call.is_some()) {
             self.leave(call);
@@ -308,7 +309,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Fails every call ([`FailReason::Closed`] or [`FailReason::Unsent`]), closes the connection, and ends
+    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection, and ends
     /// the session.
     pub fn close(&mut self, now: Time, reason: &CloseReason) {
         self.pass(now);
@@ -354,7 +355,7 @@ impl<L: Line> Session<L> {
         if most.is_some_and(|most| self.attempts.untold >= most) {
             self.attempts.untold = 0;
             for id in self.waiting() {
-                self.end(id, Err(FailReason::Unreachable(why.clone())));
+                self.end(id, Err(TransportError::Unreachable(why.clone())));
             }
         }
         self.attempts.why = Some(why);
@@ -396,16 +397,16 @@ impl<L: Line> Session<L> {
         while let State::Up { line, answered, owed, .. } = &mut self.state {
             let Some(event) = line.poll_event() else { break };
             match event {
-                LineEvent::Done { call, outcome } => {
+                RequesterEvent::Done { call, outcome } => {
                     if is_answer(&outcome) {
                         self.heard = self.now;
                         *answered = true;
                         self.attempts.worked();
                     }
-                    *owed |= matches!(outcome, Err(FailReason::Closed(_) | FailReason::Unsent(_)));
+                    *owed |= matches!(outcome, Err(TransportError::Closed(_) | TransportError::Unsent(_)));
                     self.line_done(call, outcome);
                 }
-                LineEvent::Closed(reason) => self.line_closed(reason),
+                RequesterEvent::Closed(reason) => self.line_closed(reason),
             }
         }
         self.rest();
@@ -455,16 +456,16 @@ impl<L: Line> Session<L> {
     }
 
     /// Handles the end of a call on the connection: its reply, or the end of the connection.
-    fn line_done(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+    fn line_done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
         let reconnect = self.policy.reconnect;
         let Some(held) = self.held_mut(id) else { return };
         held.on_line = false;
         let sent = match &outcome {
-            Err(FailReason::Closed(reason)) => {
+            Err(TransportError::Closed(reason)) => {
                 held.lost = Some(reason.clone());
                 true
             }
-            Err(FailReason::Unsent(_)) => false,
+            Err(TransportError::Unsent(_)) => false,
             _ => {
                 let outcome = outcome.map_err(|why| held.known(why));
                 return self.end(id, outcome);
@@ -485,7 +486,7 @@ impl<L: Line> Session<L> {
         for id in self.calls_where(|held| held.call.is_none()) {
             self.forget(id);
         }
-        self.events.push_back(Event::Disconnected(reason.clone()));
+        self.events.push_back(SessionEvent::Disconnected(reason.clone()));
         match self.policy.reconnect {
             Some(reconnect) => {
                 // A connection without calls has not failed, unless the policy reconnects even without calls.
@@ -513,10 +514,10 @@ impl<L: Line> Session<L> {
             self.abandoned = self.abandoned.saturating_add(1);
             self.counts.timeouts = self.counts.timeouts.saturating_add(1);
             let outcome = Err(match (&self.attempts.why, held.on_line) {
-                (Some(why), false) => FailReason::Unreachable(why.clone()),
-                _ => FailReason::Timeout(held.timeout),
+                (Some(why), false) => TransportError::Unreachable(why.clone()),
+                _ => TransportError::Timeout(held.timeout),
             });
-            self.events.push_back(Event::Done { call: id, outcome });
+            self.events.push_back(SessionEvent::Done { call: id, outcome });
         }
         let holds = match &mut self.state {
             State::Up { line, owed, .. } if held.on_line => {
@@ -581,9 +582,9 @@ impl<L: Line> Session<L> {
         }
     }
 
-    fn end(&mut self, id: CallId, outcome: Result<Reply, FailReason>) {
+    fn end(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
         if self.forget(id).is_some() {
-            self.events.push_back(Event::Done { call: id, outcome });
+            self.events.push_back(SessionEvent::Done { call: id, outcome });
         }
     }
 
@@ -592,9 +593,9 @@ impl<L: Line> Session<L> {
         for id in self.waiting() {
             let Some(held) = self.held(id) else { continue };
             let sent = held.sends > 0 || held.on_line;
-            let why = if sent { FailReason::Closed } else { FailReason::Unsent };
+            let why = if sent { TransportError::Closed } else { TransportError::Unsent };
             self.leave(id);
-            self.events.push_back(Event::Done { call: id, outcome: Err(why(reason.clone())) });
+            self.events.push_back(SessionEvent::Done { call: id, outcome: Err(why(reason.clone())) });
         }
     }
 
@@ -611,7 +612,7 @@ impl<L: Line> Session<L> {
                 if idle =>
             {
                 let reason = reason.clone();
-                self.events.push_back(Event::Ended(reason));
+                self.events.push_back(SessionEvent::Ended(reason));
                 self.state = State::Ended;
             }
             (State::Wanted | State::Waiting { .. }, None) if idle && !kept => self.state = State::Idle,
@@ -632,9 +633,11 @@ impl<L: Line> Session<L> {
 }
 
 /// Returns true if the outcome shows that the server responded, so that the connection works.
-fn is_answer(outcome: &Result<Reply, FailReason>) -> bool {
+fn is_answer(outcome: &Result<IncomingReply, TransportError>) -> bool {
     match outcome {
-        Ok(_) | Err(FailReason::Version { .. } | FailReason::Chunk | FailReason::BadReply(_)) => true,
+        Ok(_) | Err(TransportError::Version { .. } | TransportError::Chunk | TransportError::BadReply(_)) => {
+            true
+        }
         Err(_) => false,
     }
 }

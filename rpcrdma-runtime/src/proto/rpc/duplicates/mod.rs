@@ -65,7 +65,7 @@ pub const WAITERS: usize = 16;
 
 /// The action for a received call.
 #[derive(Debug)]
-pub enum Begun<W> {
+pub enum CacheLookup<W> {
     /// The call is new: run it, then call [`Duplicates::finish`]. The cache keeps the waiter until then.
     Run(Ticket),
     /// The call is already running. The waiter is answered with the others. The oldest waiter may be
@@ -77,7 +77,7 @@ pub enum Begun<W> {
     /// The call was already answered: replay this reply.
     Kept(W, Message),
     /// The cache is full, by number or by bytes: run and answer the call without it.
-    Unremembered(W),
+    Uncached(W),
 }
 
 /// A running call. It must be passed to [`Duplicates::finish`], whatever its outcome.
@@ -177,13 +177,13 @@ impl<W> Duplicates<W> {
 
     /// Registers a received call of `size` bytes, with the `waiter` for its reply. `now` is a monotonic time
     /// since an arbitrary moment.
-    pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> Begun<W> {
+    pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> CacheLookup<W> {
         self.expire(now);
         match self.entries.get_mut(&call) {
             Some(Entry::Running(waiting)) => {
                 let left = if waiting.len() >= WAITERS { waiting.pop_front() } else { None };
                 waiting.push_back(waiter);
-                return Begun::Joined { left };
+                return CacheLookup::Joined { left };
             }
             Some(Entry::Kept(kept)) => {
                 let before = core::mem::replace(&mut kept.used, self.next_use);
@@ -193,24 +193,24 @@ impl<W> Duplicates<W> {
                 self.shares.change(call.owner(), Change::Uses(before, used));
                 self.by_use.remove(&before);
                 self.by_use.insert(used, call);
-                return Begun::Kept(waiter, reply);
+                return CacheLookup::Kept(waiter, reply);
             }
             None => {}
         }
         let running_bytes = self.running_bytes.saturating_add(size);
         if self.running >= self.limits.entries || running_bytes > self.limits.running {
-            return Begun::Unremembered(waiter);
+            return CacheLookup::Uncached(waiter);
         }
         while self.entries.len() >= self.limits.entries {
             if !self.forget(self.shares.for_call_of(call.owner())) {
-                return Begun::Unremembered(waiter);
+                return CacheLookup::Uncached(waiter);
             }
         }
         self.shares.change(call.owner(), Change::Begins);
         self.running = self.running.saturating_add(1);
         self.running_bytes = running_bytes;
         self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
-        Begun::Run(Ticket { call, size })
+        CacheLookup::Run(Ticket { call, size })
     }
 
     /// Completes a call, with a reply to cache or without. Returns all waiters in the order of their arrival.

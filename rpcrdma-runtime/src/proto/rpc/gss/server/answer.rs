@@ -20,7 +20,7 @@ impl Services {
     /// Also accepts RPCSEC_GSS calls. Services find the authenticated caller as [`GssCaller`] in the call's
     /// extensions. [`Service::accepts_flavor`] is not called for this flavor. Calls with AUTH_NONE and
     /// AUTH_SYS are still accepted, and have no such caller.
-    pub fn secured(&mut self, gss: impl Into<Arc<GssServer>>) {
+    pub fn with_gss(&mut self, gss: impl Into<Arc<GssServer>>) {
         self.gss = Some(gss.into());
     }
 }

@@ -22,8 +22,8 @@ mod tests {
         let info = |receives| ConnectionInfo {
             peer: None,
             private_data: bytes::Bytes::new(),
-            reads_out: 1,
-            reads_in: 1,
+            ord: 1,
+            ird: 1,
             max_region: 1,
             receives,
             remote_invalidation: false,

@@ -33,7 +33,7 @@ impl Sends {
 
 /// A client that carries whole RPC messages of a program version for another layer, such as
 /// [`GssClient`](super::GssClient). Clones are the same client.
-pub trait Carrier<P: Program>: Clone + Send + Sync + 'static {
+pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
     /// Returns an XID that no unanswered call has.
     fn next_xid(&self) -> u32;
 

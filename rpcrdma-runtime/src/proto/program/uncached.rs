@@ -9,9 +9,9 @@ use crate::xdr::{Reader, Reducer};
 /// retransmitted call must run again on the new connection. A waiting call is dropped when its connection
 /// closes.
 #[derive(Clone, Copy, Debug)]
-pub struct Unremembered<S>(pub S);
+pub struct Uncached<S>(pub S);
 
-impl<S: Service> Service for Unremembered<S> {
+impl<S: Service> Service for Uncached<S> {
     fn program(&self) -> u32 {
         self.0.program()
     }

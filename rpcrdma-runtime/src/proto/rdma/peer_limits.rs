@@ -8,14 +8,14 @@ use crate::wire::private_data::{DEFAULT_INLINE, Negotiated};
 
 /// The limits that one side announced by the connection configuration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stated {
+pub struct PeerLimits {
     /// The maximum size of a message without chunks, in bytes, including its transport header.
     pub inline: u32,
     /// The maximum number of outstanding RDMA Reads. If 0, calls have no Read chunks.
     pub reads: u32,
 }
 
-impl Stated {
+impl PeerLimits {
     /// Returns the maximum size in bytes of messages to that peer, which never exceeds the announced size. A
     /// larger threshold than the default, agreed on in the handshake, also applies. Otherwise `own`, the
     /// local maximum, applies.
@@ -28,11 +28,11 @@ impl Stated {
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It has the local limits and
 /// those that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
-pub struct Link(Arc<Limits>);
+pub struct Link(Arc<Announced>);
 
 #[derive(Debug)]
-struct Limits {
-    own: Stated,
+struct Announced {
+    own: PeerLimits,
     negotiated: Negotiated,
     // Both numbers in one atomic, so that readers see a consistent pair: bytes in the high half, Reads in the
     // low half. The initial maximum imposes no limit.
@@ -42,13 +42,13 @@ struct Limits {
 impl Link {
     /// Creates a link with the local maximum message size and the local number of outstanding RDMA Reads.
     #[must_use]
-    pub fn new(own: Stated, negotiated: Negotiated) -> Self {
-        Link(Arc::new(Limits { own, negotiated, stated: AtomicU64::new(u64::MAX) }))
+    pub fn new(own: PeerLimits, negotiated: Negotiated) -> Self {
+        Link(Arc::new(Announced { own, negotiated, stated: AtomicU64::new(u64::MAX) }))
     }
 
     /// Returns the local limits, independent of the peer.
     #[must_use]
-    pub fn own(&self) -> Stated {
+    pub fn own(&self) -> PeerLimits {
         self.0.own
     }
 
@@ -60,17 +60,17 @@ impl Link {
 
     /// Stores the limits that the caller announces. They apply to later replies on this connection until the
     /// caller announces others.
-    pub fn state(&self, caller: Stated) {
+    pub fn state(&self, caller: PeerLimits) {
         let both = u64::from(caller.inline) << 32 | u64::from(caller.reads);
         self.0.stated.store(both, Ordering::Relaxed);
     }
 
     /// Returns the limits that the caller announced, if any.
     #[must_use]
-    pub fn stated(&self) -> Option<Stated> {
+    pub fn stated(&self) -> Option<PeerLimits> {
         let both = self.0.stated.load(Ordering::Relaxed);
         let (inline, reads) = (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?);
-        (both != u64::MAX).then_some(Stated { inline, reads })
+        (both != u64::MAX).then_some(PeerLimits { inline, reads })
     }
 }
 
@@ -81,28 +81,28 @@ mod tests {
     /// Two handlers of one connection store announced limits while its replies are planned.
     #[test]
     fn what_is_said_is_seen_whole() {
-        let nothing = Stated { inline: 0, reads: 0 };
+        let nothing = PeerLimits { inline: 0, reads: 0 };
         let agreed = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
         let link = Link::new(nothing, agreed);
         assert_eq!(link.stated(), None);
         let other = link.clone();
         let talker = std::thread::spawn(move || {
             for turn in 0..200_000u32 {
-                other.state(Stated { inline: turn, reads: turn });
+                other.state(PeerLimits { inline: turn, reads: turn });
             }
         });
         while !talker.is_finished() {
-            if let Some(Stated { inline, reads }) = link.stated() {
+            if let Some(PeerLimits { inline, reads }) = link.stated() {
                 assert_eq!(inline, reads);
             }
         }
         talker.join().unwrap();
-        assert_eq!(link.stated(), Some(Stated { inline: 199_999, reads: 199_999 }));
+        assert_eq!(link.stated(), Some(PeerLimits { inline: 199_999, reads: 199_999 }));
     }
 
     #[test]
     fn what_is_said_limits_and_lifts_only_where_nothing_was_agreed_on() {
-        let threshold = |inline, agreed| Stated { inline, reads: 0 }.threshold(agreed, 8192);
+        let threshold = |inline, agreed| PeerLimits { inline, reads: 0 }.threshold(agreed, 8192);
         assert_eq!(threshold(2048, 4096), 2048);
         assert_eq!(threshold(65_536, 4096), 4096);
         assert_eq!(threshold(4096, DEFAULT_INLINE), 4096);
