@@ -386,7 +386,6 @@ fn cut_everywhere(framing: Framing) {
             }
         }
     }
-    println!("{:?} octets; replies and calls without one that were run: {seen:?}", whole.sent);
     for kind in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         assert!(seen.contains_key(&kind), "{framing:?}, {kind:?}: {seen:?}");
     }

@@ -170,7 +170,7 @@ mod tests {
 
     impl Write for Log {
         fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(octets)
+            self.0.lock().expect("not poisoned").write(octets)
         }
 
         fn flush(&mut self) -> io::Result<()> {
