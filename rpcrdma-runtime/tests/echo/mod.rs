@@ -28,7 +28,7 @@ impl Program for Echo {
     const VERSION: u32 = 1;
     const NAME: &'static str = "ECHO";
     const PROCEDURES: &'static [(u32, &'static str)] =
-        &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP")];
+        &[(1, "ECHO_BLOB"), (2, "ECHO_NAMES"), (3, "ECHO_SLEEP"), (9, "ECHO_MEASURE")];
 }
 
 impl Binding for Echo {
