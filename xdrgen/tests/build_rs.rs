@@ -450,7 +450,7 @@ fn a_build_script_compiles_documents() {
             && output.contains("Error: rpcrdma-xdrgen found 1 error\n")
             && output.contains("specs/store.txt:7:11: error[")
             && output.contains("7 |    ///    contents     data;\n    |           ^^^^^^^^")
-            && output.contains("`content` is defined"),
+            && output.contains("a similar name is defined: `content`"),
         "{output}"
     );
 

@@ -16,7 +16,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "krb5-tests", minutes: 15, run: krb5_tests },
     Step { name: "tests", minutes: 40, run: tests },
     Step { name: "tour", minutes: 10, run: tour },
-    Step { name: "siege", minutes: 10, run: |root| siege(root, &["--short"]) },
+    Step { name: "short-siege", minutes: 10, run: |root| siege(root, &["--short"]) },
     Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
     Step { name: "miri", minutes: 20, run: memory },
     Step { name: "fuzz", minutes: 15, run: |root| fuzzing(root, "fuzz", 20) },

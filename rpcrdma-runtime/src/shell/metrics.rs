@@ -1,16 +1,32 @@
-//! Metrics through the facade of the crate `metrics`. Without the feature `metrics`, nothing is measured.
+//! Metrics through the facade of the crate `metrics`. Without the feature `metrics`, or before
+//! [`enable_metrics`], nothing is measured.
 
-#[cfg(feature = "metrics")]
-use std::time::Instant;
-
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::TrafficCounts;
 use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
 
+static ENABLED: AtomicBool = AtomicBool::new(false);
+
+/// Starts to report metrics to the recorder of the crate `metrics`. Call it once the recorder is installed
+/// and before clients and servers are created: metrics cost allocations for each call, and a program without
+/// a recorder does not pay for them.
+#[cfg(feature = "metrics")]
+pub fn enable_metrics() {
+    ENABLED.store(true, Ordering::Relaxed);
+}
+
+fn is_enabled() -> bool {
+    cfg!(feature = "metrics") && ENABLED.load(Ordering::Relaxed)
+}
+
 /// Adds counts to the counters of a metric, which differ in the label `kind`.
 pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; N], counts: [u64; N]) {
+    if !is_enabled() {
+        return;
+    }
     for (kind, count) in kinds.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
         #[cfg(feature = "metrics")]
         ::metrics::counter!(metric, "kind" => kind).increment(count);
@@ -43,6 +59,7 @@ pub(super) struct Gauged {
 
 impl Gauged {
     pub(super) fn new(metric: &'static str, number: f64) -> Self {
+        let number = if is_enabled() { number } else { 0.0 };
         add(metric, number);
         Gauged { metric, number }
     }
@@ -56,6 +73,9 @@ impl Drop for Gauged {
 
 /// Measures a call of a client.
 pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
+    if !is_enabled() {
+        return;
+    }
     duration(
         "rpcrdma_client_call_duration_seconds",
         [<Q::Program as Program>::NUMBER, <Q::Program as Program>::VERSION, Q::NUMBER],
@@ -75,23 +95,12 @@ fn duration(metric: &'static str, call: [u32; 3], elapsed: Duration) {
 }
 
 /// Measures the handler of a call.
-pub(super) struct CallTimer {
-    #[cfg(feature = "metrics")]
-    began: Instant,
-    #[cfg(feature = "metrics")]
-    call: [u32; 3],
-}
+pub(super) struct CallTimer(Option<(Instant, [u32; 3])>);
 
 impl CallTimer {
     pub(super) fn start(header: &CallHeader) -> Self {
-        #[cfg(not(feature = "metrics"))]
-        let _ = header;
-        CallTimer {
-            #[cfg(feature = "metrics")]
-            began: Instant::now(),
-            #[cfg(feature = "metrics")]
-            call: [header.program, header.version, header.procedure],
-        }
+        let call = [header.program, header.version, header.procedure];
+        CallTimer(is_enabled().then(|| (Instant::now(), call)))
     }
 
     /// Measures a call that a handler has answered. Peers choose the numbers of other calls, which would
@@ -102,11 +111,8 @@ impl CallTimer {
             reply.map(|reply| reply.status),
             Some(ReplyHeader::Success | ReplyHeader::Rejected(GarbageArguments | SystemError))
         );
-        #[cfg(feature = "metrics")]
-        if is_known {
-            duration("rpcrdma_server_call_duration_seconds", self.call, self.began.elapsed());
+        if let Some((began, call)) = self.0.filter(|_| is_known) {
+            duration("rpcrdma_server_call_duration_seconds", call, began.elapsed());
         }
-        #[cfg(not(feature = "metrics"))]
-        let _ = is_known;
     }
 }

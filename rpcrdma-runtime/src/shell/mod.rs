@@ -42,6 +42,8 @@ pub use gss::GssClient;
 pub use limits::{Limits, TimeLimits};
 pub use memory::{CallMemory, MemoryBudget};
 pub use message_transport::{MessageTransport, Sends};
+#[cfg(feature = "metrics")]
+pub use metrics::enable_metrics;
 pub use observer::{CallReport, Observer};
 pub use options::{ClientOptions, ServerOptions};
 pub use result_memory::ResultMemoryError;

@@ -138,7 +138,7 @@ fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Opti
     };
     let size = match hir.behind(&field.ty) {
         Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
-            ItemSize::Small { bytes: bound.value, fixed: false }
+            ItemSize::Small { bytes: bound.value, fixed: bound.value == 0 }
         }
         Type::Opaque(_) | Type::String(_) => ItemSize::Large,
         Type::FixedOpaque(length) if length.value < WORTH => {

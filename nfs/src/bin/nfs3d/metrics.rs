@@ -138,6 +138,7 @@ impl Exporter {
         let bound = TcpListener::bind(address).await;
         let listener = bound.with_context(|| format!("the address of --metrics ({address})"))?;
         metrics::set_global_recorder(registry.clone())?;
+        rpcrdma_runtime::enable_metrics();
         Ok(Exporter { listener, registry })
     }
 

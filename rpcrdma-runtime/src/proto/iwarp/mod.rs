@@ -35,7 +35,7 @@ pub struct StreamConfig {
     /// Maximum size of a received Send, in octets. A longer Send ends the stream.
     pub receive_size: u32,
     /// Maximum size of a sent FPDU in octets, including its length field, markers, pad and CRC. Clamped to
-    /// 140 and 64,772. Received FPDUs may have any size.
+    /// 136 (140 with markers) and 64,772. Received FPDUs may have any size.
     pub max_fpdu: usize,
     /// Whether CRCs were agreed on.
     pub crc: bool,

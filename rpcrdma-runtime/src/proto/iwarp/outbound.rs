@@ -75,6 +75,7 @@ pub(super) enum Departure {
 
 impl Outbound {
     pub(super) fn new(max_fpdu: usize, crc: bool, markers: bool) -> Self {
+        let least = fpdu::MIN_LIMIT + if markers { fpdu::MARKER_LEN } else { 0 };
         Outbound {
             work: VecDeque::new(),
             responses: VecDeque::new(),
@@ -84,7 +85,7 @@ impl Outbound {
             send_msn: 1,
             read_msn: 1,
             arena: BytesMut::new(),
-            max_fpdu: max_fpdu.clamp(fpdu::MIN_LIMIT, MAX_FPDU),
+            max_fpdu: max_fpdu.clamp(least, MAX_FPDU),
             crc,
             markers: markers.then(Markers::default),
             started: false,

@@ -1,10 +1,13 @@
 //! Checks of programs and bindings that are written by hand. They run when code is compiled that makes a call or
 //! a [`Config`](crate::proto::rdma::Config); rpcrdma-xdrgen reports the same mistakes in documents and bindings.
 
-use super::{Binding, Procedure, Program};
+use super::Binding;
+#[cfg(feature = "shell")]
+use super::{Procedure, Program};
 use crate::wire::private_data::{DEFAULT_INLINE, MAX_INLINE};
 
 /// Checks that the procedure is in its program's list, and no number twice.
+#[cfg(feature = "shell")]
 pub(crate) const fn procedure<Q: Procedure>() {
     let mut rest = <Q::Program as Program>::PROCEDURES;
     let mut found = false;
@@ -16,6 +19,7 @@ pub(crate) const fn procedure<Q: Procedure>() {
     assert!(found, "the procedure's number is missing from `Program::PROCEDURES`");
 }
 
+#[cfg(feature = "shell")]
 const fn contains(mut procedures: &[(u32, &str)], wanted: u32) -> bool {
     while let [(number, _), others @ ..] = procedures {
         if *number == wanted {

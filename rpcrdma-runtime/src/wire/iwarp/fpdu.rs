@@ -15,8 +15,8 @@ pub const CRC_LEN: usize = 4;
 pub const MARKER_LEN: usize = 4;
 /// Maximum size of an FPDU in octets.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
-/// Minimum value of a sender's FPDU size limit in octets: a ULPDU of 128, and a marker.
-pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN + MARKER_LEN;
+/// Minimum value of a sender's FPDU size limit in octets: a ULPDU of 128.
+pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
 
 /// The reason why octets are not a valid FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
