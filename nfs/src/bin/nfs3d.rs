@@ -82,7 +82,8 @@ impl Listening {
         let defaults = ServerOptions::of::<nfs_v3::NfsV3>();
         // Half of the files are for the exports.
         let connections = (files / 2).clamp(1, defaults.max_connections);
-        let options = ServerOptions { duplicates, max_connections: connections, drain, ..defaults };
+        let mut options = ServerOptions { duplicates, max_connections: connections, drain, ..defaults };
+        options.iwarp.crc = arguments.crc;
         let server = match sockets.rdma {
             Some(listener) => {
                 Server::with_acceptor(iwarp::IwarpListener::of(listener, options.iwarp.clone())?, options)?

@@ -32,10 +32,10 @@ pub use config::Config;
 #[derive(Debug, Parser, PartialEq)]
 #[command(name = "nfs3d", version)]
 pub struct Arguments {
-    /// The exported directory; further ones are [[export]] tables of the configuration file.
+    /// The exported directory; further ones are export tables of the configuration file.
     #[command(flatten)]
     pub export: ExportOptions,
-    /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and tables [[export]]
+    /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and export tables
     /// with options of one export. Options outside of tables are the defaults of each export. The command
     /// line overrides the file
     #[arg(long, value_name = "FILE")]
@@ -49,6 +49,10 @@ pub struct Arguments {
     /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address, else iwarp)
     #[arg(long, value_name = "PROVIDER", default_value_t)]
     pub provider: Provider,
+    /// Require CRCs over iWARP. Clients that require CRCs get them in any case. Linux's siw rejects a CRC that arrives in two TCP
+    /// segments, and connects again
+    #[arg(long)]
+    pub crc: bool,
     /// Also serve NFS and MOUNT over TCP at this address. Linux's mount calls MOUNT there (mountport=PORT)
     #[arg(long, value_name = "ADDR:PORT")]
     pub tcp: Option<String>,

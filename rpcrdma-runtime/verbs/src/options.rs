@@ -61,7 +61,7 @@ pub struct VerbsOptions {
     /// impose lower limits.
     pub max_region: u32,
     /// The timeout for connecting: resolving the address, resolving the route and the handshake together
-    /// (default 10 s). It also limits [`VerbsRequest::accept`](crate::Request::accept).
+    /// (default 10 s). It also limits [`VerbsVerbsRequest::accept`](crate::VerbsRequest::accept).
     pub connect_timeout: Duration,
     /// How often an unacknowledged message is retransmitted, 0 to 7 (default 7). Only for InfiniBand and
     /// RoCE.

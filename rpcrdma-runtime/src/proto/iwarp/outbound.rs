@@ -75,7 +75,7 @@ pub(super) enum Departure {
 
 impl Outbound {
     pub(super) fn new(max_fpdu: usize, crc: bool, markers: bool) -> Self {
-        let least = fpdu::MIN_LIMIT + if markers { fpdu::MARKER_LEN } else { 0 };
+        let least = fpdu::MIN_LIMIT.saturating_add(if markers { fpdu::MARKER_LEN } else { 0 });
         Outbound {
             work: VecDeque::new(),
             responses: VecDeque::new(),
