@@ -41,8 +41,8 @@ pub enum CallError {
     /// RPCSEC_GSS failed: the context, or the protection of a message.
     #[error(transparent)]
     Gss(#[from] GssFailure),
-    /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::pending`] or
-    /// [`super::TcpClientOptions::pending`]. The limit of a server in the backward direction is
+    /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::max_outstanding_calls`] or
+    /// [`super::TcpClientOptions::max_outstanding_calls`]. The limit of a server in the backward direction is
     /// [`super::ServerOptions::max_backward_calls`] or [`super::TcpServerOptions::max_backward_calls`]. Nothing
     /// was sent.
     #[error("{0} calls have not ended, and there may be no more")]

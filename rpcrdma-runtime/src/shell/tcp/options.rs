@@ -105,7 +105,7 @@ pub struct TcpServerOptions {
     /// (default 256). Further connections are closed.
     pub max_connections_per_address: usize,
     /// How long a connection may stay without a call (default 6 minutes); `None` keeps idle connections. If
-    /// all [`connections`](Self::connections) are in use, the one that has been idle longest, and for at
+    /// all [`connections`](Self::max_connections) are in use, the one that has been idle longest, and for at
     /// least a second, is closed earlier. A connection on which the server may call its client is never
     /// idle.
     pub idle: Option<Duration>,

@@ -45,7 +45,7 @@ impl Default for Policy {
 pub struct Reconnect {
     /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
     /// true). The server may then run it twice, unless it has a duplicate-request cache. A call that must not
-    /// run twice can opt out ([`SessionCall::retransmit`](super::Call::retransmit)). A call that was not sent yet
+    /// run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call that was not sent yet
     /// always waits for the new connection.
     pub retransmit: bool,
     /// The maximum number of connections on which a call is sent (default 5, at least 1). This stops a call
