@@ -45,7 +45,7 @@ pub struct Limits {
     /// connections are closed.
     pub max_connections_per_address: usize,
     /// Bytes of calls, of replies until they are sent, and of work that outlives its connection, of all
-    /// connections of the servers that share a [`MemoryBudget`](super::MemoryBudget) (default 64 MiB).
+    /// connections of the servers that share a [`MemoryBudget`](super::MemoryBudget) (default 48 MiB).
     pub memory: u64,
     /// Minimum rate of a client that accepts output, or sends data that a server waits for, in bytes per
     /// second on average over at least 10 s (default 64 KiB; 0 allows any rate).

@@ -99,7 +99,7 @@ pub struct ServerOptions {
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.
     pub duplicates: Option<DuplicateCache>,
-    /// The memory for calls and replies of all connections (default 64 MiB). Servers that are given clones
+    /// The memory for calls and replies of all connections (default 48 MiB). Servers that are given clones
     /// share it.
     pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
