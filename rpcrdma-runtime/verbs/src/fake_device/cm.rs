@@ -294,7 +294,9 @@ impl Device {
                 Step::Connecting => event::CONNECT_ERROR,
                 _ => event::DISCONNECTED,
             };
-            self.send_plain_event(peer, kind);
+            if !self.faults.ignore_disconnect {
+                self.send_plain_event(peer, kind);
+            }
             if let Some(other) = self.ids.get_mut(&peer) {
                 other.peer = None;
             }
