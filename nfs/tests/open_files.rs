@@ -155,7 +155,7 @@ fn an_open_file_serves_only_those_who_may_have_it() {
     assert_eq!(write(&export, &bob, &file, "his"), Err(Error::Acces));
     assert_eq!(write(&export, &in_group, &file, "his"), Err(Error::Acces), "open to read, not to write");
 
-    // Earlier permissions no longer apply, whoever changed them.
+    // Earlier permissions no longer apply after a change by any caller.
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert_eq!(read(&export, &bob, &file).unwrap(), "hers");
     assert_eq!(write(&export, &bob, &file, "his"), Ok(3));

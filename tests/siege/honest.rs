@@ -117,7 +117,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes new connections. Their time is no latency of a call.
+    /// Makes new connections. Latencies do not include them.
     async fn arrive(&self, transports: [By; 2]) {
         for by in transports.into_iter().cycle() {
             sleep(ARRIVAL).await;

@@ -180,7 +180,7 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     }
     let prints_stats = arguments.stats;
     let running = Running { arguments, line, log, key, has_kerberos, this_machine, exports, directories };
-    tokio::spawn(running.obey(signals, stop));
+    tokio::spawn(running.handle_signals(signals, stop));
     systemd::notify(&[NotifyState::Ready]);
     let ran = listening.server.services(services).run(stopped(&mut stopping)).await;
     for registration in registered {
@@ -237,7 +237,7 @@ struct Running {
 
 impl Running {
     /// Handles signals, and reports to the watchdog, until the server is told to stop. Then drops `stop`.
-    async fn obey(mut self, mut signals: Signals, stop: watch::Sender<()>) {
+    async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
         loop {
             let alive = async {

@@ -52,7 +52,7 @@ impl<K: Send + 'static> Running<K> {
         Running { caller, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Returns it if the reply is ready at once, or if there is none.
+    /// Starts a call. Returns the call if it ends at once, with or without a reply.
     pub(super) fn start(
         &mut self,
         key: K,

@@ -1,4 +1,4 @@
-//! Attacks on the server's memory: replies that nobody reads, and calls that never end.
+//! Attacks on the server's memory: unread replies and unfinished calls.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -28,7 +28,7 @@ impl Sockets {
     }
 }
 
-/// Reports a state of the service. A service manager that does not listen is no error.
+/// Reports a state of the service to the service manager. Failures are ignored.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "systemd");

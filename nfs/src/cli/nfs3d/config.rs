@@ -192,8 +192,8 @@ impl File<'_> {
         Ok(ExportOptions::from_arg_matches(&matches)?)
     }
 
-    /// Parses options, and adds the place to an error: that of the option in the file without which there
-    /// is no error, or of the table.
+    /// Parses options, and adds a place to an error: the place of the option that causes it, or else of the
+    /// table.
     fn parse(
         &self,
         entries: &[Entry],

@@ -16,6 +16,7 @@ mod returned;
 pub mod session;
 mod sinks;
 mod traffic;
+mod transport_error;
 
 pub use crate::wire::rdma::MessageLimits;
 pub use backward::{BackwardRequester, BackwardResponder};
@@ -24,7 +25,8 @@ pub use counts::{Refusals, TrafficCounts};
 pub use credits::Credits;
 pub use fatal::FatalCalls;
 pub use peer_limits::{Link, PeerLimits};
-pub use requester::{CallId, IncomingReply, OutgoingCall, Requester, RequesterEvent, TransportError};
+pub use requester::{CallId, IncomingReply, OutgoingCall, Requester, RequesterEvent};
 pub use resources::{ReplyResources, Unbounded};
 pub use responder::{CallKey, IncomingCall, Responder, ResponderEvent};
 pub use traffic::Traffic;
+pub use transport_error::TransportError;

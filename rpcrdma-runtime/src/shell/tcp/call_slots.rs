@@ -61,7 +61,7 @@ impl CallSlots {
         self.queue.push_back((call, memory));
     }
 
-    /// Returns the next call for which there is a slot, with the slot and its memory.
+    /// Returns the next call that has a slot, with the slot and the call's memory.
     pub(super) fn next(&mut self) -> Option<(Slot, Received, Option<CallMemory>)> {
         if self.queue.is_empty() {
             return None;

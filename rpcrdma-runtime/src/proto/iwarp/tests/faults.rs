@@ -255,7 +255,7 @@ fn after_the_close_nothing_begins_and_all_work_ends() {
     );
 }
 
-/// An FPDU that is no segment, or of another version, has no header that could be sent back.
+/// A Terminate returns no header for an FPDU that is too short or has another version.
 #[test]
 fn a_fault_before_the_header_has_none() {
     let control = SEND.control();
