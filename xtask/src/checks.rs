@@ -121,10 +121,14 @@ fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
     for source in WITHOUT_CYCLES {
-        found.append(&mut cycles::find(root, &root.join(source))?);
+        let source = root.join(source);
+        found.append(&mut cycles::find(root, &source)?);
+        let modules = files::below(&source)?.into_iter().filter(|file| file.ends_with("mod.rs"));
+        found.extend(modules.map(|file| format!("{}: rename to the directory's name with `.rs`", relative(root, &file))));
     }
     for (layer, above) in LAYERS {
-        for path in files::below(&source.join(layer))? {
+        let root_file = source.join(layer).with_extension("rs");
+        for path in files::below(&source.join(layer))?.into_iter().chain([root_file]) {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
                 for name in above.iter().filter(|name| names_module(line, name)) {

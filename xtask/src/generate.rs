@@ -157,7 +157,7 @@ pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
 /// # Errors
 /// What the compiler has to say of `specs/`.
 pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
-    let mut files = vec![(Path::new(WIRE).join("mod.rs"), WIRE_MODULES.to_owned())];
+    let mut files = vec![(Path::new(WIRE).with_extension("rs"), WIRE_MODULES.to_owned())];
     for run in RUNS {
         let mut sources = Sources::default();
         for name in run.sources {
