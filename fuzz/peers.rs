@@ -275,8 +275,8 @@ async fn server_over_tcp(address: SocketAddr, stream: &[u8]) {
     while records.next(&mut replies).expect("a valid record").is_some() {}
 }
 
-/// Calls a server that answers each record with the stream. If a reply starts with zeros, they become the XID of
-/// the last call.
+/// Calls a server that answers each record with the stream. If a reply starts with zeros, they become the XID
+/// of the last call.
 async fn client_over_tcp<Calling: Future<Output = ()>>(
     stream: &[u8],
     call: impl FnOnce(TcpClient) -> Calling,

@@ -1,5 +1,5 @@
-//! Who may do what in a directory that root serves, and that nobody gets out of it. What only root can do is tried if the
-//! tests are root's, and said to be left out if not.
+//! Who may do what in a directory that root serves, and that nobody gets out of it. What only root can do is
+//! tried if the tests are root's, and said to be left out if not.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -253,8 +253,8 @@ fn devices_are_made_for_root() {
     assert_eq!(make(&Caller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), Error::BadType);
 }
 
-/// Numbers of files and when they were made can be found out or guessed. That gives no handle, so what is below a directory that
-/// is closed to others is out of their reach.
+/// Numbers of files and when they were made can be found out or guessed. That gives no handle, so what is
+/// below a directory that is closed to others is out of their reach.
 #[test]
 fn handles_are_not_guessed() {
     let Some((dir, export)) = served_by_root(0o777) else { return };
@@ -284,7 +284,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What is at hand is one of these files, or nothing. Counts how many of the files were, and how many were written to.
+/// What is at hand is one of these files, or nothing. Counts how many of the files were, and how many were
+/// written to.
 fn at_hand_is_no_other(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
@@ -309,7 +310,8 @@ fn at_hand_is_no_other(
     }
 }
 
-/// Another process moves directories and files away and puts links in their place, again and again, while calls use them.
+/// Another process moves directories and files away and puts links in their place, again and again, while
+/// calls use them.
 #[test]
 fn races_lead_nowhere_else() {
     let (known, written) = races_in(&std::env::temp_dir());

@@ -200,7 +200,8 @@ async fn a_read_only_server_of_what_is_in_memory_refuses_every_change() {
     }
 }
 
-/// A WRITE says how much of its data counts: no more than there is, and what is beyond that is not written (RFC 1813 section 3.3.7).
+/// A WRITE says how much of its data counts: no more than there is, and what is beyond that is not written
+/// (RFC 1813 section 3.3.7).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_has_as_much_data_as_it_says() {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();

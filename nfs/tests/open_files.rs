@@ -1,5 +1,5 @@
-//! Descriptors that a served directory keeps open between calls: permissions are still those of each call, and a name leads to
-//! the file that has it.
+//! Descriptors that a served directory keeps open between calls: permissions are still those of each call,
+//! and a name leads to the file that has it.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -1,5 +1,5 @@
-//! How a server's programs are found by rpcbind: what `nfs3d --register` leaves there, and where a client asks for MOUNT. With
-//! an rpcbind of the test's own.
+//! How a server's programs are found by rpcbind: what `nfs3d --register` leaves there, and where a client
+//! asks for MOUNT. With an rpcbind of the test's own.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]

@@ -1,5 +1,6 @@
 //! The client against a server that does no more than it must: short reads and writes, entries without
-//! attributes, and a restart between two calls. And against one that refuses, or whose files change meanwhile.
+//! attributes, and a restart between two calls. And against one that refuses, or whose files change
+//! meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 

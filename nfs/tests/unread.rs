@@ -1,4 +1,5 @@
-//! Programs whose output nobody reads any more, as in `nfs3 ls URL | head -1`: they end quietly, and a server goes on.
+//! Programs whose output nobody reads any more, as in `nfs3 ls URL | head -1`: they end quietly, and a server
+//! goes on.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

@@ -1,5 +1,5 @@
-//! Checks before anything is expanded. What only the compiler can know, such as whether a type holds an eligible item, is
-//! left to trait bounds with messages of their own.
+//! Checks before anything is expanded. What only the compiler can know, such as whether a type holds an
+//! eligible item, is left to trait bounds with messages of their own.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -59,8 +59,8 @@ impl Owner<'_> {
         self.is_named(ty) && (is_one_of(ty, &["Self"]) || given.eq(own))
     }
 
-    /// The items of a type that holds the owner and nothing else, as an expression of `__own`, those of the owner. `bound`
-    /// is the largest count of a `Vec`.
+    /// The items of a type that holds the owner and nothing else, as an expression of `__own`, those of the
+    /// owner. `bound` is the largest count of a `Vec`.
     pub(crate) fn items_of(self, ty: &Type, bound: Option<&TokenStream>) -> Option<TokenStream> {
         if self.is_self(ty) {
             return Some(quote!(__own));

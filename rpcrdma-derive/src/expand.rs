@@ -64,7 +64,8 @@ fn structure(fields: &[Field<'_>]) -> Bodies {
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
     Bodies {
-        // A value that is returned through memory is copied from there, which took most of the time of a small message.
+        // A value that is returned through memory is copied from there, which took most of the time of a
+        // small message.
         inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),
         fields: Some(quote!(#(#encode)* ::core::result::Result::Ok(()))),

@@ -9,8 +9,8 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a field is encoded as its type is, and the type surely has an encoding, judging by its name. Of other
-/// types the encoding is looked up, so that a type without one is one error.
+/// Returns true if a field is encoded as its type is, and the type surely has an encoding, judging by its
+/// name. Of other types the encoding is looked up, so that a type without one is one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),
@@ -21,8 +21,8 @@ fn is_known(field: &Field<'_>) -> bool {
     is_known && matches!(field.kind(), Kind::Plain)
 }
 
-/// What encodes or decodes a field: the tokens before the function's name, the end of that name, and the bound that is an
-/// argument.
+/// What encodes or decodes a field: the tokens before the function's name, the end of that name, and the
+/// bound that is an argument.
 fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f TokenStream>) {
     let (ty, span) = (&field.called, field.ty.span());
     let looked_up = |of: &TokenStream| quote_spanned!(span=> __xdr::derive_support::Field::<'_, #of>::IT.);

@@ -35,8 +35,9 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Defines an alias for each field's type. The compiler looks an unknown name up twice: where the user wrote it and in the
-/// alias, whose parameters are at the type's own place. So both errors are equal, and the compiler reports one.
+/// Defines an alias for each field's type. The compiler looks an unknown name up twice: where the user wrote
+/// it and in the alias, whose parameters are at the type's own place. So both errors are equal, and the
+/// compiler reports one.
 pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;

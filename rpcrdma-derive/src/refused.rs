@@ -1,5 +1,5 @@
-//! A stand-in for the encoding of a type that was refused. Without it, each use of the type would be one more error.
-//! None of this ever runs, since the crate does not compile.
+//! A stand-in for the encoding of a type that was refused. Without it, each use of the type would be one more
+//! error. None of this ever runs, since the crate does not compile.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;

@@ -7,7 +7,8 @@ pub struct Lengths {
     pub min: u64,
     /// The longest encoding.
     pub max: Size,
-    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section 3.4.4.1).
+    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section
+    /// 3.4.4.1).
     pub max_reduced: Size,
 }
 

@@ -1,4 +1,5 @@
-//! Values that borrow the message: the same bytes as their owning twins, nothing copied, and nothing allocated.
+//! Values that borrow the message: the same bytes as their owning twins, nothing copied, and nothing
+//! allocated.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 

@@ -1,4 +1,5 @@
-//! Calls whose arguments and results borrow, against peers that own theirs and peers that do not, over iWARP and TCP.
+//! Calls whose arguments and results borrow, against peers that own theirs and peers that do not, over iWARP
+//! and TCP.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;

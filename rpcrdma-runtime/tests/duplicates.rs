@@ -365,8 +365,8 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     fixture.end().await;
 }
 
-/// A Reply chunk that says more than there is memory: writing to it ends the connection. The call would end every other
-/// one, too.
+/// A Reply chunk that says more than there is memory: writing to it ends the connection. The call would end
+/// every other one, too.
 #[tokio::test]
 async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;

@@ -1,6 +1,7 @@
-//! Limits of clients and servers over real connections: what is at a bound goes, what is beyond it waits or fails. Others are
-//! at their edge where they are counted: messages in `tests/codec_rpcrdma.rs`, fetched bytes in `tests/engine_responder.rs`,
-//! the duplicate-request cache in `tests/engine_duplicates.rs`, pending calls and connections in `stats.rs` and `loopback.rs`.
+//! Limits of clients and servers over real connections: what is at a bound goes, what is beyond it waits or
+//! fails. Others are at their edge where they are counted: messages in `tests/codec_rpcrdma.rs`, fetched
+//! bytes in `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, pending
+//! calls and connections in `stats.rs` and `loopback.rs`.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod gate;

@@ -252,7 +252,8 @@ async fn a_credential_of_another_flavor_is_refused() {
     fixture.end().await;
 }
 
-/// A connection more than there may be waits; those that are there go on, and the next comes in when one leaves.
+/// A connection more than there may be waits; those that are there go on, and the next comes in when one
+/// leaves.
 #[tokio::test]
 async fn h72_a_server_takes_so_many_connections_and_no_more() {
     let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };
@@ -319,7 +320,8 @@ async fn a_binding_recommends_an_inline_threshold() {
     fixture.end().await;
 }
 
-/// An RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1): data, sequence number 7, this service, no context.
+/// An RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1): data, sequence number 7, this service, no
+/// context.
 fn gss(service: u32) -> Credential {
     let body: Vec<u8> = [1, 0, 7, service, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     Credential::Other { flavor: GSS, body: body.into() }

@@ -1,5 +1,6 @@
-//! Structs and unions in place in one another, as deep as nobody writes them: that this compiles shows that the code of an encoder
-//! grows by the fields and not by the levels, and what it writes is the same wherever it goes.
+//! Structs and unions in place in one another, as deep as nobody writes them: that this compiles shows that
+//! the code of an encoder grows by the fields and not by the levels, and what it writes is the same wherever
+//! it goes.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
@@ -10,7 +11,8 @@ use rpcrdma_runtime::xdr::{Sink, Writer, Xdr, XdrString, encoded_len, from_bytes
 
 use plain::Plain;
 
-/// Declares a struct for each name, that of a later name in place within it; the last holds a value of this type.
+/// Declares a struct for each name, that of a later name in place within it; the last holds a value of this
+/// type.
 macro_rules! nested {
     ($(#[$mark:meta])? $last:ty: $name:ident) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]

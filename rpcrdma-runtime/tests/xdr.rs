@@ -1,4 +1,5 @@
-//! The codec: worked examples, every truncation, every bound, and what is taken out of a message and put back.
+//! The codec: worked examples, every truncation, every bound, and what is taken out of a message and put
+//! back.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 

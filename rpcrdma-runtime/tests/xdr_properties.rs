@@ -1,5 +1,5 @@
-//! Properties of the codec over types of every kind: what is written is read, what is read is written alike, and
-//! nothing that arrives makes it panic.
+//! Properties of the codec over types of every kind: what is written is read, what is read is written alike,
+//! and nothing that arrives makes it panic.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 

@@ -1,4 +1,5 @@
-//! Frames of MPA as they are on the wire, read by our codec and written again. Shared with the tests in `interop/`.
+//! Frames of MPA as they are on the wire, read by our codec and written again. Shared with the tests in
+//! `interop/`.
 
 use rpcrdma_runtime::wire::iwarp::{
     Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
@@ -86,7 +87,8 @@ pub fn opening_again(octets: &[u8]) -> Vec<u8> {
     again
 }
 
-/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and what is behind them where that has a format.
+/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and what is behind them where
+/// that has a format.
 ///
 /// # Panics
 /// If it does not decode.

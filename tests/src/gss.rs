@@ -1,5 +1,5 @@
-//! A mechanism for tests of RPCSEC_GSS. It protects nothing from anybody: its sums can be computed by hand, and both ends know
-//! the one key. What it shows is what is summed, what is wrapped, and who looks at it.
+//! A mechanism for tests of RPCSEC_GSS. It protects nothing from anybody: its sums can be computed by hand,
+//! and both ends know the one key. What it shows is what is summed, what is wrapped, and who looks at it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

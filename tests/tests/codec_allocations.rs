@@ -1,4 +1,5 @@
-//! What the busiest messages of NFSv3 cost: to decode them allocates nothing, and one piece of memory for a listing.
+//! What the busiest messages of NFSv3 cost: to decode them allocates nothing, and one piece of memory for a
+//! listing.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 /// The messages that the benchmark of the codec measures.

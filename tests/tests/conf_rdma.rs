@@ -1,5 +1,5 @@
-//! What the ends of a connection tell each other by the connection configuration protocol (RFC 5666 section 6), and that
-//! they keep to it.
+//! What the ends of a connection tell each other by the connection configuration protocol (RFC 5666 section
+//! 6), and that they keep to it.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Both directions on one connection (RFC 8167): two engines at each end, over the fabric; and a peer that sends the one
-//! end or the other whatever it likes.
+//! Both directions on one connection (RFC 8167): two engines at each end, over the fabric; and a peer that
+//! sends the one end or the other whatever it likes.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{

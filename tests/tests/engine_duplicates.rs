@@ -398,14 +398,16 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     let same = call_of(Received::whole(call.clone()), HERE);
     assert_ne!(same, changed(CallIdentity::PREFIX - 1));
     assert_eq!(same, changed(CallIdentity::PREFIX));
-    // Calls that agree in all bytes that they have, once beyond the first bytes and once with the zeros that fill them.
+    // Calls that agree in all bytes that they have, once beyond the first bytes and once with the zeros that
+    // fill them.
     for len in [call.len() - 4, CallIdentity::PREFIX + 4, CallIdentity::PREFIX - 8] {
         let of = |len| call_of(Received::whole(call.slice(..len)), HERE).expect("a call");
         assert_ne!(of(len), of(len - 4), "{len} bytes");
     }
 }
 
-/// Calls that differ in two bits, anywhere in the first bytes of their arguments and less than 16 bytes apart.
+/// Calls that differ in two bits, anywhere in the first bytes of their arguments and less than 16 bytes
+/// apart.
 #[test]
 fn what_differs_twice_is_another_call() {
     let call = whole(1, &[0; 64]).stream;

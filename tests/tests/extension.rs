@@ -1,5 +1,6 @@
-//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`), beside the protocol that it extends: what the
-//! base has stays what it is, and a peer that knows the base alone takes what is new for an extension it does not know.
+//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`), beside the protocol that it
+//! extends: what the base has stays what it is, and a peer that knows the base alone takes what is new for an
+//! extension it does not know.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::RdmaMsg;

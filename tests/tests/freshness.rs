@@ -1,5 +1,5 @@
-//! What is generated is what the compiler emits: an edit of generated code, or a change that was not followed by
-//! `cargo xtask generate`, fails here and says what mends it.
+//! What is generated is what the compiler emits: an edit of generated code, or a change that was not followed
+//! by `cargo xtask generate`, fails here and says what mends it.
 
 use std::fs;
 use std::path::Path;

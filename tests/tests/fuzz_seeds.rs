@@ -1,6 +1,6 @@
 //! What `fuzz/` does with what a peer could send, done with the seeds it begins from, with messages of other
-//! implementations, and with these cut off and changed. So its targets stay in step with the runtime where nobody has a
-//! fuzzer.
+//! implementations, and with these cut off and changed. So its targets stay in step with the runtime where
+//! nobody has a fuzzer.
 
 use std::path::Path;
 

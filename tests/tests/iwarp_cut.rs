@@ -1,5 +1,5 @@
-//! A whole conversation over iWARP without a network: MPA's request and reply, a call with a Read chunk, one with a Write chunk.
-//! The stream of octets is cut at each of them, in each direction.
+//! A whole conversation over iWARP without a network: MPA's request and reply, a call with a Read chunk, one
+//! with a Write chunk. The stream of octets is cut at each of them, in each direction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -240,7 +240,8 @@ impl Conversation {
         self.came
     }
 
-    /// One end hears that the stream is cut, and what it has still to say goes nowhere; later the other one does.
+    /// One end hears that the stream is cut, and what it has still to say goes nowhere; later the other one
+    /// does.
     fn hear_of_the_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("it is cut");
         let first = match first {

@@ -1,6 +1,6 @@
-//! What is taken out of a message finds back into its place: for random values of every type that is emitted from
-//! `specs/` (and of one that holds many items), any choice of what is taken out, and chunks that are cut anywhere. The
-//! messages go through both engines, as calls and as replies.
+//! What is taken out of a message finds back into its place: for random values of every type that is emitted
+//! from `specs/` (and of one that holds many items), any choice of what is taken out, and chunks that are cut
+//! anywhere. The messages go through both engines, as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::cell::RefCell;

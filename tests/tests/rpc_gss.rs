@@ -1,5 +1,5 @@
-//! RPCSEC_GSS (RFC 2203) with a mechanism that is a test's: contexts, what is protected, and how such messages travel over
-//! RPC-over-RDMA (RFC 8166 section 8.2.2).
+//! RPCSEC_GSS (RFC 2203) with a mechanism that is a test's: contexts, what is protected, and how such
+//! messages travel over RPC-over-RDMA (RFC 8166 section 8.2.2).
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::future::Future;
@@ -283,7 +283,8 @@ async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8
     (direct, client, message)
 }
 
-/// Where the parts of a call are: the credential's body, the verifier's body, and what is behind the verifier.
+/// Where the parts of a call are: the credential's body, the verifier's body, and what is behind the
+/// verifier.
 fn places(call: &[u8]) -> (usize, usize, usize) {
     let word = |at: usize| u32::from_be_bytes(call[at..at + 4].try_into().unwrap()) as usize;
     let verifier = 32 + word(28).next_multiple_of(4);
@@ -489,7 +490,8 @@ async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -
     address
 }
 
-/// As a client does whose connection went away: the call is run once, and its reply comes again if it is remembered.
+/// As a client does whose connection went away: the call is run once, and its reply comes again if it is
+/// remembered.
 #[tokio::test]
 async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before() {
     for service in SERVICES {
@@ -671,8 +673,8 @@ async fn lost<C: MessageTransport<Echo>>(
     assert_eq!(gate.come.load(Ordering::Relaxed), 2);
 }
 
-/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server has forgotten the
-/// context, it would be executed twice.
+/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server
+/// has forgotten the context, it would be executed twice.
 #[tokio::test]
 async fn a_call_that_was_sent_fails_with_its_connection() {
     for (tcp, forgets) in [(false, false), (false, true), (true, false), (true, true)] {

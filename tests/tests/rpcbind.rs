@@ -432,7 +432,8 @@ async fn no_rpcbind_is_an_error_and_nfs_needs_none() {
     assert_eq!(found, Some("[::1]:20049".parse().unwrap()));
 }
 
-/// With the rpcbind of this machine, if `RPCRDMA_RPCBIND` is set: it registers a program there, and removes it.
+/// With the rpcbind of this machine, if `RPCRDMA_RPCBIND` is set: it registers a program there, and removes
+/// it.
 #[tokio::test]
 async fn the_rpcbind_of_this_machine() {
     if std::env::var_os("RPCRDMA_RPCBIND").is_none() {

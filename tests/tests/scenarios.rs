@@ -1,5 +1,5 @@
-//! `scenarios.toml` over every provider: the same calls travel in the same way and come back the same, whatever is below.
-//! A provider is one more [`Provider`] and one more line in [`each_scenario`].
+//! `scenarios.toml` over every provider: the same calls travel in the same way and come back the same,
+//! whatever is below. A provider is one more [`Provider`] and one more line in [`each_scenario`].
 
 use std::sync::{Arc, Mutex};
 
@@ -196,7 +196,8 @@ async fn run<P: Provider>(scenario: &Scenario) -> Seen {
     let mut services = Services::new();
     services.add(Echo);
     let serving = tokio::spawn(serve_connection(far, services, scenario.config(), stopping));
-    // The server has posted its Receives before the client's first Send, as it has where a connection is accepted.
+    // The server has posted its Receives before the client's first Send, as it has where a connection is
+    // accepted.
     tokio::task::yield_now().await;
     let reports = Arc::new(Mutex::new(Vec::new()));
     let kept = reports.clone();

@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen sizes` against the generated code: every type's sizes are the constants of its `Layout`, and every procedure
-//! needs what the runtime offers for it.
+//! `rpcrdma-xdrgen sizes` against the generated code: every type's sizes are the constants of its `Layout`,
+//! and every procedure needs what the runtime offers for it.
 
 use std::fs;
 use std::path::Path;
@@ -126,7 +126,8 @@ fn bytes(bound: &Bound) -> Option<Option<u64>> {
     }
 }
 
-/// Each procedure's messages are as large as the generated code says, and its reply needs what the runtime offers.
+/// Each procedure's messages are as large as the generated code says, and its reply needs what the runtime
+/// offers.
 fn same_procedures(files: &[&str], version: &str, generated: &[Generated]) {
     for inline in [1024, 4096, 65_536] {
         let assumed = Assumed { inline: Some(inline), ..Assumed::default() };

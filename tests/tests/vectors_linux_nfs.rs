@@ -1,5 +1,5 @@
-//! What Linux's NFSv3 client and server said to each other: each procedure's arguments and results decode, and encode again
-//! to the same bytes, with their data in the stream or out of it.
+//! What Linux's NFSv3 client and server said to each other: each procedure's arguments and results decode,
+//! and encode again to the same bytes, with their data in the stream or out of it.
 
 use std::collections::BTreeMap;
 
@@ -78,8 +78,8 @@ fn sink(received: &Received) -> Reducer {
     if reduced { Reducer::new(1) } else { Reducer::disabled() }
 }
 
-/// How many calls and replies of NFSv3 there were with their payload in the message, and how many messages more: of another
-/// program, or with all their payload in a chunk.
+/// How many calls and replies of NFSv3 there were with their payload in the message, and how many messages
+/// more: of another program, or with all their payload in a chunk.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();

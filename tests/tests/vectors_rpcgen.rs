@@ -1,4 +1,5 @@
-//! What rpcgen's C code encodes, for every type of NFSv3 and MOUNT: it decodes, and encodes again to the same bytes.
+//! What rpcgen's C code encodes, for every type of NFSv3 and MOUNT: it decodes, and encodes again to the same
+//! bytes.
 //!
 //! `cargo xtask vectors` makes the files; vectors/README.md says how.
 
@@ -42,8 +43,8 @@ fn defined(document: &str) -> Vec<String> {
     names.collect()
 }
 
-/// A value that C encoded is read and written alike; what is left of it when it is cut, and it with a word behind it, are
-/// refused; with another bit in it, it is refused or is the encoding of another value.
+/// A value that C encoded is read and written alike; what is left of it when it is cut, and it with a word
+/// behind it, are refused; with another bit in it, it is refused or is the encoding of another value.
 fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, bytes: &Bytes) {
     let value: T = xdr::from_bytes(bytes).unwrap_or_else(|error| panic!("{name}: {error}: {bytes:02x?}"));
     assert_eq!(xdr::to_bytes(&value).expect("what was read"), bytes, "{name}: {value:?}");

@@ -85,8 +85,8 @@ fn linux_uses_each_kind_of_chunk() {
         writes += lists.writes.len();
         replies += usize::from(lists.reply.is_some());
     }
-    // The data of a WRITE stands behind 108 bytes of RPC header and arguments. The replies that bring chunks back
-    // count too: nothing in their header says that they are no calls.
+    // The data of a WRITE stands behind 108 bytes of RPC header and arguments. The replies that bring chunks
+    // back count too: nothing in their header says that they are no calls.
     assert_eq!(reads, [108]);
     assert!(writes >= 1 && replies >= 1, "{writes} Write chunks, {replies} Reply chunks");
 }

@@ -1,5 +1,5 @@
-//! What Linux sent, from the transport's header down to NFS: it decodes, encodes again to the same bytes, and cut
-//! anywhere it is refused.
+//! What Linux sent, from the transport's header down to NFS: it decodes, encodes again to the same bytes, and
+//! cut anywhere it is refused.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,8 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     Some((rpc.procedure, payload, again.into_message().stream))
 }
 
-/// The stream of a reply to this procedure, and the same written again with what its Write chunk held out of it.
+/// The stream of a reply to this procedure, and the same written again with what its Write chunk held out of
+/// it.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
     let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };

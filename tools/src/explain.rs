@@ -1,5 +1,5 @@
-//! What a capture shows of RPC-over-RDMA on iWARP: connections, calls with their chunks, what was moved for each by RDMA
-//! Read and Write, replies. [`read`] takes any capture, whoever wrote it, and whatever is in it.
+//! What a capture shows of RPC-over-RDMA on iWARP: connections, calls with their chunks, what was moved for
+//! each by RDMA Read and Write, replies. [`read`] takes any capture, whoever wrote it, and whatever is in it.
 
 mod call;
 mod conversation;

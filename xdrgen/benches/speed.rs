@@ -1,8 +1,8 @@
 //! How long the compiler takes, and how much memory: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
-//! First, whole processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on the same XDR. They
-//! take turns, so that a busy machine slows both. Then documents of many shapes, and ten times as long, by whole processes
-//! as well.
+//! First, whole processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on
+//! the same XDR. They take turns, so that a busy machine slows both. Then documents of many shapes, and ten
+//! times as long, by whole processes as well.
 
 #![allow(clippy::print_stdout, reason = "what it measures is its output")]
 

@@ -11,8 +11,8 @@ use crate::source::Span;
 pub struct Specification {
     /// The definitions, `%` lines included.
     pub definitions: Vec<Definition>,
-    /// What a published document adds to the enums and unions of another: each as a definition of that type with the
-    /// new members or arms alone.
+    /// What a published document adds to the enums and unions of another: each as a definition of that type
+    /// with the new members or arms alone.
     pub additions: Vec<Definition>,
     /// The names of what could not be read, as far as they can be told. What uses them lacks nothing else.
     pub left_out: Vec<String>,

@@ -46,7 +46,8 @@ impl Default for Build {
     }
 }
 
-/// Why documents could not be compiled. Both its forms of text are for people: the findings with their places.
+/// Why documents could not be compiled. Both its forms of text are for people: the findings with their
+/// places.
 pub enum BuildError {
     /// The documents or bindings have errors.
     Findings {
@@ -109,9 +110,10 @@ impl Build {
         }
     }
 
-    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named after the
-    /// first; of several, each is a module in it, named after its file. So is each file that a document includes
-    /// (`#include "sibling.x"`, relative to the document), and cargo runs the script again when one of them changes.
+    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named
+    /// after the first; of several, each is a module in it, named after its file. So is each file that a
+    /// document includes (`#include "sibling.x"`, relative to the document), and cargo runs the script again
+    /// when one of them changes.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -135,8 +137,9 @@ impl Build {
         self
     }
 
-    /// Emits types that borrow the message they are decoded from: `Write3Args<'a>` with an `OpaqueRef<'a>` in it. To decode
-    /// them allocates nothing. Nothing borrowed can be placed directly, so bindings with eligible items are left out.
+    /// Emits types that borrow the message they are decoded from: `Write3Args<'a>` with an `OpaqueRef<'a>` in
+    /// it. To decode them allocates nothing. Nothing borrowed can be placed directly, so bindings with
+    /// eligible items are left out.
     pub fn borrowed(mut self) -> Self {
         self.options.data = Data::Borrowed;
         self
@@ -148,8 +151,9 @@ impl Build {
         self
     }
 
-    /// Has all types derive more: `serde`, `arbitrary`, or the path of any derive. For `serde` the crate depends on
-    /// `serde` with its feature `derive` and on `rpcrdma-runtime` with its feature `serde`; so for `arbitrary`.
+    /// Has all types derive more: `serde`, `arbitrary`, or the path of any derive. For `serde` the crate
+    /// depends on `serde` with its feature `derive` and on `rpcrdma-runtime` with its feature `serde`; so for
+    /// `arbitrary`.
     pub fn derive(mut self, derive: impl Into<String>) -> Self {
         self.options.derives.push(derive.into());
         self
@@ -161,13 +165,15 @@ impl Build {
         self
     }
 
-    /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own names.
+    /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own
+    /// names.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
         self
     }
 
-    /// Defines a name for `#ifdef`, or, as `NAME=VALUE`, also as a constant that documents use and do not define.
+    /// Defines a name for `#ifdef`, or, as `NAME=VALUE`, also as a constant that documents use and do not
+    /// define.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
         self

@@ -114,7 +114,8 @@ struct Inputs {
     /// Do not supply names that documents leave to others, such as uint32_t, AUTH_SYS and authsys_parms.
     #[arg(long)]
     no_prelude: bool,
-    /// The documents' language: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and `opaque_union`.
+    /// The documents' language: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and
+    /// `opaque_union`.
     #[arg(long, value_name = "NAME", default_value = "rfc", value_parser = dialect)]
     dialect: Dialect,
 }
@@ -124,8 +125,8 @@ struct Inputs {
 struct Generation {
     #[command(flatten)]
     inputs: Inputs,
-    /// A file ending in .rs, or a directory; without it the code goes to standard output. Of several documents each is
-    /// a module: in the file, or a file of its own beside mod.rs in the directory.
+    /// A file ending in .rs, or a directory; without it the code goes to standard output. Of several
+    /// documents each is a module: in the file, or a file of its own beside mod.rs in the directory.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The path of the runtime in the code.
@@ -158,8 +159,8 @@ struct Generation {
         default_value = "Types and programs compiled from XDR."
     )]
     title: String,
-    /// The crate is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and
-    /// dependencies.
+    /// The crate is a member of a workspace, from whose manifest it takes its version, edition, licence,
+    /// lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
     /// The directory of the crate rpcrdma-runtime, for the crate's manifest; without it the registry has it.
@@ -195,9 +196,9 @@ enum Failure {
     Usage(String),
 }
 
-/// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
-/// warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the arguments are wrong or a
-/// file cannot be read or written.
+/// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 if nothing is
+/// wrong but for warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the
+/// arguments are wrong or a file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();

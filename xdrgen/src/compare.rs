@@ -1,5 +1,5 @@
-//! Two versions of a protocol side by side. One walk over both yields every [`Change`]: [`rules`] judges the changes for
-//! `compat`, and `diff` prints them.
+//! Two versions of a protocol side by side. One walk over both yields every [`Change`]: [`rules`] judges the
+//! changes for `compat`, and `diff` prints them.
 
 pub(crate) mod rules;
 mod view;
@@ -21,7 +21,8 @@ use walk::{Stop, Walk};
 /// The same part of both versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path<'m> {
-    /// The definition's name in the base, or in the new version if it is added, and the names that lead to the part.
+    /// The definition's name in the base, or in the new version if it is added, and the names that lead to
+    /// the part.
     names: [&'m str; 3],
     base: Span,
     new: Span,
@@ -52,7 +53,8 @@ impl<'m> Path<'m> {
 pub(crate) enum Effect {
     /// Nothing: names, typedefs and the names of numbers are not sent.
     Unsent,
-    /// The definition is sent differently. Messages of both versions have it at different places, or not at all.
+    /// The definition is sent differently. Messages of both versions have it at different places, or not at
+    /// all.
     Definition,
     /// Messages change by it.
     Message,
@@ -77,7 +79,8 @@ pub(crate) struct Change<'m> {
     pub(crate) path: Path<'m>,
     pub(crate) kind: Kind<'m>,
     pub(crate) effect: Effect,
-    /// It in both versions, as `diff` shows it. Neither is there if it is only sent, and another change shows it as written.
+    /// It in both versions, as `diff` shows it. Neither is there if it is only sent, and another change shows
+    /// it as written.
     pub(crate) sides: Pair<Side>,
 }
 
@@ -92,8 +95,8 @@ pub(crate) enum Kind<'m> {
     Type(Pair<&'m TypeDef>, bool),
     /// A member of two enums.
     Member((TypeId, TypeId), Pair<&'m Member>),
-    /// An arm that one of two unions has: the value that chooses it, if it is not the default arm; the base's default arm; and
-    /// whether the enum that chooses in the other union has the value.
+    /// An arm that one of two unions has: the value that chooses it, if it is not the default arm; the base's
+    /// default arm; and whether the enum that chooses in the other union has the value.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
     /// A program, a version or a procedure; and the new name of what it is in.
     Number(Pair<Number<'m>>, &'m str),
@@ -210,7 +213,8 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Types that nothing else is made of: what is sent as a whole. Of types that lead to one another only, the first.
+/// Types that nothing else is made of: what is sent as a whole. Of types that lead to one another only, the
+/// first.
 fn whole(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
@@ -226,8 +230,8 @@ fn whole(hir: &Hir) -> Vec<TypeId> {
 /// How many types of another name are tried for one that is missing.
 const TRIED: usize = 4;
 
-/// Of some types of another name, the first that is alike. One of the same layout has the same kind of body, and as many
-/// fields if that is a struct.
+/// Of some types of another name, the first that is alike. One of the same layout has the same kind of body,
+/// and as many fields if that is a struct.
 fn alike(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],

@@ -1,12 +1,13 @@
 //! Whether one protocol is a compatible extension of another.
 //!
-//! The rules are those of section 9.1 of the -04 draft of rfc5666bis, or of section 4.2 of RFC 8178: whatever the base takes for valid stays valid and
-//! keeps its structure, and what is new can be told from it by an old peer. So new message types with their bodies, new
-//! values of an enum with the arms that they choose in unions without a default, and new flag bits are extensions;
-//! nothing else is. For programs, new versions and new procedures are what new message types are for a header.
+//! The rules are those of section 9.1 of the -04 draft of rfc5666bis, or of section 4.2 of RFC 8178: whatever
+//! the base takes for valid stays valid and keeps its structure, and what is new can be told from it by an
+//! old peer. So new message types with their bodies, new values of an enum with the arms that they choose in
+//! unions without a default, and new flag bits are extensions; nothing else is. For programs, new versions
+//! and new procedures are what new message types are for a header.
 //!
-//! What is compared is what goes over the wire. Names, typedefs and the grouping of fields in structs do not: a field
-//! or a member may be called otherwise, and a struct may be taken apart or put together.
+//! What is compared is what goes over the wire. Names, typedefs and the grouping of fields in structs do not:
+//! a field or a member may be called otherwise, and a struct may be taken apart or put together.
 
 use crate::compare::rules::{self, Judged, Unread};
 use crate::diag::{self, Diagnostic, Gap};

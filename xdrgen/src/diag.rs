@@ -1,11 +1,12 @@
 //! Diagnostics: what is wrong, where in the document, and what to do about it.
 //!
-//! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of each stage. A
-//! kind is written down once, with its code, its severity, its page and its text; no other code writes or reads text.
+//! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of
+//! each stage. A kind is written down once, with its code, its severity, its page and its text; no other code
+//! writes or reads text.
 
-/// Defines kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum without a
-/// comment belongs to the chapter of its codes. The comment on the first kind of each code is the page of that
-/// code: its title, what it means, an example, and the example as it should be.
+/// Defines kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum
+/// without a comment belongs to the chapter of its codes. The comment on the first kind of each code is the
+/// page of that code: its title, what it means, an example, and the example as it should be.
 macro_rules! kinds {
     ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
         $(#[doc = $doc:literal])*
@@ -303,8 +304,8 @@ impl Text {
 }
 
 impl Diagnostic {
-    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5` extensions;
-    /// two digits follow. `DIAGNOSTICS.md` has a section for each.
+    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5`
+    /// extensions; two digits follow. `DIAGNOSTICS.md` has a section for each.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()

@@ -31,8 +31,8 @@ pub enum Sign {
 pub struct Change {
     /// Added, removed, or changed.
     pub sign: Sign,
-    /// What it is: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`, `discriminant`,
-    /// `program`, `version` or `procedure`.
+    /// What it is: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`,
+    /// `discriminant`, `program`, `version` or `procedure`.
     pub what: &'static str,
     /// Its name; a part has that of its definition and a point before its own.
     pub name: String,

@@ -57,7 +57,8 @@ enum Place {
     Procedures,
 }
 
-/// Returns the names that several constants or types have in Rust: those of two namespaces, and a constant and a type.
+/// Returns the names that several constants or types have in Rust: those of two namespaces, and a constant
+/// and a type.
 pub(crate) fn ambiguous(module: &Module) -> HashSet<&str> {
     let mut names = HashSet::default();
     let constants = module.consts.iter().map(|one| one.ident.as_str());
@@ -165,8 +166,8 @@ impl Emitter<'_> {
         code.push(if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) });
     }
 
-    /// Writes the name of a type or a constant. One of another document's module is imported, or has its path if the name
-    /// alone may mean something else.
+    /// Writes the name of a type or a constant. One of another document's module is imported, or has its path
+    /// if the name alone may mean something else.
     fn item(&self, source: SourceId, name: &str, from: Place, code: &mut Code) {
         code.push(match from {
             Place::Types => "",

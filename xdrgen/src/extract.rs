@@ -1,7 +1,7 @@
 //! From a document to the XDR in it, every byte of which leads back to its place.
 //!
-//! Documents come in three forms. A *marked* one sets `///` before each line of XDR. An *indented* one, as the
-//! older RFCs are, has its definitions between paragraphs of prose, and a scanner keeps what parses as a
+//! Documents come in three forms. A *marked* one sets `///` before each line of XDR. An *indented* one, as
+//! the older RFCs are, has its definitions between paragraphs of prose, and a scanner keeps what parses as a
 //! definition. A *plain* one is XDR throughout, as `.x` files are.
 
 mod gaps;
@@ -50,8 +50,8 @@ pub enum Region {
     Broken(Diagnostic),
 }
 
-/// Tries to parse one definition at the start of a text, whose bytes stand in the document where the map says. What
-/// follows the definition does not matter. The flag tells whether the document is a published RFC.
+/// Tries to parse one definition at the start of a text, whose bytes stand in the document where the map
+/// says. What follows the definition does not matter. The flag tells whether the document is a published RFC.
 pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 
 /// The XDR of a document.
@@ -59,8 +59,8 @@ pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 pub struct Extract {
     /// The form it was found in.
     pub form: Form,
-    /// Whether it is a published RFC, by the line `Request for Comments:` or, where its XDR is not marked, by the feet of its
-    /// pages. It cannot be corrected, so mistakes in it are only warnings.
+    /// Whether it is a published RFC, by the line `Request for Comments:` or, where its XDR is not marked, by
+    /// the feet of its pages. It cannot be corrected, so mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text: marks, page breaks and prose taken out.
     pub text: String,
@@ -139,7 +139,8 @@ fn marked(
     let mut lost = gaps.lines.iter().peekable();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
         let text = line.text(document);
-        // What lost its mark is told; it is read all the same, for what follows from it would be told as well.
+        // What lost its mark is told; it is read all the same, for what follows from it would be told as
+        // well.
         let unmarked = lost.next_if(|lost| **lost == index).map(|_| 0);
         let Some(skip) = mark(text).or(unmarked) else {
             prose |= !text.trim().is_empty();
@@ -160,8 +161,8 @@ fn marked(
     builder.finish(Form::Marked, sections, found)
 }
 
-/// Definitions without marks in a document that has marks. They are prose there, and often repeat what is marked; one
-/// that does not may have lost its marks.
+/// Definitions without marks in a document that has marks. They are prose there, and often repeat what is
+/// marked; one that does not may have lost its marks.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();

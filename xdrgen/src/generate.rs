@@ -40,8 +40,8 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error, unless
-    /// the run was to keep going.
+    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an
+    /// error, unless the run was to keep going.
     pub files: Vec<(PathBuf, String)>,
     /// What was read.
     pub summary: Summary,
@@ -89,8 +89,9 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// What some of the documents define; what is wrong, sorted; and the uses of macros, in the order of their places. With `all`
-/// the last definition of a name that documents define again stands, whether it extends the first or not.
+/// What some of the documents define; what is wrong, sorted; and the uses of macros, in the order of their
+/// places. With `all` the last definition of a name that documents define again stands, whether it extends
+/// the first or not.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
@@ -147,7 +148,8 @@ fn read(
     (id, specification, trust)
 }
 
-/// What is known beside the documents; what they use of it is added to them, and what they add to one another.
+/// What is known beside the documents; what they use of it is added to them, and what they add to one
+/// another.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -315,7 +317,8 @@ fn one_line(text: &str) -> String {
 /// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
+/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has
+/// none.
 fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],

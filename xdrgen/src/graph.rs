@@ -1,5 +1,5 @@
-//! Which types a type is made of, as a graph. A document may define any number of types that lead to one another, so
-//! nothing here recurses, and everything takes time linear in the number of uses.
+//! Which types a type is made of, as a graph. A document may define any number of types that lead to one
+//! another, so nothing here recurses, and everything takes time linear in the number of uses.
 
 use std::collections::VecDeque;
 
@@ -132,8 +132,8 @@ impl Graph {
         depths
     }
 
-    /// What is true of each type, where it depends on what is true of those that it uses: `of` is asked of a type
-    /// again whenever one of those has changed. It must change a value in one direction only.
+    /// What is true of each type, where it depends on what is true of those that it uses: `of` is asked of a
+    /// type again whenever one of those has changed. It must change a value in one direction only.
     pub(crate) fn settle<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
         let mut values = vec![start; self.len()];
         let used_by = self.users();
@@ -235,7 +235,8 @@ impl Walk {
         }
     }
 
-    /// Leaves a type. If nothing before it can be reached from it, it is the first of its cycle, which is complete.
+    /// Leaves a type. If nothing before it can be reached from it, it is the first of its cycle, which is
+    /// complete.
     fn close(&mut self, id: TypeId, graph: &mut Graph) {
         if self.lowest.get(id.0).copied() != Some(self.number(id)) {
             return;

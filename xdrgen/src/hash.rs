@@ -1,5 +1,5 @@
-//! Maps by hash. The hash is keyed anew in each process: names that somebody chose to have one hash have so many by chance.
-//! Nothing that is emitted or said comes in a map's order.
+//! Maps by hash. The hash is keyed anew in each process: names that somebody chose to have one hash have so
+//! many by chance. Nothing that is emitted or said comes in a map's order.
 
 use foldhash::fast::RandomState;
 

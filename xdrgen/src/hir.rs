@@ -41,8 +41,8 @@ pub struct Docs {
     pub section: Option<String>,
     /// The definition as it was written, or a declaration as XDR.
     pub declaration: String,
-    /// Where it stands: a definition's or a member's name, a declaration, an arm's first label. The default place for
-    /// what no document has.
+    /// Where it stands: a definition's or a member's name, a declaration, an arm's first label. The default
+    /// place for what no document has.
     pub span: Span,
 }
 
@@ -251,8 +251,8 @@ pub struct Procedure {
 /// A sum of bytes over the arguments of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    /// The fields in it, each by the names of the fields that lead to it; and whether it is an `unsigned hyper`, else an
-    /// `unsigned int`.
+    /// The fields in it, each by the names of the fields that lead to it; and whether it is an
+    /// `unsigned hyper`, else an `unsigned int`.
     pub fields: Vec<(Vec<String>, bool)>,
     /// The numbers in it, added up.
     pub number: u64,
@@ -275,8 +275,8 @@ pub enum Chooser {
     Enum(TypeId),
 }
 
-/// How many definitions may be made of one another in a row. Published documents have up to about a dozen; rustc
-/// follows types 128 deep.
+/// How many definitions may be made of one another in a row. Published documents have up to about a dozen;
+/// rustc follows types 128 deep.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {
@@ -327,7 +327,8 @@ impl Hir {
         }
     }
 
-    /// Something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19): what is there at TRUE.
+    /// Something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19): what is there at
+    /// TRUE.
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);
@@ -343,8 +344,8 @@ impl Hir {
         versions.flat_map(|version| &version.procedures)
     }
 
-    /// Takes definitions away: types, constants by their names, and procedures that take or return such types. What is
-    /// left must not name them.
+    /// Takes definitions away: types, constants by their names, and procedures that take or return such
+    /// types. What is left must not name them.
     pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
         let mut next = 0;
         let mut places = Vec::with_capacity(self.types.len());

@@ -27,10 +27,12 @@ const MAX_TOTAL: u64 = 64;
 /// How many findings of missing names one missing file explains.
 const NAMED: usize = 4;
 
-/// Adds the documents that others include, and those that these include. A file's path is relative to the document that
-/// includes it; where it is missing, a given document with its file name stands for it. `defined` answers `#ifdef`.
+/// Adds the documents that others include, and those that these include. A file's path is relative to the
+/// document that includes it; where it is missing, a given document with its file name stands for it.
+/// `defined` answers `#ifdef`.
 ///
-/// An included document comes before those that include it. Returns the new ids of the given sources, in their order.
+/// An included document comes before those that include it. Returns the new ids of the given sources, in
+/// their order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = Options { defined: defined.clone(), ..Options::default() };
     let given = sources.iter().count();
@@ -147,8 +149,8 @@ fn normal(path: &Path) -> PathBuf {
     parts.iter().collect()
 }
 
-/// Reports the files that could not be read. Such a file is an error if the document lacks a name, which the file may
-/// define. With `explains` that name is not reported by itself.
+/// Reports the files that could not be read. Such a file is an error if the document lacks a name, which the
+/// file may define. With `explains` that name is not reported by itself.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

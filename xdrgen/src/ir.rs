@@ -36,7 +36,8 @@ impl Module {
     }
 }
 
-/// How variable-length data is held: opaque data and strings, and with them arrays, lists and what is on the heap.
+/// How variable-length data is held: opaque data and strings, and with them arrays, lists and what is on the
+/// heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Data {
@@ -135,7 +136,8 @@ pub struct Member {
     pub ident: String,
     /// Its value.
     pub value: i32,
-    /// The member of the same value before it, by index. Rust has one variant a value: this one is a constant.
+    /// The member of the same value before it, by index. Rust has one variant a value: this one is a
+    /// constant.
     pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,

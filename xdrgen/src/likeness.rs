@@ -21,16 +21,17 @@ pub(crate) fn near<'c>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether one name is the other with some letters more before it: `rpcrdma_htype` for `rdma_htype`. Short names are too
-/// much alike, and a word of its own before a name makes it another.
+/// Whether one name is the other with some letters more before it: `rpcrdma_htype` for `rdma_htype`. Short
+/// names are too much alike, and a word of its own before a name makes it another.
 pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
     let more = long.strip_suffix(short).filter(|more| !more.contains('_'));
     short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
-/// How many letters must be put in, taken out, changed or swapped with the next; case counts nothing. Names are compared
-/// by the thousand, so that the rows of counts stand on the stack; what does not fit them is like nothing.
+/// How many letters must be put in, taken out, changed or swapped with the next; case counts nothing. Names
+/// are compared by the thousand, so that the rows of counts stand on the stack; what does not fit them is
+/// like nothing.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
@@ -42,7 +43,8 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut above_that = [0; LONGEST_COMPARED];
     let mut last_x = None;
     for x in a.bytes() {
-        // The counts to the left of this one, in the line above and in this line; and the two above the first.
+        // The counts to the left of this one, in the line above and in this line; and the two above the
+        // first.
         let (mut diagonal, mut last) = (*before, *before + 1);
         let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);
         let mut last_y: Option<u8> = None;

@@ -1,5 +1,5 @@
-//! From the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All that is specific to Rust is
-//! decided here.
+//! From the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All that is specific
+//! to Rust is decided here.
 
 mod borrowed;
 mod layout;

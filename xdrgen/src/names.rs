@@ -15,8 +15,8 @@ pub enum Names {
 }
 
 impl Names {
-    /// A type, a version or a procedure as a type. A body written in place has the names that lead to it, joined
-    /// by `.` or `_`.
+    /// A type, a version or a procedure as a type. A body written in place has the names that lead to it,
+    /// joined by `.` or `_`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
         match self {
@@ -63,8 +63,8 @@ impl Names {
     }
 }
 
-/// What emitted code calls by names of one case, which a document's own names could hide: types of the language,
-/// crates, and what functions call their arguments.
+/// What emitted code calls by names of one case, which a document's own names could hide: types of the
+/// language, crates, and what functions call their arguments.
 pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
     _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
     isize proc program reply std str u u8 u16 u32 u64 u128 usize value";
@@ -171,8 +171,8 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by their lengths, those kept for later among them. The word for what a compiler does not check is put
-/// together here, since in this repository it stands only beside such code.
+/// Rust's keywords by their lengths, those kept for later among them. The word for what a compiler does not
+/// check is put together here, since in this repository it stands only beside such code.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],
@@ -302,8 +302,8 @@ fn ident(name: String) -> String {
         .unwrap_or_else(|| "x_".to_owned())
 }
 
-/// The part of the names that all of them begin with and that ends at an underscore, without which each is still a
-/// name and no two are alike; empty if there is none. One name alone has no common part.
+/// The part of the names that all of them begin with and that ends at an underscore, without which each is
+/// still a name and no two are alike; empty if there is none. One name alone has no common part.
 #[must_use]
 pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else { return "" };
@@ -371,8 +371,8 @@ impl Taken {
         self.names.contains_key(ident)
     }
 
-    /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name of the
-    /// document it was.
+    /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name
+    /// of the document it was.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
         let Some((start, end)) = self.names.get(wanted.as_str()) else {
             self.insert(&wanted, name);

@@ -1,7 +1,8 @@
 //! Namespaces (xdrpp, goxdr): `namespace a { ... }` and names such as `a::b`.
 //!
-//! A name is looked up in the namespace that uses it, then in the enclosing ones. Behind this stage a definition's name
-//! begins with its namespace (`a::b`). No plain name is equal to it, so a name is never found in an unrelated namespace.
+//! A name is looked up in the namespace that uses it, then in the enclosing ones. Behind this stage a
+//! definition's name begins with its namespace (`a::b`). No plain name is equal to it, so a name is never
+//! found in an unrelated namespace.
 
 use crate::ast::{
     Declaration, Definition, DefinitionKind, EnumBody, Identifier, Multiplicity, Namespace, Specification,
@@ -174,8 +175,8 @@ impl Pass<'_> {
     }
 }
 
-/// Gives the items of each namespace a source of their own, from `first` on. Returns these sources with the namespaces
-/// and where each begins.
+/// Gives the items of each namespace a source of their own, from `first` on. Returns these sources with the
+/// namespaces and where each begins.
 pub(crate) fn separate<'a>(
     module: &mut Module,
     documents: impl Iterator<Item = (SourceId, &'a Specification)>,

@@ -9,8 +9,8 @@ use crate::parse::Dialect;
 /// The files that are emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One file, `NAME.rs`: a module, or to be included. It uses the standard library's `Vec` and `Box`, or those
-    /// of `alloc`.
+    /// One file, `NAME.rs`: a module, or to be included. It uses the standard library's `Vec` and `Box`, or
+    /// those of `alloc`.
     Module {
         /// The file's name without `.rs`.
         name: String,
@@ -23,8 +23,8 @@ pub enum Output {
         /// Whether the standard library is there.
         std: bool,
     },
-    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the standard
-    /// library.
+    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the
+    /// standard library.
     Crate(Package),
 }
 
@@ -47,7 +47,8 @@ pub enum Manifest {
         /// The directory of the runtime's crate, if it is not the registry's.
         runtime: Option<String>,
     },
-    /// It is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and dependencies.
+    /// It is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and
+    /// dependencies.
     Member,
 }
 
@@ -75,8 +76,8 @@ pub struct Options {
     /// Further derives of all types: `serde`, `arbitrary`, or the path of a derive. In a crate the first two
     /// depend on features of that name. The runtime needs its features of that name.
     pub derives: Vec<String>,
-    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
-    /// defines may be used as a constant.
+    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that
+    /// no document defines may be used as a constant.
     pub defined: BTreeSet<String>,
     /// The documents' language.
     pub dialect: Dialect,

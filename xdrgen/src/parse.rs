@@ -1,10 +1,11 @@
 //! From documents to what they define.
 //!
-//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, one function a production, widened by what
-//! published documents and files for rpcgen have: `%` lines, the C preprocessor's lines, `struct name` as a type,
-//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument, names of arguments,
-//! arrays as arguments and results, characters as numbers, macros with arguments, and xdrpp's namespaces.
-//! The time it takes is linear in the text, and bodies stand at most 64 deep in one another.
+//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, one function a production, widened
+//! by what published documents and files for rpcgen have: `%` lines, the C preprocessor's lines,
+//! `struct name` as a type, `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string`
+//! as an argument, names of arguments, arrays as arguments and results, characters as numbers, macros with
+//! arguments, and xdrpp's namespaces. The time it takes is linear in the text, and bodies stand at most 64
+//! deep in one another.
 
 mod additions;
 mod condition;
@@ -39,8 +40,9 @@ pub enum Dialect {
     /// That of RFC 4506 and RFC 5531, with what rpcgen and xdrpp have besides.
     #[default]
     Rfc,
-    /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an `opaque_union` are opaque
-    /// data that holds the encoded arm, because xdrzcc sends the length of each arm before the arm.
+    /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an
+    /// `opaque_union` are opaque data that holds the encoded arm, because xdrzcc sends the length of each arm
+    /// before the arm.
     Xdrzcc,
 }
 
@@ -49,7 +51,8 @@ pub enum Dialect {
 pub struct Options {
     /// The documents' language.
     pub dialect: Dialect,
-    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. Those that a document defines itself by `#define` are added for it.
+    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. Those that a document
+    /// defines itself by `#define` are added for it.
     pub defined: BTreeSet<String>,
 }
 
@@ -91,8 +94,8 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
     parsed
 }
 
-/// Parses what was extracted from one document. The extraction's own findings are among those returned; of very many, some
-/// thousand are.
+/// Parses what was extracted from one document. The extraction's own findings are among those returned; of
+/// very many, some thousand are.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
     let (specification, found) = read(extract, options);
@@ -124,7 +127,8 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !found.kept.is_empty() {
-        // It must mean something else by the marks, as RFC 7532 does, whose lines are a schema for directories.
+        // It must mean something else by the marks, as RFC 7532 does, whose lines are a schema for
+        // directories.
         let start = found.kept.first().map_or(extract.map.span(0..0), |found| found.span);
         let error = DocumentKind::NoXdr.at(start);
         specification.unread.push(Span { start: 0, end: u32::MAX, ..start });
@@ -147,7 +151,8 @@ fn is_lenient(extract: &Extract) -> bool {
 }
 
 fn weakened(mut found: Diagnostic) -> Diagnostic {
-    // Where a `,` is missing between members, they are read as if it were there; a word behind them is passed over.
+    // Where a `,` is missing between members, they are read as if it were there; a word behind them is passed
+    // over.
     let read = matches!(found.kind, Kind::Syntax(SyntaxKind::NoComma | SyntaxKind::StrayWord { .. }));
     if found.is_error() && !read {
         found.notes.push(Note::Unread);

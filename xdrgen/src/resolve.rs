@@ -1,5 +1,5 @@
-//! From what was written to the protocol as a value: names over several documents, constants, and what of a published
-//! document has to be left out. Everything that is wrong is found in one run.
+//! From what was written to the protocol as a value: names over several documents, constants, and what of a
+//! published document has to be left out. Everything that is wrong is found in one run.
 
 mod additions;
 mod asides;
@@ -36,8 +36,8 @@ pub(crate) use supply::{Known, supply};
 /// What documents define.
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
-    /// Whether it can be emitted: no diagnostic is an error, or, to keep going, what has errors has been left out with
-    /// what needs it.
+    /// Whether it can be emitted: no diagnostic is an error, or, to keep going, what has errors has been left
+    /// out with what needs it.
     pub(crate) whole: bool,
     /// What is wrong.
     pub(crate) found: Found,
@@ -81,8 +81,8 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
     Resolved { hir, whole, found, stages: scope.stages() }
 }
 
-/// What one step of extension breaks. Only what stands before its document counts: that document's own definitions
-/// were made for it.
+/// What one step of extension breaks. Only what stands before its document counts: that document's own
+/// definitions were made for it.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

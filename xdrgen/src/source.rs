@@ -211,7 +211,8 @@ impl Sources {
         &self.includes
     }
 
-    /// Moves included documents before those that include them. Returns all new ids, in the order of the old ones.
+    /// Moves included documents before those that include them. Returns all new ids, in the order of the old
+    /// ones.
     pub(crate) fn sort_included(&mut self) -> Vec<SourceId> {
         let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
         for Include { span, file, .. } in self.includes.iter().rev() {
@@ -221,7 +222,8 @@ impl Sources {
         open.reverse();
         let mut all: Vec<_> = std::mem::take(&mut self.all).into_iter().map(Some).collect();
         let mut ids = vec![SourceId::default(); all.len()];
-        // Each document is met first to open those that it includes, and again when these are in their places.
+        // Each document is met first to open those that it includes, and again when these are in their
+        // places.
         let mut met = HashSet::default();
         while let Some((id, is_ready)) = open.pop() {
             if is_ready {

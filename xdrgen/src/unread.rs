@@ -1,4 +1,5 @@
-//! Names that may be defined in what could not be read: after an error of syntax nothing is said of their absence.
+//! Names that may be defined in what could not be read: after an error of syntax nothing is said of their
+//! absence.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;
@@ -27,7 +28,8 @@ impl<'s> Unread<'s> {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.
+    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what
+    /// follows.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

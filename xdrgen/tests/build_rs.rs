@@ -356,8 +356,8 @@ pub fn call() {
 }
 ";
 
-// The compiler is a dependency too, and nothing is only checked: cargo then compiles what it stands on as it does for
-// the compiler's own tests, and finds it built.
+// The compiler is a dependency too, and nothing is only checked: cargo then compiles what it stands on as it
+// does for the compiler's own tests, and finds it built.
 fn user_crate() -> Scratch {
     let root = workspace();
     let (runtime, compiler) = (root.join("rpcrdma-runtime"), root.join("xdrgen"));

@@ -1,4 +1,5 @@
-//! `#include "x"` as the program takes it: which files are read, in which order, and what is said of the others.
+//! `#include "x"` as the program takes it: which files are read, in which order, and what is said of the
+//! others.
 
 mod program;
 

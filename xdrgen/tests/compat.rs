@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04 draft of
-//! rfc5666bis, and definitions that a later document extends.
+//! `rpcrdma-xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04
+//! draft of rfc5666bis, and definitions that a later document extends.
 
 use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};

@@ -154,8 +154,8 @@ const TOGETHER: &[(&str, &[&str])] = &[
 /// A document, codes and lines, and why.
 type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
 
-/// What is found in the documents themselves: codes and lines, and why. Nothing else is. All are warnings, but for
-/// the stray letter and the procedures of RFC 1094 that lack their types.
+/// What is found in the documents themselves: codes and lines, and why. Nothing else is. All are warnings,
+/// but for the stray letter and the procedures of RFC 1094 that lack their types.
 const FOUND: &[Found] = &[
     (
         "rfc1094.txt",

@@ -1,10 +1,12 @@
-//! Every mistake in `tests/diagnostics/` has one finding, at its place, in the words beside it; and every code of the
-//! compiler has a page in `DIAGNOSTICS.md` and a fixture.
+//! Every mistake in `tests/diagnostics/` has one finding, at its place, in the words beside it; and every
+//! code of the compiler has a page in `DIAGNOSTICS.md` and a fixture.
 //!
 //! A fixture is called after its code, and its first lines say what to expect:
 //!
-//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no document.
-//! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their binding.
+//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no
+//!   document.
+//! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their
+//!   binding.
 //! - `args: generate --crate 9p`: what is run, in place of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
@@ -195,7 +197,8 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
     rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics
 }
 
-/// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with a blank.
+/// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with
+/// a blank.
 fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
     let side = |other: char| {
         let lines = text.lines().filter(|line| !line.starts_with(other));
@@ -292,7 +295,8 @@ Internet-Draft              The Store                   June 2020
    /// } = 0x20000099;
 ";
 
-/// The one finding of a document that differs from a sound one in a line: its line is that one, or next to it.
+/// The one finding of a document that differs from a sound one in a line: its line is that one, or next to
+/// it.
 #[track_caller]
 fn finds_one_at(text: &str, line: usize, what: &str) {
     let mut sources = Sources::default();

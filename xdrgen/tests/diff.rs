@@ -1,6 +1,7 @@
 //! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol, and whether messages change by it.
 //!
-//! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts under `rfc/`.
+//! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts
+//! under `rfc/`.
 
 mod program;
 
@@ -233,8 +234,8 @@ fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
             (word("sign"), word("name"), line["wire"] == true)
         })
         .collect();
-    // The configuration protocol is gone, the range of versions in an error has a struct of its own, and an error has no
-    // more words for what nobody knows. All else is the same.
+    // The configuration protocol is gone, the range of versions in an error has a struct of its own, and an
+    // error has no more words for what nobody knows. All else is the same.
     let expected = [
         ("changed", "rpc_rdma_error.err_vers", false),
         ("changed", "rpc_rdma_error.case ERR_VERS", false),

@@ -1,5 +1,5 @@
-//! Borrowed output: it compiles without a warning, reads and writes the same bytes as owned output does, copies nothing,
-//! and allocates nothing.
+//! Borrowed output: it compiles without a warning, reads and writes the same bytes as owned output does,
+//! copies nothing, and allocates nothing.
 
 mod samples;
 mod scratch;

@@ -370,7 +370,8 @@ fn the_runtime_itself_names_its_own_crate() {
     }
 }
 
-/// Documents with words changed, doubled or gone: whatever is wrong is a finding, and what is emitted is Rust.
+/// Documents with words changed, doubled or gone: whatever is wrong is a finding, and what is emitted is
+/// Rust.
 #[test]
 fn a_changed_document_gives_findings_or_rust() {
     let text = include_str!("language.x");

@@ -8,7 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax tree.
+/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax
+/// tree.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;

@@ -1,6 +1,7 @@
-//! What is emitted compiles without a warning, and every value of every type comes back as it was: for a document with
-//! all of the language's constructs, for this project's documents, and for every published document that is at hand.
-//! What `samples/support.rs` makes of an encoding, be it cut, or with any word of it changed, is refused or borne.
+//! What is emitted compiles without a warning, and every value of every type comes back as it was: for a
+//! document with all of the language's constructs, for this project's documents, and for every published
+//! document that is at hand. What `samples/support.rs` makes of an encoding, be it cut, or with any word of
+//! it changed, is refused or borne.
 
 mod samples;
 mod scratch;
@@ -12,7 +13,8 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};
 use scratch::{Scratch, workspace};
 
-/// Published documents that are compiled together: what the others stand on first. Each other one is by itself.
+/// Published documents that are compiled together: what the others stand on first. Each other one is by
+/// itself.
 const TOGETHER: &[&[&str]] = &[
     &["rfc/rfc7863.txt", "rfc/rfc8276.txt", "rfc/rfc8435.txt", "rfc/rfc5664.txt"],
     &["x/libnsl-nis_object.x", "x/libnsl-nis.x", "x/libnsl-nis_callback.x"],
@@ -36,11 +38,12 @@ const REFUSED: &[(&str, &str)] = &[
 
 const NOTHING: &str = "no definition";
 
-/// What is made of documents: types, programs and procedures; and of marked ones, how many of the types they take from
-/// elsewhere. The rest of these are counted in the text, by the definitions' first words; the others by hand.
+/// What is made of documents: types, programs and procedures; and of marked ones, how many of the types they
+/// take from elsewhere. The rest of these are counted in the text, by the definitions' first words; the
+/// others by hand.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
-    // 23 typedefs, 7 enums, 83 structs and 34 unions; without `nlm4_lock` and `nlm4_share`, which name what is nowhere
-    // defined; with `netobj`, which it takes from elsewhere.
+    // 23 typedefs, 7 enums, 83 structs and 34 unions; without `nlm4_lock` and `nlm4_share`, which name what
+    // is nowhere defined; with `netobj`, which it takes from elsewhere.
     (&["rfc/rfc1813.txt"], [146, 2, 28], None),
     (&["rfc/rfc1833.txt"], [21, 2, 26], None),
     (&["rfc/rfc5531.txt"], [17, 1, 3], None),

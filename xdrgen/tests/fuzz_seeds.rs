@@ -1,5 +1,5 @@
-//! What `fuzz/` does with any document, done with those that it begins from. So its targets stay in step with the compiler
-//! where nobody has a fuzzer.
+//! What `fuzz/` does with any document, done with those that it begins from. So its targets stay in step with
+//! the compiler where nobody has a fuzzer.
 
 use std::path::Path;
 

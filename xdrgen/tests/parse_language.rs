@@ -1,4 +1,5 @@
-//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and what real inputs have beside.
+//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and what real inputs have
+//! beside.
 
 use rpcrdma_xdrgen::ast::*;
 use rpcrdma_xdrgen::parse::{Options, parse_with};

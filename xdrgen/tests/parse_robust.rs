@@ -31,8 +31,8 @@ fn survives(name: &str, text: &str) {
     generated(&sources, length);
 }
 
-/// Compiles a document to its end. What is found has a place in it, and files come out unless something is wrong; those of
-/// short documents are seen to be Rust.
+/// Compiles a document to its end. What is found has a place in it, and files come out unless something is
+/// wrong; those of short documents are seen to be Rust.
 fn generated(sources: &Sources, length: u32) -> Generated {
     let generated = rpcrdma_xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
@@ -268,7 +268,8 @@ fn many_definitions_are_no_chain() {
     assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }
 
-/// Names that become one in Rust, labels, and values that follow from others: none of them is looked for among all.
+/// Names that become one in Rust, labels, and values that follow from others: none of them is looked for
+/// among all.
 #[test]
 fn many_names_in_one_place() {
     const MANY: usize = 20_000;

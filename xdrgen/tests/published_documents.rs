@@ -1,5 +1,6 @@
-//! Published RFCs, which nobody can mend: what is wrong is left out with a warning, and what one adds to another is
-//! added. In a document of one's own it is an error, and `keep_going` writes the rest all the same.
+//! Published RFCs, which nobody can mend: what is wrong is left out with a warning, and what one adds to
+//! another is added. In a document of one's own it is an error, and `keep_going` writes the rest all the
+//! same.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};

@@ -1,4 +1,5 @@
-//! The program itself on a megabyte of what is no document: it ends, says what is wrong, and needs little memory.
+//! The program itself on a megabyte of what is no document: it ends, says what is wrong, and needs little
+//! memory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

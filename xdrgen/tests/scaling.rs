@@ -1,5 +1,5 @@
-//! Work and memory grow with a document and no faster. What is counted is allocations, so that nothing here depends on
-//! how fast the machine is; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
+//! Work and memory grow with a document and no faster. What is counted is allocations, so that nothing here
+//! depends on how fast the machine is; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
 
 #[path = "../benches/shapes/mod.rs"]
 mod shapes;
@@ -9,10 +9,11 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate};
 use shapes::{SHAPES, Shape};
 
-/// How many parts the smaller document has: more than the hundred names that are looked for by likeness before the rest is
-/// left out, which is another round.
+/// How many parts the smaller document has: more than the hundred names that are looked for by likeness
+/// before the rest is left out, which is another round.
 const SMALL: usize = 128;
-/// How many times as many the larger one has. Work that grows with the square would be as many times too much.
+/// How many times as many the larger one has. Work that grows with the square would be as many times too
+/// much.
 const TIMES: usize = 8;
 
 /// A run over a document of a shape: how long the text is, and what was allocated.

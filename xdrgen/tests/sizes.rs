@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen sizes`: what the compiler says of every type of the language is what the derive computes for the emitted
-//! type, and what a procedure needs at a threshold.
+//! `rpcrdma-xdrgen sizes`: what the compiler says of every type of the language is what the derive computes
+//! for the emitted type, and what a procedure needs at a threshold.
 
 mod program;
 mod scratch;
@@ -139,8 +139,8 @@ impl Random {
         self.0 % limit
     }
 
-    /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types are held in
-    /// place, so that no type is infinitely large.
+    /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types
+    /// are held in place, so that no type is infinitely large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
         let (bound, any) = (self.below(5), self.below(count));
         let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {

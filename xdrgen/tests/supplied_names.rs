@@ -1,4 +1,5 @@
-//! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and `--extern`.
+//! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and
+//! `--extern`.
 
 use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::ir::{Body, Module, Scalar, Type};

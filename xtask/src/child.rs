@@ -24,8 +24,8 @@ pub(crate) enum End {
 /// How long output may arrive after the process has exited, from processes that it left behind.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Runs a command in a process group of its own. `each_line` receives standard output and standard error as one stream, as soon as
-/// each line is complete. Once the limit has passed, the whole group ends.
+/// Runs a command in a process group of its own. `each_line` receives standard output and standard error as
+/// one stream, as soon as each line is complete. Once the limit has passed, the whole group ends.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
@@ -147,7 +147,8 @@ pub(crate) fn kill_on_signals() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the limit.
+/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the
+/// limit.
 pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }

@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
-//! File A imports file B if code in A names something that B defines: by a private `use`, or by a path from `crate`,
-//! `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a re-exported item
-//! import the file that defines it. A file and the modules below it are written together, so that a module's use of
-//! what its parents define does not count.
+//! File A imports file B if code in A names something that B defines: by a private `use`, or by a path from
+//! `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a
+//! re-exported item import the file that defines it. A file and the modules below it are written together, so
+//! that a module's use of what its parents define does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +30,8 @@ struct Module {
 /// The modules of a crate by their paths. The root has the empty path.
 type Modules = BTreeMap<Names, Module>;
 
-/// Every import cycle below a package's source directory, in its library and in each program that has a directory `bin/NAME`.
+/// Every import cycle below a package's source directory, in its library and in each program that has a
+/// directory `bin/NAME`.
 pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let mut found = in_crate(root, source)?;
     let bin = source.join("bin");
@@ -199,7 +200,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a module within the file. Returns how many tokens it has behind `mod`. Unit tests may import anything.
+    /// Reads a module within the file. Returns how many tokens it has behind `mod`. Unit tests may import
+    /// anything.
     fn inline_module(&mut self, tokens: &[TokenTree]) -> usize {
         let [TokenTree::Ident(name), TokenTree::Group(group), ..] = tokens else { return 0 };
         if name != "tests" {

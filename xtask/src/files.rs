@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All files below a directory, sorted, without those of cargo and git. A directory that is not there has none.
+/// All files below a directory, sorted, without those of cargo and git. A directory that is not there has
+/// none.
 ///
 /// # Errors
 /// What the system says of an entry, with its path.

@@ -1,4 +1,5 @@
-//! `cargo xtask flaky`: the whole test suite many times on a busy machine, to find tests that fail now and then.
+//! `cargo xtask flaky`: the whole test suite many times on a busy machine, to find tests that fail now and
+//! then.
 
 use std::fs;
 use std::hint::spin_loop;

@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz`: the targets of `fuzz/`, led by coverage, with the Rust that everything else needs.
 //!
-//! `cargo fuzz` wants a nightly compiler for its sanitizers of memory. What is looked for here are panics, hangs and broken
-//! promises of safe code, and for those libFuzzer and the compiler's own marks of coverage are enough.
+//! `cargo fuzz` wants a nightly compiler for its sanitizers of memory. What is looked for here are panics,
+//! hangs and broken promises of safe code, and for those libFuzzer and the compiler's own marks of coverage
+//! are enough.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,8 +41,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
-/// Builds the targets and runs one after another. What they learn stays in `target/fuzz/corpus`; an input that a target
-/// does not survive is in `target/fuzz/found`.
+/// Builds the targets and runs one after another. What they learn stays in `target/fuzz/corpus`; an input
+/// that a target does not survive is in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);

@@ -1,6 +1,8 @@
-//! `cargo xtask ci`: everything that has to hold before a change goes in, one step after another, cheap ones first.
+//! `cargo xtask ci`: everything that has to hold before a change goes in, one step after another, cheap ones
+//! first.
 //!
-//! Every step runs in a process of its own (`cargo xtask step NAME`), with a time limit, and its output is passed on as it arrives.
+//! Every step runs in a process of its own (`cargo xtask step NAME`), with a time limit, and its output is
+//! passed on as it arrives.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -120,8 +122,8 @@ impl<'a> Gate<'a> {
         Ok((outcome, took))
     }
 
-    /// Runs the long job whose latest run is the oldest, of those that can run here and fit into the time that is left. The
-    /// outcome goes to the ledger, unless the gate's deadline ends the job.
+    /// Runs the long job whose latest run is the oldest, of those that can run here and fit into the time
+    /// that is left. The outcome goes to the ledger, unless the gate's deadline ends the job.
     fn job(&mut self) -> Result<(), String> {
         let ledger = Ledger::read(self.root)?;
         let mut tried = Vec::new();

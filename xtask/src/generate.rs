@@ -152,7 +152,8 @@ pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.check { check(root) } else { write(root) }
 }
 
-/// The files that are generated from the `specs/` of the workspace at `root`: their paths below it, and their text.
+/// The files that are generated from the `specs/` of the workspace at `root`: their paths below it, and their
+/// text.
 ///
 /// # Errors
 /// What the compiler has to say of `specs/`.
@@ -207,8 +208,8 @@ fn package_of(directory: &str) -> &str {
     directory.split_once("/src/").map_or(directory, |(package, _)| package)
 }
 
-/// The build script of a package with generated Rust. Most edits of such a file keep its package from compiling, and
-/// no test runs then: the script says first what mends it.
+/// The build script of a package with generated Rust. Most edits of such a file keep its package from
+/// compiling, and no test runs then: the script says first what mends it.
 fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     let sums: String = files
         .iter()
@@ -219,7 +220,8 @@ fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     GUARD.replace("@COMMAND@", COMMAND).replace("@FILES@", &sums)
 }
 
-/// The sum that the script makes too; line ends count as the repository's, whatever a checkout turned them into.
+/// The sum that the script makes too; line ends count as the repository's, whatever a checkout turned them
+/// into.
 fn fnv1a(text: &str) -> u64 {
     let bytes = text.bytes().filter(|byte| *byte != b'\r');
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,4 +1,5 @@
-//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the long jobs run them.
+//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the
+//! long jobs run them.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -146,7 +147,8 @@ fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
 /// The heading in README.md of the section whose commands [`mount_commands`] runs.
 const SECTION: &str = "Mount a directory over RDMA";
 
-/// README's commands as they stand there: a server for the directory `specs`, and Linux in a guest that mounts it over RDMA.
+/// README's commands as they stand there: a server for the directory `specs`, and Linux in a guest that
+/// mounts it over RDMA.
 pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;

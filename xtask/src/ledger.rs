@@ -1,4 +1,5 @@
-//! The ledger of long jobs: `docs/ledger.tsv`, one line for each run. Lines are only appended, so git merges them (`.gitattributes`).
+//! The ledger of long jobs: `docs/ledger.tsv`, one line for each run. Lines are only appended, so git merges
+//! them (`.gitattributes`).
 
 use std::fmt;
 use std::fs::{self, OpenOptions};

@@ -1,7 +1,8 @@
 //! `cargo xtask miri`: the unsafe code, which is all in `rpcrdma-verbs`, under Miri.
 //!
-//! Miri interprets the tests and says of each access to memory whether Rust's rules allow it. In place of the C libraries there
-//! is a fake device, in Rust, which is compiled for Miri only. Building the crate needs the system packages all the same.
+//! Miri interprets the tests and says of each access to memory whether Rust's rules allow it. In place of the
+//! C libraries there is a fake device, in Rust, which is compiled for Miri only. Building the crate needs the
+//! system packages all the same.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,8 @@ pub(crate) struct Arguments {
     tree_borrows: bool,
 }
 
-/// No pointers out of numbers: what the device is told is a number, and what it uses the pointer that it was given.
+/// No pointers out of numbers: what the device is told is a number, and what it uses the pointer that it was
+/// given.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
 /// Runs the tests. What Miri builds is in `target/miri`. Time is Miri's own there, so no test waits for any.

@@ -1,4 +1,5 @@
-//! The packages of the libraries: what they contain, that each builds on its own, and with the oldest supported Rust.
+//! The packages of the libraries: what they contain, that each builds on its own, and with the oldest
+//! supported Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -144,8 +145,9 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// Creates a directory below `target` that no earlier check used.
 ///
-/// Cargo unpacks each package into its own home, under a name derived from the target directory, the package and its version, and reuses
-/// what it finds there. In the same directory, a second check of changed crates would build against the old ones.
+/// Cargo unpacks each package into its own home, under a name derived from the target directory, the package
+/// and its version, and reuses what it finds there. In the same directory, a second check of changed crates
+/// would build against the old ones.
 fn fresh_directory(root: &Path) -> Result<PathBuf, String> {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let directory = root.join(format!("target/packages-{}", since_epoch.as_nanos()));
@@ -211,7 +213,8 @@ fn metadata(root: &Path) -> Result<Metadata, String> {
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Returns true if the system has what the package for RDMA devices needs; records for `step` what is missing.
+/// Returns true if the system has what the package for RDMA devices needs; records for `step` what is
+/// missing.
 fn builds_verbs(step: &str) -> bool {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: jobs that take too long for every run of the gate, and `cargo xtask ledger`: when each of them last ran.
+//! `cargo xtask soak`: jobs that take too long for every run of the gate, and `cargo xtask ledger`: when each
+//! of them last ran.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -37,8 +37,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Sets of features that the other steps do not compile: the runtime without `capture`, and the library `rpcrdma-nfs` with
-/// each of its features alone.
+/// Sets of features that the other steps do not compile: the runtime without `capture`, and the library
+/// `rpcrdma-nfs` with each of its features alone.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =

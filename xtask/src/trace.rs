@@ -1,7 +1,7 @@
 //! `cargo xtask trace`: the rules of the source documents, joined to the tests that show them.
 //!
-//! The rules are data, in `specs/requirements/*.toml`. A test names those that it shows: in its name, `r093_r094_...`
-//! or `h44_...`, or in a line of its documentation, `/// Requirement: R071, R074`.
+//! The rules are data, in `specs/requirements/*.toml`. A test names those that it shows: in its name,
+//! `r093_r094_...` or `h44_...`, or in a line of its documentation, `/// Requirement: R071, R074`.
 
 mod claims;
 mod rules;
@@ -64,7 +64,8 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     report(&missing).map_err(|list| format!("these are missing:{list}"))
 }
 
-/// Checks that rules, tests and the table of them agree, and that no MUST and no MUST NOT is missing: what CI asks for.
+/// Checks that rules, tests and the table of them agree, and that no MUST and no MUST NOT is missing: what CI
+/// asks for.
 ///
 /// # Errors
 /// Each thing that is not so.
@@ -86,8 +87,8 @@ pub fn read(root: &Path) -> Result<Trace, String> {
 /// Joins rules to tests.
 ///
 /// # Errors
-/// A test that names an unknown rule; a rule that is said to be met and has no test; a rule that is said not to be
-/// met and has one.
+/// A test that names an unknown rule; a rule that is said to be met and has no test; a rule that is said not
+/// to be met and has one.
 pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
     let mut trace = Trace { entries, tests: BTreeMap::new() };
     let mut found = Vec::new();

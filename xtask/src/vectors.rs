@@ -1,8 +1,8 @@
 //! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
 //!
-//! The XDR is taken out of the documents in `specs/`, so that both compilers read the same text. rpcgen makes C of it;
-//! this task adds a function a type that makes up a value, and the program that comes of both prints the encodings.
-//! Needs `rpcgen`, `cc`, `pkg-config` and libtirpc; nothing else in the project does.
+//! The XDR is taken out of the documents in `specs/`, so that both compilers read the same text. rpcgen makes
+//! C of it; this task adds a function a type that makes up a value, and the program that comes of both prints
+//! the encodings. Needs `rpcgen`, `cc`, `pkg-config` and libtirpc; nothing else in the project does.
 
 mod filler;
 
@@ -19,7 +19,8 @@ const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
 /// What the generated part of each program stands on.
 const SUPPORT: &str = include_str!("vectors/support.c");
 
-/// Writes the vectors of the workspace at `root`. What is made on the way stays in `target/vectors`, to be looked at.
+/// Writes the vectors of the workspace at `root`. What is made on the way stays in `target/vectors`, to be
+/// looked at.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let folder = target.join("vectors");

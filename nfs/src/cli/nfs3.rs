@@ -12,18 +12,19 @@ use crate::provider::Provider;
 
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///
-/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is called on the same
-/// connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the end of the URL overrides both. ?sec=krb5, krb5i
-/// or krb5p uses the Kerberos ticket of this user. In a path, %20 is a space and %3F a question mark.
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is
+/// called on the same connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the
+/// end of the URL overrides both. ?sec=krb5, krb5i or krb5p uses the Kerberos ticket of this user. In a path,
+/// %20 is a space and %3F a question mark.
 ///
-/// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
-/// 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG controls the log, for example
-/// RUST_LOG=debug.
+/// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server
+/// cannot be reached; 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG
+/// controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3", version)]
 pub struct Arguments {
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the server, else iwarp);
-    /// same as ?provider=PROVIDER at the end of a URL
+    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
+    /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
     /// Print errors and warnings only
@@ -148,7 +149,8 @@ impl Command {
 /// How files are copied.
 #[derive(Args, Debug)]
 pub struct How {
-    /// Continue an interrupted copy. Data that is there already is compared, and copied again where it differs
+    /// Continue an interrupted copy. Data that is there already is compared, and copied again where it
+    /// differs
     #[arg(long, conflicts_with = "recursive")]
     pub resume: bool,
     /// Copy a directory with everything below it

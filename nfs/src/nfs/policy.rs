@@ -71,7 +71,8 @@ impl Policy {
         self.allow.is_empty() || context.peer.is_some_and(|peer| self.allows(peer.ip()))
     }
 
-    /// Returns true if callers with this address are allowed. A mapped IPv4 address counts as the IPv4 address.
+    /// Returns true if callers with this address are allowed. A mapped IPv4 address counts as the IPv4
+    /// address.
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

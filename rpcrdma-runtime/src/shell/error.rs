@@ -41,10 +41,10 @@ pub enum CallError {
     /// RPCSEC_GSS failed: the context, or the protection of a message.
     #[error(transparent)]
     Gss(#[from] GssFailure),
-    /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::max_outstanding_calls`] or
-    /// [`super::TcpClientOptions::max_outstanding_calls`]. The limit of a server in the backward direction is
-    /// [`super::ServerOptions::max_backward_calls`] or [`super::TcpServerOptions::max_backward_calls`]. Nothing
-    /// was sent.
+    /// Too many queued and outstanding calls. The limit of a client is
+    /// [`super::ClientOptions::max_outstanding_calls`] or [`super::TcpClientOptions::max_outstanding_calls`].
+    /// The limit of a server in the backward direction is [`super::ServerOptions::max_backward_calls`] or
+    /// [`super::TcpServerOptions::max_backward_calls`]. Nothing was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
     /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.

@@ -25,8 +25,8 @@ pub(super) const SMALL_CALL: u64 = 8 << 10;
 ///
 /// A call waits until it and everything else of its [`Owner`] fit into what is free. So one owner uses at
 /// most half of the budget, two use at most a third each, and there is always room for another one: at the
-/// limit, a server first stops reading from the owner that uses most. Calls and replies of up to 16 KiB count,
-/// but do not wait.
+/// limit, a server first stops reading from the owner that uses most. Calls and replies of up to 16 KiB
+/// count, but do not wait.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<Shared>);
 
@@ -239,8 +239,8 @@ impl CallContext {
     /// of the call. Work that may outlive the handler, such as that of a blocking pool, keeps it to the end.
     ///
     /// Returns `None` for calls that are too small to be counted one by one, or outside of a server. Calls
-    /// over RPC-over-RDMA have reserved what they offer for their replies before the handler runs. Over TCP, a
-    /// reply that was not reserved counts from when it is produced.
+    /// over RPC-over-RDMA have reserved what they offer for their replies before the handler runs. Over TCP,
+    /// a reply that was not reserved counts from when it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = self.extensions.get::<CallMemory>()?.clone();
         memory.0.reserve(bytes).await;

@@ -1,5 +1,6 @@
 //! A server with a gate and an echo that can be killed and comes back, whatever it serves over.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part; one that cannot go on panics
+// Each test uses a part.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -118,8 +119,9 @@ pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
     tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
-/// Twice, while twenty calls wait at the gate and others have data on the way: `first` of the twenty have come when the server
-/// is killed for the first time. Gives the server that is there in the end, at which all of them have passed.
+/// Twice, while twenty calls wait at the gate and others have data on the way: `first` of the twenty have
+/// come when the server is killed for the first time. Gives the server that is there in the end, at which all
+/// of them have passed.
 pub async fn twice_killed<T: Transport>(
     mut server: Running,
     client: &(impl Passes + Caller<Echo, Error = CallError>),

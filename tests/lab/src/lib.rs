@@ -216,8 +216,8 @@ impl Lab {
         share(&self.suites()?, machine, "suites")
     }
 
-    /// Shares valgrind with the guest, as a directory tree for chroot: /host/memcheck/root. Builds the tree if
-    /// necessary.
+    /// Shares valgrind with the guest, as a directory tree for chroot: /host/memcheck/root. Builds the tree
+    /// if necessary.
     ///
     /// # Errors
     /// Fails if a package is not available from Debian.

@@ -1,5 +1,5 @@
-//! A server that calls its clients, on the connections that they made, over real TCP on the loopback interface. What holds for
-//! both transports is in `either.rs`, and run by each.
+//! A server that calls its clients, on the connections that they made, over real TCP on the loopback
+//! interface. What holds for both transports is in `either.rs`, and run by each.
 
 mod either;
 mod rdma;

@@ -57,7 +57,8 @@ impl Transport for Tcp {
     }
 }
 
-/// The server runs fewer calls at once than the clients make, and each of them waits for calls in the other direction.
+/// The server runs fewer calls at once than the clients make, and each of them waits for calls in the other
+/// direction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_calls_in_both_directions_at_once() {
     either::hundreds_of_calls_in_both_directions::<Tcp>(Options {

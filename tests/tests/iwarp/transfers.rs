@@ -54,7 +54,8 @@ async fn private_data_goes_both_ways_without_the_depths() {
 /// Reads and Writes of this many octets at once, in both directions.
 const LARGE: usize = 6 << 20;
 
-/// Asks for all of it at once, says so when its Reads are answered, and has the first end close when both have said so.
+/// Asks for all of it at once, says so when its Reads are answered, and has the first end close when both
+/// have said so.
 async fn read_and_write(
     mut end: IwarpConnection,
     first: bool,

@@ -16,7 +16,8 @@ use rpcrdma_runtime::xdr::Reader;
 use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
 use super::messages::{Placed, Said, What};
 
-/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
+/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read
+/// or Write of it.
 const LIMITS: MessageLimits = MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
 
 /// Something that is no part of a call.

@@ -1,4 +1,5 @@
-//! The ladder as a drawing, and a page with drawings and sums. Templates escape whatever comes from the capture.
+//! The ladder as a drawing, and a page with drawings and sums. Templates escape whatever comes from the
+//! capture.
 
 use askama::Template;
 

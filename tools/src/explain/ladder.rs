@@ -1,4 +1,5 @@
-//! A conversation as rows, from which text and drawings are made: each call with what was moved for it, and its reply.
+//! A conversation as rows, from which text and drawings are made: each call with what was moved for it, and
+//! its reply.
 
 use std::io::{self, Write};
 

@@ -355,8 +355,8 @@ fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Whether a segment of TCP may begin with an FPDU: as strictly as its header lets one tell, since anything can stand where
-/// octets lack before it.
+/// Whether a segment of TCP may begin with an FPDU: as strictly as its header lets one tell, since anything
+/// can stand where octets lack before it.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

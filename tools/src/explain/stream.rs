@@ -1,4 +1,5 @@
-//! One direction of a TCP connection, put together again: in order, each octet once, with a word where some lack.
+//! One direction of a TCP connection, put together again: in order, each octet once, with a word where some
+//! lack.
 
 use std::collections::BTreeMap;
 

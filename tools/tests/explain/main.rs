@@ -80,7 +80,8 @@ async fn create(nfs: &nfs_v3::Client<Client>, dir: NfsFh3, name: &str) -> NfsFh3
     made.obj.unwrap()
 }
 
-/// Calls that go every way there is: inline, by Read, Write and Reply chunks, by a Position-Zero Read chunk, and an error.
+/// Calls that go every way there is: inline, by Read, Write and Reply chunks, by a Position-Zero Read chunk,
+/// and an error.
 async fn every_way(client: &Client) {
     let nfs = nfs_v3::Client(client.clone());
     nfs.null().await.unwrap();

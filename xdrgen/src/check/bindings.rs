@@ -9,8 +9,8 @@ use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::likeness::nearest;
 use crate::source::Span;
 
-/// Items that are never larger stay in the message: the runtime moves nothing smaller unless it is told to, and what is
-/// this small fits into a message of the smallest inline threshold.
+/// Items that are never larger stay in the message: the runtime moves nothing smaller unless it is told to,
+/// and what is this small fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
 
 /// A binding, and what its names mean.

@@ -53,8 +53,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     found.push(CycleKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle once: those of typedefs alone, or the others. The place is a field of the type that comes
-/// first in the documents: the field that leads into the cycle.
+/// Reports each cycle once: those of typedefs alone, or the others. The place is a field of the type that
+/// comes first in the documents: the field that leads into the cycle.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
@@ -100,7 +100,8 @@ fn ends(body: &Body, finite: &[bool]) -> bool {
     }
 }
 
-/// The type that a type holds in place. An array of none has an end, but its type has none in Rust, nor a size here.
+/// The type that a type holds in place. An array of none has an end, but its type has none in Rust, nor a
+/// size here.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {
         Type::Named(id) => Some(*id),

@@ -8,8 +8,8 @@ use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
 
-/// The command, with what was asked for. Paths are as they were given; of one that holds on this machine only, the last
-/// part stands there, so that the same documents give the same bytes elsewhere.
+/// The command, with what was asked for. Paths are as they were given; of one that holds on this machine
+/// only, the last part stands there, so that the same documents give the same bytes elsewhere.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let mut words = vec!["rpcrdma-xdrgen".to_owned(), "generate".to_owned()];

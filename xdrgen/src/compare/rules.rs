@@ -1,4 +1,5 @@
-//! What extends a protocol: changes judged by the rules of a document. Every finding of `compat` is made here.
+//! What extends a protocol: changes judged by the rules of a document. Every finding of `compat` is made
+//! here.
 
 use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
 use crate::diag::{BreachKind, Diagnostic, Gap, Part};
@@ -62,13 +63,14 @@ impl NotCompared {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Rules {
-    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: an old peer can tell each new value from a malformed message, since it
-    /// chooses an arm of a union without a default.
+    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: an old peer can tell each new value from a malformed
+    /// message, since it chooses an arm of a union without a default.
     #[default]
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,
-    /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and unions without a
-    /// default new arms. Programs may have no new procedures. No value of an enum and no flag may go.
+    /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and
+    /// unions without a default new arms. Programs may have no new procedures. No value of an enum and no
+    /// flag may go.
     #[cfg_attr(feature = "cli", value(name = "8178"))]
     Rfc8178,
 }
@@ -106,8 +108,8 @@ pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judg
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
 
-/// The breaches in those types of a base that stand in documents before `before`. Documents of one run use one
-/// another's names, so members keep theirs.
+/// The breaches in those types of a base that stand in documents before `before`. Documents of one run use
+/// one another's names, so members keep theirs.
 pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
     let compared = super::compare_before(base, new, before);
     judged(base, new, compared, Rules::default(), Unread::default(), true).breaches
@@ -355,9 +357,9 @@ impl<'m> Judge<'m> {
 
     // ---- names for numbers
 
-    /// A name for a number: a constant, or a member of an enum `of` that no message has. Those that are gone are on no
-    /// wire; those that stay keep their numbers. A flag is a new bit of its word. Members of an enum are flags together; a
-    /// constant is one that says so in its name.
+    /// A name for a number: a constant, or a member of an enum `of` that no message has. Those that are gone
+    /// are on no wire; those that stay keep their numbers. A flag is a new bit of its word. Members of an
+    /// enum are flags together; a constant is one that says so in its name.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;
@@ -416,8 +418,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// The bits that a new name for a number takes, as a flag. A number of several bits is a flag only if its name says so:
-/// an enum that no message has may count as well.
+/// The bits that a new name for a number takes, as a flag. A number of several bits is a flag only if its
+/// name says so: an enum that no message has may count as well.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let says_so = flag_word(one.0, "").is_some();

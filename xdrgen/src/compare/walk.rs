@@ -34,8 +34,8 @@ pub(super) struct Walk<'m> {
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
     uses: HashSet<(usize, usize)>,
-    /// How many more pairs are looked at, here and in trials. Types of one name are paired once; only a wild mixture needs
-    /// more.
+    /// How many more pairs are looked at, here and in trials. Types of one name are paired once; only a wild
+    /// mixture needs more.
     left: usize,
     left_to_try: usize,
     /// Whether types of two names have one layout.
@@ -400,8 +400,9 @@ struct Sent<'m> {
     field: Option<(&'m str, &'m Field)>,
 }
 
-/// What a use sends one behind the other, structs within structs opened while fewer than `most` are there. The first
-/// one is opened always. With `arrays` those of fixed length are opened, too, while their elements are few.
+/// What a use sends one behind the other, structs within structs opened while fewer than `most` are there.
+/// The first one is opened always. With `arrays` those of fixed length are opened, too, while their elements
+/// are few.
 fn items<'m>(hir: &'m Hir, of: Use<'m>, most: usize, arrays: bool) -> Vec<Sent<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;

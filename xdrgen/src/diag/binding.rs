@@ -6,8 +6,8 @@ use crate::source::Span;
 kinds! {
     /// X3: bindings
     ///
-    /// A binding (`NAME.ddp.toml`) says what of a program RDMA may place directly. The examples in this chapter are for this
-    /// document:
+    /// A binding (`NAME.ddp.toml`) says what of a program RDMA may place directly. The examples in this
+    /// chapter are for this document:
     ///
     /// ```xdr document
     /// struct args { unsigned int count; int sign; opaque blob<>; string tag<16>; };
@@ -130,8 +130,9 @@ kinds! {
     X304 Error NoPath { item: String } => text(format!("`{item}` names no field")).label("expected `Type.field`");
     /// a field cannot be DDP-eligible
     ///
-    /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds such data, name the
-    /// field there: the data around it must stay in the message, and one item cannot contain another.
+    /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds
+    /// such data, name the field there: the data around it must stay in the message, and one item cannot
+    /// contain another.
     ///
     /// ```toml
     /// [[binding]]
@@ -245,10 +246,10 @@ kinds! {
         .label("no procedure takes or returns it");
     /// borrowed output leaves a binding out
     ///
-    /// With `--data borrowed` or `Build::borrowed()` types refer to the message that they were decoded from. What may be placed
-    /// directly is memory that a transport takes and keeps until the peer is done with it, and a borrower
-    /// cannot give it borrowed. So nothing is marked, and the version has no binding: it cannot be called
-    /// over RPC-over-RDMA. A warning. A binding without eligible items stays.
+    /// With `--data borrowed` or `Build::borrowed()` types refer to the message that they were decoded from.
+    /// What may be placed directly is memory that a transport takes and keeps until the peer is done with it,
+    /// and a borrower cannot give it borrowed. So nothing is marked, and the version has no binding: it
+    /// cannot be called over RPC-over-RDMA. A warning. A binding without eligible items stays.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data borrowed
@@ -264,8 +265,9 @@ kinds! {
             this program over RPC-over-RDMA");
     /// an item is not worth a chunk
     ///
-    /// It has less than 1,024 bytes, whatever is in it, and is sent in the message. A warning. Data of variable length stays
-    /// eligible, so that peers may place it whose binding has it; data of fixed length does not.
+    /// It has less than 1,024 bytes, whatever is in it, and is sent in the message. A warning. Data of
+    /// variable length stays eligible, so that peers may place it whose binding has it; data of fixed length
+    /// does not.
     ///
     /// ```toml
     /// [[binding]]
@@ -291,8 +293,9 @@ kinds! {
     };
     /// nothing of a backward program is eligible
     ///
-    /// With `direction = "backward"` a binding says that the end that was connected to calls the program, and no other does. Such
-    /// calls and their replies have no chunks (RFC 8167 section 5.3), so no item of them can be placed.
+    /// With `direction = "backward"` a binding says that the end that was connected to calls the program, and
+    /// no other does. Such calls and their replies have no chunks (RFC 8167 section 5.3), so no item of them
+    /// can be placed.
     ///
     /// ```toml
     /// [[binding]]
@@ -314,7 +317,8 @@ kinds! {
         .help("write `eligible = []`, or leave out `direction` if the end that connects calls it too");
     /// an inline threshold that cannot be announced
     ///
-    /// An end of a connection announces how much it sends and receives in whole KiB, from 1 to 256 (RFC 8797 section 4.2).
+    /// An end of a connection announces how much it sends and receives in whole KiB, from 1 to 256 (RFC 8797
+    /// section 4.2).
     ///
     /// ```toml
     /// [[binding]]
@@ -336,8 +340,8 @@ kinds! {
         .help(format!("`inline_threshold = {near}` is near"));
     /// not a netid of RPC-over-RDMA
     ///
-    /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166 section 5), each
-    /// once. Other transports need no binding.
+    /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166
+    /// section 5), each once. Other transports need no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -386,8 +390,9 @@ kinds! {
         .help("leave `port` out if the service has no assigned port: clients must then know it");
     /// an item is in messages of a backward-only program
     ///
-    /// An item is eligible in all messages that hold its type, and in those of a program with `direction = "backward"` nothing
-    /// may be: they have no chunks (RFC 8167 section 5.3). Leave the item out, or give one of the programs a type of its own.
+    /// An item is eligible in all messages that hold its type, and in those of a program with
+    /// `direction = "backward"` nothing may be: they have no chunks (RFC 8167 section 5.3). Leave the item
+    /// out, or give one of the programs a type of its own.
     ///
     /// ```toml
     /// [[binding]]
@@ -421,8 +426,8 @@ kinds! {
         .help(format!("give `{version}` a type of its own in place of `{of}`"));
     /// what a backward-only program has no use for
     ///
-    /// Its calls come by a connection that is there already, and they and their replies go inline. So it has no port, no netids, no
-    /// inline threshold of its own and no bounds of replies. A warning.
+    /// Its calls come by a connection that is there already, and they and their replies go inline. So it has
+    /// no port, no netids, no inline threshold of its own and no bounds of replies. A warning.
     ///
     /// ```toml
     /// [[binding]]

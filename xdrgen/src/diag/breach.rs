@@ -9,16 +9,18 @@ use crate::source::Span;
 kinds! {
     /// X5: extensions
     ///
-    /// What `rpcrdma-xdrgen compat` finds. A protocol may grow without a new version number by the rules of section 9.1 of
-    /// draft-ietf-nfsv4-rfc5666bis-04: what was valid stays valid and means the same, and an old peer can tell what is new from
-    /// it. New message types with their bodies do that, which are values of an enum and the arms that they choose in unions
-    /// without a default; so do new flag bits, and in programs new versions and procedures. Each finding has the place in the
-    /// new protocol and the place in the base. Names, typedefs, comments and the grouping of fields in structs and in arrays of fixed length
-    /// are not sent, so they may change.
+    /// What `rpcrdma-xdrgen compat` finds. A protocol may grow without a new version number by the rules of
+    /// section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: what was valid stays valid and means the same, and an
+    /// old peer can tell what is new from it. New message types with their bodies do that, which are values
+    /// of an enum and the arms that they choose in unions without a default; so do new flag bits, and in
+    /// programs new versions and procedures. Each finding has the place in the new protocol and the place in
+    /// the base. Names, typedefs, comments and the grouping of fields in structs and in arrays of fixed
+    /// length are not sent, so they may change.
     ///
-    /// Extensions of NFS version 4 have the rules of section 4.2 of RFC 8178 (`--rules 8178`). By these, enums may have new values
-    /// wherever they are used, and unions without a default arm new arms for any value (X505, X506, X509; X507 only for new arms).
-    /// Programs may have no new procedures (X514), and no value of an enum and no flag may go (X504), whether messages have it or not.
+    /// Extensions of NFS version 4 have the rules of section 4.2 of RFC 8178 (`--rules 8178`). By these,
+    /// enums may have new values wherever they are used, and unions without a default arm new arms for any
+    /// value (X505, X506, X509; X507 only for new arms). Programs may have no new procedures (X514), and no
+    /// value of an enum and no flag may go (X504), whether messages have it or not.
     ///
     /// In the examples the lines with `-` are the base's, those with `+` the new protocol's.
     Breach BreachKind {
@@ -98,8 +100,9 @@ kinds! {
     };
     /// a value was removed or changed
     ///
-    /// Values of an enum are what is sent. Names are not, but for documents that are compiled together: there a definition that
-    /// takes the place of another keeps the names of its members as well. A name that both versions have keeps its value.
+    /// Values of an enum are what is sent. Names are not, but for documents that are compiled together: there
+    /// a definition that takes the place of another keeps the names of its members as well. A name that both
+    /// versions have keeps its value.
     ///
     /// ```diff
     /// -enum kind { ASK = 0, TELL = 1 };
@@ -126,8 +129,8 @@ kinds! {
         .help("RFC 8178 forbids the removal of flags");
     /// a new value where no union is chosen by it
     ///
-    /// An old peer cannot tell it from a malformed message. A value that chooses the arm of a union says that an extension
-    /// follows.
+    /// An old peer cannot tell it from a malformed message. A value that chooses the arm of a union says that
+    /// an extension follows.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -286,9 +289,9 @@ kinds! {
         both(format!("`{name}` was {was} and is {is}"), *base).label("the new value");
     /// two flags share a bit
     ///
-    /// Flags of one word are the members of an enum that no message is made of, and constants whose names are the same up to
-    /// `FLAG`. A new one needs a bit that none of them has, or several such
-    /// bits, if its name says that it is a flag.
+    /// Flags of one word are the members of an enum that no message is made of, and constants whose names are
+    /// the same up to `FLAG`. A new one needs a bit that none of them has, or several such bits, if its name
+    /// says that it is a flag.
     ///
     /// ```diff
     ///  const HELLO_FLAG_FAST = 1;
@@ -333,8 +336,8 @@ kinds! {
     };
     /// a procedure is new
     ///
-    /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: what is new is an operation. By
-    /// other rules a new procedure is an extension.
+    /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: what is
+    /// new is an operation. By other rules a new procedure is an extension.
     ///
     /// ```diff 8178
     ///  program GREETER {

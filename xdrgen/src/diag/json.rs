@@ -39,22 +39,22 @@ struct Place<'a> {
     label: Option<&'a str>,
 }
 
-/// A line for each finding: `kind` is `"finding"`, and `code`, `severity`, `message`, `file`, `spans` (the primary one
-/// first), `help` and `rendered`, what a person would be shown, follow.
+/// A line for each finding: `kind` is `"finding"`, and `code`, `severity`, `message`, `file`, `spans` (the
+/// primary one first), `help` and `rendered`, what a person would be shown, follow.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
 }
 
-/// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them that
-/// were `hidden` as too many.
+/// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them
+/// that were `hidden` as too many.
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
 }
 
-/// The only line of a run that could not begin or end: `kind` is `"failure"`, with the `file` that could not be read or
-/// written, if it is that, and a `message`.
+/// The only line of a run that could not begin or end: `kind` is `"failure"`, with the `file` that could not
+/// be read or written, if it is that, and a `message`.
 #[must_use]
 pub fn json_failure(file: Option<&str>, message: &str) -> String {
     line(&Line::Failure { file, message })

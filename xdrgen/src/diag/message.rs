@@ -138,8 +138,9 @@ kinds! {
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// a bound that no reply keeps
     ///
-    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave an eligible item no
-    /// byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is beyond 4294967295.
+    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave
+    /// an eligible item no byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is
+    /// beyond 4294967295.
     ///
     /// ```toml
     /// [[binding]]
@@ -178,9 +179,10 @@ kinds! {
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
     /// nothing bounds a reply
     ///
-    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2). If neither the XDR nor
-    /// the binding bounds a reply, it cannot: each call of that procedure fails before it is sent, whatever its arguments. So the
-    /// binding is incomplete, and this is an error. A program that is only called over TCP needs no binding.
+    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2).
+    /// If neither the XDR nor the binding bounds a reply, it cannot: each call of that procedure fails before
+    /// it is sent, whatever its arguments. So the binding is incomplete, and this is an error. A program that
+    /// is only called over TCP needs no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -210,8 +212,8 @@ kinds! {
     /// a call is longer than servers accept
     ///
     /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
-    /// (`rpcrdma_runtime::proto::rdma::MessageLimits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
-    /// warning: both ends may have agreed on a larger limit.
+    /// (`rpcrdma_runtime::proto::rdma::MessageLimits::transfer`). A longer call is rejected, although it
+    /// keeps the bounds of its types. A warning: both ends may have agreed on a larger limit.
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
     ///

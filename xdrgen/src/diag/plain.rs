@@ -5,16 +5,16 @@ use std::ops::Range;
 use super::{Diagnostic, Label, Text};
 use crate::source::{Source, Sources};
 
-/// Renders findings as plain text in the order given, with one blank line between two: the place and the message, the
-/// lines of the documents with the labels under them, and the help.
+/// Renders findings as plain text in the order given, with one blank line between two: the place and the
+/// message, the lines of the documents with the labels under them, and the help.
 #[must_use]
 pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     let texts: Vec<String> = diagnostics.iter().map(|found| finding(found, sources)).collect();
     texts.join("\n")
 }
 
-/// Renders findings as one line each, for editors and `grep`: `file:line:column: error[X212]: message; help`. What stands
-/// in no document begins with `rpcrdma-xdrgen`.
+/// Renders findings as one line each, for editors and `grep`: `file:line:column: error[X212]: message; help`.
+/// What stands in no document begins with `rpcrdma-xdrgen`.
 #[cfg(feature = "cli")]
 #[must_use]
 pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
@@ -113,7 +113,8 @@ fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's end.
+/// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's
+/// end.
 pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);

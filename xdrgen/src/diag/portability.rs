@@ -112,9 +112,10 @@ kinds! {
         .help("move the default arm to the end");
     /// not every compiler accepts this
     ///
-    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as
-    /// the arguments or results of procedures, unions over a `char`, a `short` or a `hyper`, and `long long`. They are encoded as those
-    /// compilers encode them; a `char` or a `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
+    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case,
+    /// characters as numbers, arrays as the arguments or results of procedures, unions over a `char`, a
+    /// `short` or a `hyper`, and `long long`. They are encoded as those compilers encode them; a `char` or a
+    /// `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
     ///
     /// ```xdr
     /// union answer switch (bool known) {

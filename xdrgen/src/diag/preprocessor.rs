@@ -7,9 +7,10 @@ kinds! {
     Preprocessor PreprocessorKind {
     /// a preprocessor's condition is not understood
     ///
-    /// An `#else` or `#endif` without its `#if`, a branch behind the `#else`, which is left out, or a condition that is not
-    /// made of `defined(NAME)`, names, numbers and C's operators, which is taken as true. Or a condition on a name that only an
-    /// included file defines: a `#define` counts in its own document. A warning.
+    /// An `#else` or `#endif` without its `#if`, a branch behind the `#else`, which is left out, or a
+    /// condition that is not made of `defined(NAME)`, names, numbers and C's operators, which is taken as
+    /// true. Or a condition on a name that only an included file defines: a `#define` counts in its own
+    /// document. A warning.
     ///
     /// ```xdr
     /// const A = 1;
@@ -41,8 +42,8 @@ kinds! {
         .help(format!("try `-D {name}`"));
     /// a preprocessor's condition is never closed
     ///
-    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. Without the end, how much of the document depends on the condition
-    /// is unknown.
+    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. Without the end, how much of the document
+    /// depends on the condition is unknown.
     ///
     /// ```xdr
     /// #ifdef BIG

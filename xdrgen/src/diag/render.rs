@@ -54,7 +54,8 @@ struct Place<'a> {
     range: Range<usize>,
 }
 
-/// How many bytes may stand between two places of one picture: a long document costs no more than a short one.
+/// How many bytes may stand between two places of one picture: a long document costs no more than a short
+/// one.
 const NEAR: usize = 4096;
 
 /// The places in a document, in groups of those that are near one another.

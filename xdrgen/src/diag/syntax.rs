@@ -43,8 +43,8 @@ kinds! {
     X101 Error OpenComment => text("a comment is never closed").label("it begins here").help("end it with `*/`");
     /// invalid number
     ///
-    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is octal, and has the
-    /// digits 0 to 7 only.
+    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
+    /// octal, and has the digits 0 to 7 only.
     ///
     /// ```xdr
     /// const MONTH = 08;
@@ -101,7 +101,8 @@ kinds! {
         .help("the lines up to the line with only `*/` are read as the addition");
     /// a character has no meaning in XDR
     ///
-    /// Names have letters, digits and `_`. Of other characters the language knows `{ } ( ) [ ] < > = * ; : ,`.
+    /// Names have letters, digits and `_`. Of other characters the language knows
+    /// `{ } ( ) [ ] < > = * ; : ,`.
     ///
     /// ```xdr
     /// const FIRST-ONE = 1;
@@ -115,8 +116,8 @@ kinds! {
     };
     /// a `;` is missing
     ///
-    /// A `;` ends each declaration and each definition, the last one of a body too. The place is the one where it should
-    /// stand, which may be a line above the one where the parser noticed.
+    /// A `;` ends each declaration and each definition, the last one of a body too. The place is the one
+    /// where it should stand, which may be a line above the one where the parser noticed.
     ///
     /// ```xdr
     /// struct point {
@@ -136,8 +137,8 @@ kinds! {
         .help("a `;` ends each declaration and each definition");
     /// a `{` or `}` is missing
     ///
-    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body is open. Then the
-    /// second place is the `{` that is never closed.
+    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body is
+    /// open. Then the second place is the `{` that is never closed.
     ///
     /// ```xdr
     /// struct point {
@@ -316,8 +317,9 @@ kinds! {
         .and(*first, "the first is here");
     /// a `,` is missing
     ///
-    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a name (`bool known`), so a
-    /// missing `,` before a type's name gives a warning only: the name is read as the argument's.
+    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a name
+    /// (`bool known`), so a missing `,` before a type's name gives a warning only: the name is read as the
+    /// argument's.
     ///
     /// ```xdr
     /// enum colour {
@@ -482,8 +484,8 @@ kinds! {
         .help("`const NAME = value;` defines a constant");
     /// XDR does not compute
     ///
-    /// Where a number must stand, it is written as one, or as the name of a constant or of an enum's member. Macros
-    /// (`#define`) are C's, and are computed.
+    /// Where a number must stand, it is written as one, or as the name of a constant or of an enum's member.
+    /// Macros (`#define`) are C's, and are computed.
     ///
     /// ```xdr
     /// const FLAG = 1 << 3;
@@ -519,7 +521,8 @@ kinds! {
     /// };
     /// ```
     ///
-    /// `<>` has any length, none too. If there must be a difference between nothing and a text that is empty, define a type.
+    /// `<>` has any length, none too. If there must be a difference between nothing and a text that is empty,
+    /// define a type.
     ///
     /// ```xdr
     /// typedef string name<>;

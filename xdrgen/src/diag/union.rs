@@ -72,8 +72,8 @@ kinds! {
         text(format!("`{of}` has no member `{name}`")).label(format!("taken for `{near}`"));
     /// a value has no arm
     ///
-    /// A union without a default arm has no form for some values of its discriminant, so a message that has one cannot be
-    /// decoded. That may be meant: a warning.
+    /// A union without a default arm has no form for some values of its discriminant, so a message that has
+    /// one cannot be decoded. That may be meant: a warning.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
@@ -97,7 +97,8 @@ kinds! {
         .help("add the arms, or `default: void;`");
     /// this cannot choose an arm
     ///
-    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers are X137.
+    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers
+    /// are X137.
     ///
     /// ```xdr
     /// union answer switch (float status) {

@@ -1,7 +1,8 @@
 //! Rust text, written line by line.
 //!
-//! A line is written as if it had room. While it is written, the places where it may break are noted: brackets, commas,
-//! the dots of a chain of calls. Only a line that turns out too long is broken there, as a formatter breaks it.
+//! A line is written as if it had room. While it is written, the places where it may break are noted:
+//! brackets, commas, the dots of a chain of calls. Only a line that turns out too long is broken there, as a
+//! formatter breaks it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
@@ -68,8 +69,8 @@ impl Code {
         Code { out: text, ..Code::default() }
     }
 
-    /// Returns the text. Characters that reorder what surrounds them are escaped: rustc rejects them, and readers should
-    /// see them.
+    /// Returns the text. Characters that reorder what surrounds them are escaped: rustc rejects them, and
+    /// readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         // Few texts have the first byte of these characters.
@@ -236,8 +237,8 @@ impl Code {
         self.close(")]").end();
     }
 
-    /// Writes the head of an implementation behind `impl` and the trait. The type has a line of its own if it does not fit
-    /// behind the trait.
+    /// Writes the head of an implementation behind `impl` and the trait. The type has a line of its own if it
+    /// does not fit behind the trait.
     pub(super) fn end_impl(&mut self, target: impl Fn(&mut Code)) {
         self.settle();
         let end = self.out.len();
@@ -249,7 +250,8 @@ impl Code {
         self.end();
     }
 
-    /// Ends an arm of a `match`, whose body begins at `body`. The body has braces and lines of its own if it does not fit.
+    /// Ends an arm of a `match`, whose body begins at `body`. The body has braces and lines of its own if it
+    /// does not fit.
     pub(super) fn end_arm(&mut self, body: usize) {
         // The comma may exceed the limit.
         if self.column() <= WIDTH {
@@ -305,7 +307,8 @@ impl Code {
         self.indent = outer;
     }
 
-    /// Writes a part. Where the rest does not fit the line, the parts in the next brackets have lines of their own.
+    /// Writes a part. Where the rest does not fit the line, the parts in the next brackets have lines of
+    /// their own.
     fn brackets(&mut self, part: &[Piece<'_>], tail: usize) {
         let mut rest = part;
         while let Some((piece, behind)) = rest.split_first() {
@@ -441,8 +444,8 @@ impl<'t> Cutter<'t> {
 mod tests {
     use super::*;
 
-    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` one without a comma at its end, `;` separates parts, `@`
-    /// is behind an attribute, and a dot continues a chain.
+    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` one without a comma at its end, `;`
+    /// separates parts, `@` is behind an attribute, and a dot continues a chain.
     fn marked(text: &str, code: &mut Code) {
         for sign in text.chars() {
             match sign {

@@ -1,4 +1,5 @@
-//! Derives besides the encoding: serde's, arbitrary's and others; and the attributes by which the first two keep bounds.
+//! Derives besides the encoding: serde's, arbitrary's and others; and the attributes by which the first two
+//! keep bounds.
 
 use super::code::Code;
 use super::types::{Stands, field_attribute};

@@ -37,7 +37,8 @@ impl<'c> Lines<'c> {
     }
 }
 
-/// Writes the documentation of a definition: its name and section, its comments, and its text in the document.
+/// Writes the documentation of a definition: its name and section, its comments, and its text in the
+/// document.
 pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     lines.with(|out| {
         code(name, out);

@@ -374,8 +374,8 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
-/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention, procedure 0 of
-/// any program takes and returns nothing (RFC 5531 section 12.1).
+/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention,
+/// procedure 0 of any program takes and returns nothing (RFC 5531 section 12.1).
 fn lacks_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }

@@ -1,8 +1,8 @@
 //! The older RFCs: definitions as indented text between paragraphs, without marks.
 //!
-//! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so prose,
-//! pseudo code and examples of calls fall away. Text that only looks like a definition is
-//! reported, never lost.
+//! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so
+//! prose, pseudo code and examples of calls fall away. Text that only looks like a definition is reported,
+//! never lost.
 
 use std::collections::BTreeSet;
 
@@ -137,8 +137,8 @@ impl<'a> Scan<'a> {
             } else if begins_definition(text)
                 && let Some(last) = self.definition(line, free)
             {
-                // The last line may hold the beginning of another definition; then it is a line to look at again,
-                // but never this one.
+                // The last line may hold the beginning of another definition; then it is a line to look at
+                // again, but never this one.
                 line = last.max(line + 1);
                 free = line;
                 continue;
@@ -188,8 +188,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A definition but for its first word, which is a slip of a keyword. Gives the line behind it, if there is one. In a
-    /// published document it is prose.
+    /// A definition but for its first word, which is a slip of a keyword. Gives the line behind it, if there
+    /// is one. In a published document it is prose.
     fn misspelt(&mut self, line: usize) -> Option<usize> {
         let text = self.text(line);
         let (word, keyword) = slip(text).filter(|_| !self.published)?;
@@ -212,8 +212,8 @@ impl<'a> Scan<'a> {
         Some(self.lines.partition_point(|line| line.range.start < end))
     }
 
-    /// Where a definition that begins at `line` must have ended: at the next, as none stands inside another, or at
-    /// a heading. So every line is looked at for one definition only.
+    /// Where a definition that begins at `line` must have ended: at the next, as none stands inside another,
+    /// or at a heading. So every line is looked at for one definition only.
     fn limit(&self, line: usize) -> usize {
         let ends = |next: &usize| {
             let text = self.text(*next);

@@ -49,8 +49,8 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 
 // ---- recursion
 
-/// Puts on the heap what would make a type contain itself. Every cycle that is left has optional data, a union's
-/// arm or an array in it: the first two get a box, the third is one.
+/// Puts on the heap what would make a type contain itself. Every cycle that is left has optional data, a
+/// union's arm or an array in it: the first two get a box, the third is one.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
@@ -226,8 +226,8 @@ impl Memory {
     }
 }
 
-/// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands in every
-/// cycle.
+/// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands
+/// in every cycle.
 pub(crate) struct Held(Graph);
 
 impl Held {

@@ -6,9 +6,9 @@ use crate::namespace::{join, split};
 
 use super::naming::Naming;
 
-/// Each struct that links to itself at its end is a node. Its link, and each other link to a node, becomes a `Vec` of the
-/// node's elements: a type without the link, which is decoded in a loop. A node is encoded as the document says, and who
-/// else links to it or holds it changes no type.
+/// Each struct that links to itself at its end is a node. Its link, and each other link to a node, becomes a
+/// `Vec` of the node's elements: a type without the link, which is decoded in a loop. A node is encoded as
+/// the document says, and who else links to it or holds it changes no type.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
     let elements: HashMap<TypeId, TypeId> =

@@ -125,7 +125,8 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// A version's names: its own, or with its program's before it where something else has them; and its module.
+    /// A version's names: its own, or with its program's before it where something else has them; and its
+    /// module.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);

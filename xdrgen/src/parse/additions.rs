@@ -1,7 +1,8 @@
 //! Lines that a published document adds to another's enum or union.
 //!
-//! RFC 8276 does so in comments, as XDR has no words for it: one comment says to which type lines are to be added, and
-//! the next one holds the lines. They are taken out of the comment, and wait for the document that has the type.
+//! RFC 8276 does so in comments, as XDR has no words for it: one comment says to which type lines are to be
+//! added, and the next one holds the lines. They are taken out of the comment, and wait for the document that
+//! has the type.
 
 use std::ops::Range;
 
@@ -124,7 +125,8 @@ impl Block {
         }
     }
 
-    /// What is odd about the lines: a comment inside theirs ends it for everybody who does not know what is meant.
+    /// What is odd about the lines: a comment inside theirs ends it for everybody who does not know what is
+    /// meant.
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));

@@ -50,7 +50,8 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// The outermost condition for which the text does not count here, and whether this is a later branch of it.
+    /// The outermost condition for which the text does not count here, and whether this is a later branch of
+    /// it.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))

@@ -169,7 +169,8 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is `hyper`.
+/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is
+/// `hyper`.
 fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
     let next = input.take_from(1);
     Some(match (input.word(0), next.word(0)) {

@@ -121,8 +121,8 @@ impl Namespaces {
         self.open.last().and_then(|(open, _)| self.all.get(*open)).map_or("", |around| &around.path)
     }
 
-    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` belongs to that definition, unless it
-    /// begins the line behind the definition's `};`.
+    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` belongs to that definition,
+    /// unless it begins the line behind the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
         if input.word(0) == "}" && (!broken || is_behind_body(input)) {
@@ -188,7 +188,8 @@ impl Unread {
     }
 }
 
-/// Whether a definition breaks off behind one of some places, where text is missing from it. That is told already.
+/// Whether a definition breaks off behind one of some places, where text is missing from it. That is told
+/// already.
 fn lacks_text(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
@@ -272,8 +273,8 @@ fn sized(arm: &mut Declaration) {
     arm.multiplicity = Multiplicity::Variable(None);
 }
 
-/// `struct *name { ... }`, as RFC 1014 had it and RFC 1094 and 1833 use it: the name stands for optional data of that
-/// structure, as `typedef struct { ... } *name` says it now.
+/// `struct *name { ... }`, as RFC 1014 had it and RFC 1094 and 1833 use it: the name stands for optional data
+/// of that structure, as `typedef struct { ... } *name` says it now.
 fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = identifier(input.take_from(2))?;
     let (rest, body) = struct_body(rest)?;
@@ -333,7 +334,8 @@ fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     for comment in before.into_iter().rev() {
         let end = comment.start as usize + comment.text.len();
         let lines = context.text.get(end..next).unwrap_or("").matches('\n').count();
-        // One blank line may part a definition from its comment; comments of one block have none between them.
+        // One blank line may part a definition from its comment; comments of one block have none between
+        // them.
         let most = if kept.is_empty() { 2 } else { 1 };
         if lines > most || comment.text.contains("Copyright") {
             break;

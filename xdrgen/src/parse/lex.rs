@@ -18,7 +18,8 @@ use crate::source::{Span, narrow};
 /// Few texts have more tokens than their length in bytes divided by this.
 const BYTES_OF_A_TOKEN: usize = 5;
 
-/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of several tokens.
+/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of
+/// several tokens.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));

@@ -1,7 +1,7 @@
 //! Macros that stand for more than a value: `#define HDR int h;` and macros with arguments.
 //!
-//! A use is replaced by the tokens of the macro's body. All of these stand where the use stands, so that a finding points
-//! at it. A document's macros expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`] levels.
+//! A use is replaced by the tokens of the macro's body. All of these stand where the use stands, so that a
+//! finding points at it. A document's macros expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`] levels.
 
 use std::cell::{Cell, OnceCell};
 
@@ -120,7 +120,8 @@ impl<'a> Macros<'a> {
         Fault::TooLong(MAX_WORK)
     }
 
-    /// Adds tokens to `out`, with macros replaced. `open` has the names of those whose bodies these tokens are.
+    /// Adds tokens to `out`, with macros replaced. `open` has the names of those whose bodies these tokens
+    /// are.
     fn replace(
         &mut self,
         tokens: &[&'a str],

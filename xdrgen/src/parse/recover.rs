@@ -12,8 +12,8 @@ pub(crate) struct Resume {
     open: usize,
 }
 
-/// Whether a definition begins at a token: its keyword, a name, and what follows a name. A body in place has no
-/// name and a declaration has no body, so this never stands inside a correct definition.
+/// Whether a definition begins at a token: its keyword, a name, and what follows a name. A body in place has
+/// no name and a declaration has no body, so this never stands inside a correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));
@@ -27,8 +27,9 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     }
 }
 
-/// The next definition behind one that begins at `start` and fails at `failed`: behind the `;` that closes it, or
-/// where a line begins another that stands no deeper. Never `start` itself, unless the text ends there.
+/// The next definition behind one that begins at `start` and fails at `failed`: behind the `;` that closes
+/// it, or where a line begins another that stands no deeper. Never `start` itself, unless the text ends
+/// there.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = lacks_brace(context, error) || goes_on_behind_brace(context, error);
@@ -72,8 +73,8 @@ fn goes_on_behind_brace(context: &Context<'_>, error: Syntax) -> bool {
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Whether a token behind a broken definition is what is left of it: no definition begins so, or not in the middle
-/// of a line.
+/// Whether a token behind a broken definition is what is left of it: no definition begins so, or not in the
+/// middle of a line.
 pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
@@ -157,7 +158,8 @@ fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic
     SyntaxKind::NoCloseBrace { open, of }.at(context.behind(next))
 }
 
-/// A word that is nearly the keyword that should stand there: where the error shows, or where its declaration begins.
+/// A word that is nearly the keyword that should stand there: where the error shows, or where its declaration
+/// begins.
 fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize, &'static str)> {
     let keywords: &[&str] = match error.reason {
         Reason::Expected(Expected::Token(keyword), []) => &[keyword],
@@ -190,7 +192,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 
-/// The keyword that is one slip away from a word: a letter too many, too few, wrong, or two in the wrong order.
+/// The keyword that is one slip away from a word: a letter too many, too few, wrong, or two in the wrong
+/// order.
 fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
     let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
     if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {

@@ -1,4 +1,5 @@
-//! Tokens of the XDR language (RFC 4506 section 6.2), and the functions that recognize one at the start of a text.
+//! Tokens of the XDR language (RFC 4506 section 6.2), and the functions that recognize one at the start of a
+//! text.
 
 use std::ops::Range;
 
@@ -42,7 +43,8 @@ pub(crate) struct Token<'a> {
     pub(crate) place: (u32, u32),
     /// Whether only blanks and comments stand before it on its line.
     pub(crate) first: bool,
-    /// Whether it is of a macro's body: its place is that of the use, and `start` the place of that in the text.
+    /// Whether it is of a macro's body: its place is that of the use, and `start` the place of that in the
+    /// text.
     pub(crate) expanded: bool,
     /// How many bytes stand before it on its line.
     pub(crate) column: u32,

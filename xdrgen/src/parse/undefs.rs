@@ -1,12 +1,13 @@
-//! Macros that an `#undef` ends. Behind it the name is free for another definition; what used the name before it
-//! keeps the number that it had there.
+//! Macros that an `#undef` ends. Behind it the name is free for another definition; what used the name before
+//! it keeps the number that it had there.
 
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::token::{Aside, Kind, Lexed};
 
-/// A macro with a number, by its places among the tokens and the asides of a text: from its definition to its end.
+/// A macro with a number, by its places among the tokens and the asides of a text: from its definition to its
+/// end.
 struct Ended {
     tokens: Range<usize>,
     asides: Range<usize>,
@@ -16,8 +17,8 @@ struct Ended {
 /// The macros of a text, and which of them have ended.
 #[derive(Default)]
 pub(super) struct Undefs<'a> {
-    /// Those that still hold: the number, and how many tokens and asides stand before the definition. One that is defined
-    /// twice, and differently, has no number: that is told as it is of constants.
+    /// Those that still hold: the number, and how many tokens and asides stand before the definition. One
+    /// that is defined twice, and differently, has no number: that is told as it is of constants.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
     /// Those that have ended, each name's in their order.
     ended: HashMap<&'a str, Vec<Ended>>,

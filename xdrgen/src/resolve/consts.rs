@@ -45,8 +45,8 @@ pub(crate) fn span(value: &Value) -> Span {
 }
 
 impl Consts {
-    /// A value's number; none if it has none, which is reported. Goes from name to name to a number, and back: each name
-    /// on the way has it plus its own steps.
+    /// A value's number; none if it has none, which is reported. Goes from name to name to a number, and
+    /// back: each name on the way has it plus its own steps.
     pub(crate) fn eval(
         &mut self,
         value: &Value,
@@ -91,7 +91,8 @@ impl Consts {
         number
     }
 
-    /// What a member's value follows from: the last explicit one up to it, or none for 0; and the steps from there.
+    /// What a member's value follows from: the last explicit one up to it, or none for 0; and the steps from
+    /// there.
     fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
         let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
         match before.get(index).copied().flatten() {

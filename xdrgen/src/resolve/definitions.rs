@@ -276,7 +276,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What a type's name stands for: a type that is defined elsewhere, a definition, or one of the usual typedefs.
+    /// What a type's name stands for: a type that is defined elsewhere, a definition, or one of the usual
+    /// typedefs.
     fn named(&mut self, name: &Identifier) -> Option<Type> {
         if self.known.externs.contains_key(&name.name) {
             return Some(Type::Extern(name.name.clone()));

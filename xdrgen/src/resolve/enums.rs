@@ -90,8 +90,8 @@ impl Resolver<'_> {
     }
 }
 
-/// What stands for a member whose value is out of range: the label of an arm may name it, and shall not be wrong for
-/// that. Nothing is emitted, so any value will do that no other member has.
+/// What stands for a member whose value is out of range: the label of an arm may name it, and shall not be
+/// wrong for that. Nothing is emitted, so any value will do that no other member has.
 fn stand_in(name: &str, index: usize) -> Member {
     let value = i32::try_from(index).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
     Member { name: name.to_owned(), value, same_as: None, comments: Vec::new(), span: Span::default() }

@@ -229,8 +229,8 @@ impl<'a> Omission<'a> {
         Some((document, self.holding(span, within)?))
     }
 
-    /// The definition at a place. Those that come from one use of a macro share theirs: of these the one that defines the
-    /// name.
+    /// The definition at a place. Those that come from one use of a macro share theirs: of these the one that
+    /// defines the name.
     fn holding(&self, span: Span, name: Option<&str>) -> Option<&'a Definition> {
         let places = self.places.get(&span.source)?;
         let behind = places.partition_point(|definition| definition.span.start <= span.start);

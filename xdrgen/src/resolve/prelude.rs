@@ -1,7 +1,7 @@
 //! Names that documents use and leave to the system's headers, or to the RFCs on RPC.
 //!
-//! A run takes from here only what it uses and does not define. Names of integers are those integers themselves; the
-//! rest is XDR text, and is emitted like the document's own.
+//! A run takes from here only what it uses and does not define. Names of integers are those integers
+//! themselves; the rest is XDR text, and is emitted like the document's own.
 
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
@@ -10,8 +10,8 @@ use crate::ir::Scalar;
 use crate::parse::{Options, parse_extract};
 use crate::source::Span;
 
-/// What RPC's own documents and C's headers for RPC define. Flavors are integers: an unknown one is refused by a reply,
-/// and must be decoded for that.
+/// What RPC's own documents and C's headers for RPC define. Flavors are integers: an unknown one is refused
+/// by a reply, and must be decoded for that.
 const TEXT: &str = "
 /* No authentication (RFC 5531 section 8.2). */
 const AUTH_NONE = 0;
@@ -80,8 +80,8 @@ typedef opaque des_block[8];
 const MAXNETNAMELEN = 255;
 ";
 
-/// The integers that documents have other names for. XDR's smallest is four bytes long; the narrower ones are sent
-/// as four bytes, too, and checked for their range.
+/// The integers that documents have other names for. XDR's smallest is four bytes long; the narrower ones are
+/// sent as four bytes, too, and checked for their range.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
@@ -113,7 +113,8 @@ pub(crate) fn built_in(name: &str) -> Option<i128> {
     }
 }
 
-/// The prelude's definitions by their names, as text with the comment before it. A run parses those that it uses.
+/// The prelude's definitions by their names, as text with the comment before it. A run parses those that it
+/// uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);
 

@@ -109,7 +109,8 @@ impl<'a> Resolver<'a> {
         self.declared_type(ty, |resolver| resolver.plain_specifier(&ty.specifier))
     }
 
-    /// Several arguments, one behind the other: a struct, with names for its fields if the arguments have any.
+    /// Several arguments, one behind the other: a struct, with names for its fields if the arguments have
+    /// any.
     fn several(
         &mut self,
         version: &VersionDef,

@@ -73,7 +73,8 @@ pub(crate) struct Document<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The definitions of all documents. Of those that later documents extend, the one after `stage` extensions counts.
+    /// The definitions of all documents. Of those that later documents extend, the one after `stage`
+    /// extensions counts.
     pub(crate) fn new(
         documents: &[Document<'a>],
         known: &Known<'a>,
@@ -144,8 +145,9 @@ impl<'a> Scope<'a> {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// What a name that nothing has is taken for in a published document: the one name that differs by a letter, or,
-    /// in a document that other documents may have to stand beside, the one name of its own that is most of it.
+    /// What a name that nothing has is taken for in a published document: the one name that differs by a
+    /// letter, or, in a document that other documents may have to stand beside, the one name of its own that
+    /// is most of it.
     pub(crate) fn taken_for<'c>(
         &self,
         name: &Identifier,
@@ -210,7 +212,8 @@ impl<'a> Scope<'a> {
         enums(definition).into_iter().for_each(|body| self.define_members(body, found));
     }
 
-    /// Lets what later documents define again stand for what they extend, each after at most `stage` extensions.
+    /// Lets what later documents define again stand for what they extend, each after at most `stage`
+    /// extensions.
     fn extend(&mut self, stage: usize, found: &mut Found) {
         if stage == 0 || self.again.is_empty() {
             return;
@@ -294,8 +297,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of them is in
-    /// the way.
+    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of
+    /// them is in the way.
     fn say_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
@@ -362,8 +365,8 @@ impl<'a> Scope<'a> {
         self.values.keys().copied()
     }
 
-    /// The type's name that is most like `name`. Of the definition that `name` stands in only a slip is expected, and
-    /// where another document may define it, only a slip of any.
+    /// The type's name that is most like `name`. Of the definition that `name` stands in only a slip is
+    /// expected, and where another document may define it, only a slip of any.
     pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
         let length = name.name.len();
         let is_around = |span: Span| is_within(name.span, span);
@@ -409,8 +412,9 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// Of several definitions of a type in one published document, the one that stands in place of each: one whose names are
-/// all defined before one with errata, one with more parts before an excerpt, and the last of those.
+/// Of several definitions of a type in one published document, the one that stands in place of each: one
+/// whose names are all defined before one with errata, one with more parts before an excerpt, and the last of
+/// those.
 fn better<'a>(
     documents: &[Document<'a>],
     known: &Known<'_>,
@@ -460,7 +464,8 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
 }
 
-/// Whether a definition could extend one of an earlier document. Whether it does is checked once all names are known.
+/// Whether a definition could extend one of an earlier document. Whether it does is checked once all names
+/// are known.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);

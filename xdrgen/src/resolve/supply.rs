@@ -1,7 +1,7 @@
 //! Names that a run uses and does not define: what macros, the command line or the prelude know of them.
 //!
-//! A definition of a document's own always wins. What is supplied stands at the end of the document that asked for it
-//! first, as if it were written where the name is used.
+//! A definition of a document's own always wins. What is supplied stands at the end of the document that
+//! asked for it first, as if it were written where the name is used.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

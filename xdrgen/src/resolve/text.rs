@@ -12,7 +12,8 @@ pub(crate) fn declaration(declaration: &Declaration) -> String {
     written(declaration, false)
 }
 
-/// A definition in one form, however it was written: without comments, numbers in decimal, values of enums explicit.
+/// A definition in one form, however it was written: without comments, numbers in decimal, values of enums
+/// explicit.
 pub(crate) fn definition(definition: &Definition) -> String {
     match &definition.kind {
         DefinitionKind::Const(constant) => {

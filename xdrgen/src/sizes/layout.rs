@@ -111,8 +111,8 @@ fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
     graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
 }
 
-/// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The graph is of all
-/// uses.
+/// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The
+/// graph is of all uses.
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {

@@ -11,7 +11,8 @@ use crate::ir::{Module, Procedure, Sum, Version};
 /// What is counted beside arguments and results. In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
-    /// The inline threshold, in both directions; by default that of the binding, or 1024 (RFC 8166 section 3.3.2).
+    /// The inline threshold, in both directions; by default that of the binding, or 1024 (RFC 8166 section
+    /// 3.3.2).
     pub inline: Option<u32>,
     /// The body of the credential in a call.
     pub credential: u32,
@@ -43,7 +44,8 @@ const TRANSPORT: u64 = 28;
 const CHUNK: u64 = 24;
 /// A Reply chunk of one segment in the header.
 const REPLY_CHUNK: u64 = 20;
-/// An RPC call's header besides the credential's body; the verifier of a call is AUTH_NONE (RFC 5531 section 9).
+/// An RPC call's header besides the credential's body; the verifier of a call is AUTH_NONE (RFC 5531 section
+/// 9).
 const CALL: u64 = 40;
 /// An RPC reply's header besides the verifier's body.
 const REPLY: u64 = 24;
@@ -204,8 +206,8 @@ fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
     u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
 }
 
-/// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks that it
-/// offers for the reply are in its header.
+/// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks
+/// that it offers for the reply are in its header.
 fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Message {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };

@@ -16,13 +16,14 @@ fn refused<T: Xdr>(bytes: &[u8]) -> ErrorKind {
     }
 }
 
-/// So many levels of one value in another: what stands before the next, the innermost, and what stands behind each.
+/// So many levels of one value in another: what stands before the next, the innermost, and what stands behind
+/// each.
 fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> Vec<u8> {
     [words(before).repeat(levels), words(innermost), words(behind).repeat(levels)].concat()
 }
 
-/// Values in values are accepted to some depth, and from there on refused, however many follow. A cycle of two types
-/// counts once for both.
+/// Values in values are accepted to some depth, and from there on refused, however many follow. A cycle of
+/// two types counts once for both.
 fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
     let limit = DecodeLimits::default().depth;
     let accepted = (0..1000).take_while(|levels| {

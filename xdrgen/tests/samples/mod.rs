@@ -10,7 +10,8 @@ pub(crate) const SUPPORT: &str = include_str!("support.rs");
 /// Where that stands. Nothing of it is imported: a document's type may have any name.
 const SAMPLE: &str = "crate::sample";
 
-/// The samples of the types of the module, which stand at `paths`, and a test of each of them: a module of its own.
+/// The samples of the types of the module, which stand at `paths`, and a test of each of them: a module of
+/// its own.
 pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     let mut text = String::new();
     for path in paths {
@@ -37,7 +38,8 @@ pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     text
 }
 
-/// An expression for a value of a type, which an alias does not need, and how many arms or members it chooses from.
+/// An expression for a value of a type, which an alias does not need, and how many arms or members it chooses
+/// from.
 fn value(module: &Module, ty: &TypeDef) -> (Option<String>, usize) {
     let name = &ty.ident;
     let (value, choices) = match &ty.body {
@@ -88,8 +90,8 @@ fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) 
     (text + "}", values.len())
 }
 
-/// What an arm is chosen by, one for each way that is tried: nothing where the arm says it by itself. A default
-/// arm has none if all values choose other arms.
+/// What an arm is chosen by, one for each way that is tried: nothing where the arm says it by itself. A
+/// default arm has none if all values choose other arms.
 fn discriminants(module: &Module, union: &Union, arm: &Arm) -> Vec<Option<String>> {
     if !arm.keeps_discriminant() {
         return vec![None];

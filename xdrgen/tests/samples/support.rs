@@ -249,8 +249,8 @@ fn refuses_what_is_cut(codec: &Codec, bytes: &[u8]) {
     assert!((codec.again)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
-/// Each word in turn is made a huge count, a bool or member that there is not, padding that is not zero: what results is
-/// refused, or is the one encoding of another value.
+/// Each word in turn is made a huge count, a bool or member that there is not, padding that is not zero: what
+/// results is refused, or is the one encoding of another value.
 fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {
@@ -271,7 +271,8 @@ fn bears_endless_words(codec: &Codec) {
     }
 }
 
-/// Decoding takes memory in proportion to what is there, whatever that claims; what is accepted is encoded as it was.
+/// Decoding takes memory in proportion to what is there, whatever that claims; what is accepted is encoded as
+/// it was.
 fn bears(codec: &Codec, bytes: &[u8]) {
     let mut result = None;
     let used = measure(|| result = Some((codec.again)(bytes)));

@@ -15,8 +15,9 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a crate. No two of a run have the same `name`: to cargo they would be one, since their target directory is
-    /// the same and it knows a workspace's packages by their place in the workspace. `manifest` is what follows `[package]`'s name, version and edition.
+    /// Makes a crate. No two of a run have the same `name`: to cargo they would be one, since their target
+    /// directory is the same and it knows a workspace's packages by their place in the workspace. `manifest`
+    /// is what follows `[package]`'s name, version and edition.
     pub(crate) fn new(name: &str, manifest: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };

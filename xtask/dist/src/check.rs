@@ -1,4 +1,5 @@
-//! Whether the archive works: in a minimal Debian root, in a root with nothing but the programs, and for the readers of its files.
+//! Whether the archive works: in a minimal Debian root, in a root with nothing but the programs, and for the
+//! readers of its files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -107,7 +107,8 @@ fn changelog(workspace: &Workspace, version: &str) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Fails unless a changelog has a section `## VERSION - YYYY-MM-DD` (the version may be in brackets) that is not empty.
+/// Fails unless a changelog has a section `## VERSION - YYYY-MM-DD` (the version may be in brackets) that is
+/// not empty.
 fn has_section(changelog: &str, version: &str) -> Result<()> {
     let headings = [format!("## {version}"), format!("## [{version}]")];
     let mut lines = changelog.lines();
@@ -129,7 +130,8 @@ fn has_section(changelog: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a long job has not passed since the last version tag, judged by its latest run. `jobs` adds those that have never run.
+/// Fails if a long job has not passed since the last version tag, judged by its latest run. `jobs` adds those
+/// that have never run.
 fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -> Result<Outcome> {
     let since = match tag {
         Some(tag) => {

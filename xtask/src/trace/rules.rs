@@ -192,7 +192,8 @@ const GROUPS: &str = "groups.toml";
 /// Reads every rule below `directory`, in the order of their ids.
 ///
 /// # Errors
-/// Files that cannot be read; ids that are there twice, not at all, or in no group; fields that do not fit together.
+/// Files that cannot be read; ids that are there twice, not at all, or in no group; fields that do not fit
+/// together.
 pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
     let mut found = Vec::new();
     let mut by_id: BTreeMap<String, Entry> = BTreeMap::new();

@@ -26,8 +26,8 @@ pub(super) struct ReplyPlan {
 pub(super) struct NoRoom;
 
 /// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
-/// the Reply chunk. `writes` is an empty list whose memory is reused. The plan has what `hold` returns for the
-/// stream and for each item.
+/// the Reply chunk. `writes` is an empty list whose memory is reused. The plan has what `hold` returns for
+/// the stream and for each item.
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.

@@ -309,8 +309,8 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection, and ends
-    /// the session.
+    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection,
+    /// and ends the session.
     pub fn close(&mut self, now: Time, reason: &CloseReason) {
         self.pass(now);
         self.closing = Some(reason.clone());

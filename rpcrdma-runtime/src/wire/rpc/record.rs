@@ -62,8 +62,8 @@ impl Records {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has one
-    /// fragment, and the limit otherwise.
+    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has
+    /// one fragment, and the limit otherwise.
     ///
     /// # Errors
     /// As [`Records::next`].

@@ -37,8 +37,8 @@ impl<'a> Lexer<'a, '_> {
         true
     }
 
-    /// `pragma` directive name `;`, for Linux's compiler: which C it makes of a type, and nothing about XDR. What
-    /// stands behind the `;` is XDR again.
+    /// `pragma` directive name `;`, for Linux's compiler: which C it makes of a type, and nothing about XDR.
+    /// What stands behind the `;` is XDR again.
     fn pragma(&mut self, rest: &str) {
         let line = rest.get(..line_length(rest)).unwrap_or("");
         let end = line.find(';').map(|at| at + 1);
@@ -223,7 +223,8 @@ impl<'a> Lexer<'a, '_> {
         self.fresh = false;
     }
 
-    /// What an expression at the start of some tokens comes to, and how many are its own. A single token is none.
+    /// What an expression at the start of some tokens comes to, and how many are its own. A single token is
+    /// none.
     fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
         if !matches!(before, "[" | "<" | "=" | "case") {
             return None;
