@@ -5,6 +5,7 @@
 //! time where it matters ([`time::Time`]).
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
 
+pub mod call;
 pub(crate) mod counts;
 pub mod iwarp;
 pub mod owner;
@@ -12,6 +13,7 @@ pub mod program;
 pub mod random;
 pub mod rdma;
 pub mod rpc;
+pub mod session;
 mod slab;
 pub(crate) mod table;
 pub mod time;

@@ -124,7 +124,10 @@ fn layers(root: &Path) -> Result<(), String> {
         let source = root.join(source);
         found.append(&mut cycles::find(root, &source)?);
         let modules = files::below(&source)?.into_iter().filter(|file| file.ends_with("mod.rs"));
-        found.extend(modules.map(|file| format!("{}: rename to the directory's name with `.rs`", relative(root, &file))));
+        found.extend(
+            modules
+                .map(|file| format!("{}: rename to the directory's name with `.rs`", relative(root, &file))),
+        );
     }
     for (layer, above) in LAYERS {
         let root_file = source.join(layer).with_extension("rs");
