@@ -6,6 +6,7 @@
 // Lengths come from peers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub mod call;
 pub(crate) mod counts;
 pub mod iwarp;
 pub mod owner;
@@ -13,6 +14,7 @@ pub mod program;
 pub mod random;
 pub mod rdma;
 pub mod rpc;
+pub mod session;
 mod slab;
 pub(crate) mod table;
 pub mod time;

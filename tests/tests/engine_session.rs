@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::ReplyBounds;
-use rpcrdma_runtime::proto::rdma::session::{Backoff, Policy, Reconnect, Session, SessionCall, SessionEvent};
 use rpcrdma_runtime::proto::rdma::{CallId, Config, IncomingReply, Requester, TransportError};
+use rpcrdma_runtime::proto::session::{Backoff, Policy, Reconnect, Session, SessionCall, SessionEvent};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment};
 use rpcrdma_runtime::wire::private_data::Negotiated;
@@ -21,7 +21,7 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// A session, what it asks for, and what it says. Registration and fencing take no time.
 struct Client {
-    session: Session,
+    session: Session<Requester>,
     now: Time,
     /// Sends of the connection that there is.
     sent: Vec<Bytes>,
@@ -91,7 +91,7 @@ impl Client {
 
     fn collect(&mut self) {
         while self.session.has_work() {
-            while let Some(action) = self.session.poll_action() {
+            while let Some(action) = self.session.requester_mut().and_then(Requester::poll_action) {
                 self.act(action);
             }
             while let Some(event) = self.session.poll_event() {
@@ -105,10 +105,17 @@ impl Client {
         }
     }
 
+    fn complete(&mut self, completion: Completion) {
+        if let Some(requester) = self.session.requester_mut() {
+            requester.handle_completion(completion);
+        }
+        self.session.settle(self.now);
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Register { token, memory } if self.full => {
-                self.session.handle_completion(self.now, Completion::RegisterFailed { token, memory });
+                self.complete(Completion::RegisterFailed { token, memory });
             }
             Action::Register { token, memory } => {
                 self.next_handle += 1;
@@ -116,12 +123,12 @@ impl Client {
                 let length = u32::try_from(memory.len()).expect("small");
                 self.exposed.push((handle, memory));
                 let segment = Segment { handle, length, offset: 0 };
-                self.session.handle_completion(self.now, Completion::Registered { token, segment });
+                self.complete(Completion::Registered { token, segment });
             }
             Action::Invalidate { token, handle } => {
                 let at = self.exposed.iter().position(|(exposed, _)| *exposed == handle).expect("advertised");
                 let (_, memory) = self.exposed.remove(at);
-                self.session.handle_completion(self.now, Completion::Invalidated { token, handle, memory });
+                self.complete(Completion::Invalidated { token, handle, memory });
             }
             Action::Abandon { handle } => self.abandoned.push(handle),
             Action::Send { message, .. } => self.sent.push(message.concat().into()),
@@ -134,7 +141,7 @@ impl Client {
     /// The connection is gone.
     fn lose(&mut self, reason: CloseReason) {
         let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
-        self.session.handle_completion(self.now, Completion::Closed { reason, returned });
+        self.complete(Completion::Closed { reason, returned });
         self.collect();
     }
 
@@ -158,7 +165,7 @@ impl Client {
     fn answer(&mut self, xid: u32) {
         let header = Header { xid, credits: 8, body: Body::Msg(ChunkLists::default()) }.encode();
         let message = [&header[..], &words(&[xid, 1, 0, 0])[..]].concat().into();
-        self.session.handle_completion(self.now, Completion::Received { message, invalidated: None });
+        self.complete(Completion::Received { message, invalidated: None });
         self.collect();
     }
 

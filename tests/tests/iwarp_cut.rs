@@ -10,10 +10,10 @@ use bytes::Bytes;
 use rpcrdma_runtime::Services;
 use rpcrdma_runtime::program::Procedure;
 use rpcrdma_runtime::proto::iwarp::{Agreed, Offer, Role, Stream};
-use rpcrdma_runtime::proto::rdma::session::{Policy, Session, SessionCall, SessionEvent};
 use rpcrdma_runtime::proto::rdma::{
     CallId, Config, IncomingReply, Requester, Responder, ResponderEvent, TransportError,
 };
+use rpcrdma_runtime::proto::session::{Policy, Session, SessionCall, SessionEvent};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion};
 use rpcrdma_runtime::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
@@ -287,8 +287,8 @@ impl Conversation {
     fn work(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;
-        if let Some(line) = self.session.line_mut() {
-            while let Some(action) = line.poll_action() {
+        if let Some(requester) = self.session.requester_mut() {
+            while let Some(action) = requester.poll_action() {
                 self.out[LEFT].asked(&action);
                 left.submit(action);
                 moved = true;
@@ -301,8 +301,8 @@ impl Conversation {
         }
         while let Some(completion) = left.poll_completion() {
             self.out[LEFT].heard(&completion);
-            if let Some(line) = self.session.line_mut() {
-                line.handle_completion(completion);
+            if let Some(requester) = self.session.requester_mut() {
+                requester.handle_completion(completion);
             }
             moved = true;
         }

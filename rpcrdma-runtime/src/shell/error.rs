@@ -2,7 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use super::ResultMemoryError;
-use crate::proto::rdma::TransportError;
+use crate::proto::call::TransportError;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;

@@ -12,7 +12,7 @@ use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
 use super::credits::fitted;
-use super::driver::Outbound;
+use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::metrics::Gauged;
@@ -206,7 +206,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
             warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
         }
-        if let Some(client) = self.link.stated() {
+        if let Some(client) = self.link.announced() {
             self.responder.limit(client);
             self.backward.with(|backward| backward.limit(client));
         }
@@ -279,8 +279,20 @@ impl<C: Connection> RdmaOutbound<C> {
     }
 }
 
+/// The interface of a client to its session over RPC-over-RDMA.
+pub(super) trait RdmaSession: SessionHandle<Peer> {
+    /// Limits calls on this connection, counted from 1, to what the server announced.
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits);
+}
+
+impl<C: Connection + 'static> RdmaSession for Shared<RdmaOutbound<C>> {
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
+        self.with_requester(connection, |requester| requester.limit(server));
+    }
+}
+
 impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
-    type Line = Requester;
+    type Requester = Requester;
     type Key = CallKey;
     type Peer = Peer;
 

@@ -4,8 +4,8 @@ use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use super::CallError;
-use crate::proto::rdma::session::SessionCall;
-use crate::proto::rdma::{CallId, IncomingReply, TransportError};
+use crate::proto::call::{CallId, IncomingReply, TransportError};
+use crate::proto::session::SessionCall;
 use crate::proto::table::Table;
 
 /// How a call ended.

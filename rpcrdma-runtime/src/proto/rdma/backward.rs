@@ -10,10 +10,8 @@
 //! peer supports them.
 
 use super::requester::FIRST_BACKWARD;
-use super::{
-    CallId, CallKey, Config, Credits, OutgoingCall, PeerLimits, Requester, RequesterEvent, Responder,
-    ResponderEvent, TransportError,
-};
+use super::{CallKey, Config, Credits, OutgoingCall, PeerLimits, Requester, Responder, ResponderEvent};
+use crate::proto::call::{CallId, RequesterEvent, TransportError};
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Direction, direction};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calling::BackwardCalls;
+use crate::proto::call::Traffic;
 use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, ReplyBounds};
-use crate::proto::rdma::Traffic;
-use crate::proto::rdma::session::SessionCall;
+use crate::proto::session::SessionCall;
 use crate::shell::CallError;
 use crate::shell::exchange::{decode, encode, transact};
 use crate::shell::observer::observed;
@@ -33,9 +33,9 @@ use crate::xdr::{Layout, Reducer};
 /// [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) calls fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
-/// [`TransportError::NotReady`]: crate::proto::rdma::TransportError::NotReady
-/// [`TransportError::Unsendable`]: crate::proto::rdma::TransportError::Unsendable
-/// [`TransportError::Chunk`]: crate::proto::rdma::TransportError::Chunk
+/// [`TransportError::NotReady`]: crate::proto::call::TransportError::NotReady
+/// [`TransportError::Unsendable`]: crate::proto::call::TransportError::Unsendable
+/// [`TransportError::Chunk`]: crate::proto::call::TransportError::Chunk
 #[derive(Clone)]
 pub struct BackwardClient {
     shared: Arc<Shared>,

@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::super::options::{BACKWARD_PENDING, IDLE};
 use super::super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::Credential;
-use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
+use crate::proto::session::{Policy, Reconnect};
 use crate::provider::iwarp::Keepalive;
 
 /// The options of a TCP connection.

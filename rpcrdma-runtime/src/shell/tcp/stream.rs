@@ -14,7 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::TcpOptions;
-use super::line::Slot;
+use super::requester::Slot;
 use crate::provider::min_rate::MinRate;
 use crate::wire::rpc::{Records, record_mark};
 use crate::xdr::Message;

@@ -52,8 +52,8 @@ pub struct Reconnect {
     /// that ends every connection, and lets the calls behind it proceed.
     pub sends: u32,
     /// The number of consecutive failed attempts, at least 1, after which waiting calls fail with
-    /// [`TransportError::Unreachable`](super::super::TransportError::Unreachable) (default `None`: each call
-    /// waits until it times out).
+    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable) (default `None`: each call waits
+    /// until it times out).
     pub attempts: Option<u32>,
     /// The delay between attempts.
     pub backoff: Backoff,
