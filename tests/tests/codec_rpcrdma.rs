@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal, Segment,
-    WriteChunk, decode_call, decode_reply, encode_version_error,
+    TooLarge, WriteChunk, decode_call, decode_reply, encode_version_error,
 };
 use rpcrdma_sim::fabric::Rng;
 
@@ -128,7 +128,7 @@ fn h26_a_list_without_end_is_refused_in_a_loop() {
     list.extend_from_slice(&[0, 0, 0]);
     let ended = words(&list);
     assert!(matches!(decode_call(&ended, &MessageLimits::default()), Err(Refusal::Chunk { xid: 7, .. })));
-    let generous = MessageLimits { segments: 100_000, ..MessageLimits::default() };
+    let generous = MessageLimits { segments: 100_000 };
     assert!(decode_call(&ended, &generous).is_ok());
 }
 
@@ -150,7 +150,8 @@ fn limits_hold_at_their_edge() {
     assert!(decode_call(&lists(1, 4), &limits).is_err());
     let read = |length| words(&[7, 1, 32, 0, 1, 4, 1, length, 0, 0, 0, 0, 0]);
     assert!(decode_call(&read(8), &limits).is_ok());
-    assert!(decode_call(&read(9), &limits).is_err());
+    let too_large = TooLarge { xid: 7, bytes: 9, max: 8 };
+    assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 
 #[test]
@@ -179,7 +180,11 @@ fn random_headers_are_refused_or_read_and_never_panic() {
                 assert!(bytes.ends_with(&payload));
                 assert_eq!(header.encode().len() + payload.len(), bytes.len());
             }
-            Err(Refusal::Chunk { xid, .. } | Refusal::Version { xid, .. }) => refused_for(xid),
+            Err(
+                Refusal::Chunk { xid, .. }
+                | Refusal::Version { xid, .. }
+                | Refusal::TooLarge(TooLarge { xid, .. }),
+            ) => refused_for(xid),
             Err(Refusal::Discard(_)) => {}
         }
         match decode_reply(&bytes, &MessageLimits::default()) {

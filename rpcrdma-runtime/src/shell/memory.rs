@@ -13,8 +13,6 @@ use crate::proto::owner::Owner;
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// The default of [`Limits::memory`](super::Limits::memory).
-const MEMORY: u64 = 48 << 20;
 /// Calls and replies of up to this size do not wait for memory.
 pub(super) const SMALL: u64 = 16 << 10;
 /// The size that counts for each small call until its reply is sent.
@@ -79,7 +77,7 @@ impl MemoryBudget {
 
 impl Default for MemoryBudget {
     fn default() -> Self {
-        MemoryBudget::new(MEMORY)
+        MemoryBudget::new(rpcrdma_layout::MEMORY)
     }
 }
 
