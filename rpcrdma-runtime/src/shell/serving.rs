@@ -15,7 +15,7 @@ use super::TcpOptions;
 use super::duplicates::{DuplicateCache, Known};
 use super::limits::admitting;
 use super::memory::{CallMemory, MemoryBudget};
-use super::metrics::CallTimer;
+use super::metrics::{self, CallTimer};
 use super::options::BACKWARD_PENDING;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::owner::Owner;
@@ -70,6 +70,7 @@ impl Serving {
         max_backward_calls: usize,
         stats: ServerStats,
     ) -> Self {
+        metrics::memory_max(memory.max());
         let (executing, fatal, began) = (Mutex::default(), Mutex::default(), Instant::now());
         Serving(Arc::new(Shared {
             services,
