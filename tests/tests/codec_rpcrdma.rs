@@ -128,7 +128,7 @@ fn h26_a_list_without_end_is_refused_in_a_loop() {
     list.extend_from_slice(&[0, 0, 0]);
     let ended = words(&list);
     assert!(matches!(decode_call(&ended, &MessageLimits::default()), Err(Refusal::Chunk { xid: 7, .. })));
-    let generous = MessageLimits { segments: 100_000 };
+    let generous = MessageLimits { segments: 100_000, ..MessageLimits::default() };
     assert!(decode_call(&ended, &generous).is_ok());
 }
 
@@ -144,7 +144,7 @@ fn limits_hold_at_their_edge() {
         lists.extend_from_slice(&[0, 0]);
         words(&lists)
     };
-    let limits = MessageLimits { segments: 6, write_chunks: 3, transfer: 8 };
+    let limits = MessageLimits { segments: 6, write_chunks: 3, transfer: 8, ..MessageLimits::default() };
     assert!(decode_call(&lists(2, 3), &limits).is_ok());
     assert!(decode_call(&lists(7, 1), &limits).is_err());
     assert!(decode_call(&lists(1, 4), &limits).is_err());

@@ -185,6 +185,7 @@ fn policy(rng: &mut Rng) -> Policy {
         sends: one(rng, &[1, 2, 5, 100]),
         attempts: one(rng, &[None, None, None, Some(3)]),
         backoff,
+        ..Reconnect::default()
     };
     Policy {
         timeout: ms(one(rng, &[100, 2000, 10_000, 10_000])),

@@ -18,7 +18,7 @@ use super::messages::{Placed, Said, What};
 
 /// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
 fn limits() -> MessageLimits {
-    MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX }
+    MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
 }
 
 /// Something that is no part of a call.

@@ -37,6 +37,8 @@ pub struct TcpOptions {
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl TcpOptions {
@@ -57,6 +59,7 @@ impl Default for TcpOptions {
             stall_timeout: Duration::from_secs(30),
             min_rate: 64 << 10,
             keepalive: Some(Keepalive::default()),
+            non_exhaustive: (),
         }
     }
 }
@@ -88,6 +91,8 @@ pub struct TcpClientOptions {
     pub tcp: TcpOptions,
     /// Observes every call.
     pub observer: Option<Observer>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for TcpClientOptions {
@@ -102,6 +107,7 @@ impl Default for TcpClientOptions {
             backward: Services::new(),
             tcp: TcpOptions::default(),
             observer: None,
+            non_exhaustive: (),
         }
     }
 }
@@ -133,6 +139,8 @@ pub struct TcpServerOptions {
     pub max_backward_calls: usize,
     /// The options of each connection.
     pub tcp: TcpOptions,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for TcpServerOptions {
@@ -146,6 +154,7 @@ impl Default for TcpServerOptions {
             memory: MemoryBudget::default(),
             max_backward_calls: BACKWARD_PENDING,
             tcp: TcpOptions::default(),
+            non_exhaustive: (),
         }
     }
 }

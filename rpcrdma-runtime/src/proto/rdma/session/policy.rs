@@ -57,11 +57,19 @@ pub struct Reconnect {
     pub attempts: Option<u32>,
     /// The delay between attempts.
     pub backoff: Backoff,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Reconnect {
     fn default() -> Self {
-        Reconnect { retransmit: true, sends: 5, attempts: None, backoff: Backoff::default() }
+        Reconnect {
+            retransmit: true,
+            sends: 5,
+            attempts: None,
+            backoff: Backoff::default(),
+            non_exhaustive: (),
+        }
     }
 }
 
