@@ -441,6 +441,7 @@ async fn a_scrape_counts_known_traffic() {
     assert_eq!(sample("rpcrdma_server_bytes_total{kind=\"rdma_write\"}"), f64::from(1 << 20));
     assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
     assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
+    assert_eq!(sample("rpcrdma_server_memory_max_bytes"), f64::from(48 << 20));
     // Buckets count all calls that took at most so long.
     let bucket = |bound: &str| {
         let name = "rpcrdma_server_call_duration_seconds_bucket";
@@ -450,10 +451,13 @@ async fn a_scrape_counts_known_traffic() {
     assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(fetch(&metrics, "/other").0, 404);
     client.close();
-    let gone = || samples_of(&metrics, "rpcrdma_server_connections") == 0.0;
+    let gone = || {
+        ["rpcrdma_server_connections", "rpcrdma_server_memory_bytes"].map(|name| samples_of(&metrics, name))
+            == [0.0, 0.0]
+    };
     let deadline = Instant::now() + Duration::from_secs(10);
     while !gone() {
-        assert!(Instant::now() < deadline, "the connection is still counted");
+        assert!(Instant::now() < deadline, "the connection or its memory is still counted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     daemon.stop();

@@ -37,3 +37,9 @@ pub use size::Size;
 /// How many bytes the Read chunks of one call hold together at most, unless a responder has another limit (8
 /// MiB).
 pub const MAX_TRANSFER: u64 = 8 << 20;
+
+/// Room for the headers around the arguments of a call or its results, in bytes.
+pub const MAX_HEADERS: u64 = 64 << 10;
+
+/// The default memory budget of a server, in bytes (48 MiB). Half of it is for one call at most.
+pub const MEMORY: u64 = 48 << 20;

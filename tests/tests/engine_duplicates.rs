@@ -56,7 +56,14 @@ fn reply(len: usize) -> Message {
 }
 
 fn limits() -> DuplicateLimits {
-    DuplicateLimits { entries: 3, running: 1000, bytes: 100, reply: 60, lifetime: Duration::from_secs(10) }
+    DuplicateLimits {
+        entries: 3,
+        running: 1000,
+        bytes: 100,
+        reply: 60,
+        lifetime: Duration::from_secs(10),
+        ..DuplicateLimits::default()
+    }
 }
 
 /// A cache whose waiters are numbers.

@@ -481,3 +481,15 @@ fn the_words_of_xdrzcc_are_items_and_arms_with_their_lengths() {
     sources.add(Source::new("a.x", "typedef zcopaque data<>;\n"));
     assert!(rpcrdma_xdrgen::check(&sources, &options).has_errors());
 }
+
+#[test]
+fn a_server_says_how_long_its_calls_are_if_they_exceed_the_default_limit() {
+    let scan = |bound: u32| {
+        code(&format!(
+            "struct image {{ opaque pixels<{bound}>; }};\nstruct any {{ opaque bytes<>; }};\n\
+             program SCAN {{ version ONE {{ void PUT(image) = 1; void ANY(any) = 2; }} = 1; }} = 99;\n"
+        ))
+    };
+    assert!(scan(16 << 20).contains("fn max_args(&self) -> u64 { 16777220 }"));
+    assert!(!scan(7 << 20).contains("max_args"));
+}

@@ -51,7 +51,8 @@ fn docs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, where what these need of the system is there.
+/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, where what these need of the
+/// system is there.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -72,7 +73,8 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, where what these need of the system is there.
+/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, where what these need of the system
+/// is there.
 fn krb5(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -115,8 +117,8 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
-/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files do not import one another in a
-/// cycle.
+/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files do not import one
+/// another in a cycle.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
@@ -209,8 +211,8 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is one syn, and by default
-/// nothing is built with a system's library for RDMA or Kerberos.
+/// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is
+/// one syn, and by default nothing is built with a system's library for RDMA or Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let ours = OURS.iter().map(|row| (row, "all"));

@@ -1,4 +1,5 @@
-//! cargo-deny: licences, duplicate crates and sources of all dependencies, and known vulnerabilities (`deny.toml`).
+//! cargo-deny: licences, duplicate crates and sources of all dependencies, and known vulnerabilities
+//! (`deny.toml`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// Checks the dependencies. cargo-deny is installed below the target directory if it is missing and can be fetched.
+/// Checks the dependencies. cargo-deny is installed below the target directory if it is missing and can be
+/// fetched.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let installed = target(root).join("tools");
     let Some(program) = program(&installed).or_else(|| install(root, &installed)) else {

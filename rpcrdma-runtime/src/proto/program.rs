@@ -259,6 +259,13 @@ pub trait Service: Send + Sync + 'static {
         true
     }
 
+    /// Returns the maximum length of a procedure's arguments, in bytes. A server accepts calls of this
+    /// length, or of up to half of its memory budget, even if they exceed the default limits of its
+    /// transports. The default is 0: only the default limits apply.
+    fn max_args(&self) -> u64 {
+        0
+    }
+
     /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which already holds the
     /// RPC reply header.
     ///

@@ -1,6 +1,8 @@
 use std::io;
 use std::time::Duration;
 
+use rpcrdma_layout::MAX_TRANSFER;
+
 use super::ResultMemoryError;
 use crate::proto::call::TransportError;
 use crate::proto::rpc::gss::GssFailure;
@@ -27,6 +29,18 @@ pub enum CallError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// The server did not accept a call that exceeds the default limit of servers.
+    #[error(
+        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::transfer, over TCP TcpOptions::max_record): {source}"
+    )]
+    TooLong {
+        /// The procedure.
+        procedure: &'static str,
+        /// The length of the call in bytes.
+        bytes: u64,
+        /// The error of the transport.
+        source: TransportError,
+    },
     /// The server replied with an error.
     #[error(transparent)]
     Rejected(#[from] ReplyError),

@@ -32,8 +32,8 @@ const MOST_STEPS: usize = 16;
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
-/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. The call may
-/// have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
+/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. The call
+/// may have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
 /// connection with the same context.
 pub struct GssClient<C: MessageTransport<P>, P: Program>(Arc<Shared<C, P>>);
 

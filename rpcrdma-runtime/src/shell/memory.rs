@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::metrics;
 use crate::proto::owner::Owner;
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// The default of [`Limits::memory`](super::Limits::memory).
-const MEMORY: u64 = 48 << 20;
 /// Calls and replies of up to this size do not wait for memory.
 pub(super) const SMALL: u64 = 16 << 10;
 /// The size that counts for each small call until its reply is sent.
@@ -49,6 +48,7 @@ impl MemoryBudget {
     /// Changes the limit for all servers that share the budget.
     pub fn limit(&self, max: u64) {
         self.0.max.store(max, Ordering::SeqCst);
+        metrics::memory_max(max);
         self.0.freed.notify_waiters();
     }
 
@@ -79,7 +79,7 @@ impl MemoryBudget {
 
 impl Default for MemoryBudget {
     fn default() -> Self {
-        MemoryBudget::new(MEMORY)
+        MemoryBudget::new(rpcrdma_layout::MEMORY)
     }
 }
 
@@ -125,6 +125,7 @@ impl Account {
         let fits = self.budget.0.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok();
         if fits {
             self.used.fetch_add(bytes, Ordering::SeqCst);
+            metrics::memory(bytes, 1.0);
         }
         fits
     }
@@ -132,12 +133,14 @@ impl Account {
     fn add(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::SeqCst);
         self.budget.0.used.fetch_add(bytes, Ordering::SeqCst);
+        metrics::memory(bytes, 1.0);
     }
 
     fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.0.used.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.0.freed.notify_waiters();
+        metrics::memory(bytes, -1.0);
     }
 }
 

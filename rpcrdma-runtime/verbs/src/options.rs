@@ -78,6 +78,8 @@ pub struct VerbsOptions {
     pub flush_timeout: Duration,
     /// How long a local close waits for the peer's response (default 1 s).
     pub linger: Duration,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for VerbsOptions {
@@ -98,6 +100,7 @@ impl Default for VerbsOptions {
             keepalive: Some(Duration::from_secs(60)),
             flush_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(1),
+            non_exhaustive: (),
         }
     }
 }

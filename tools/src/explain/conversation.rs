@@ -7,8 +7,8 @@ use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
 use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, decode_call,
-    decode_reply, direction,
+    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, TooLarge,
+    decode_call, decode_reply, direction,
 };
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
@@ -18,7 +18,9 @@ use super::messages::{Placed, Said, What};
 
 /// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read
 /// or Write of it.
-const LIMITS: MessageLimits = MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
+fn limits() -> MessageLimits {
+    MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
+}
 
 /// Something that is no part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +152,7 @@ impl Conversation {
             // A long reply has no RPC message that would tell.
             None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
-                let why = match decode_call(octets, &LIMITS) {
+                let why = match decode_call(octets, &limits()) {
                     Err(refusal) => format!(": {}", refused(refusal)),
                     Ok(_) => String::new(),
                 };
@@ -167,7 +169,7 @@ impl Conversation {
     }
 
     fn call(&mut self, by: Side, time: u64, octets: &Bytes) {
-        let (header, payload) = match decode_call(octets, &LIMITS) {
+        let (header, payload) = match decode_call(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 return self.note(
@@ -214,7 +216,7 @@ impl Conversation {
     }
 
     fn reply(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
-        let (header, payload) = match decode_reply(octets, &LIMITS) {
+        let (header, payload) = match decode_reply(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 let why = match refusal {
@@ -368,6 +370,9 @@ fn refused(refusal: Refusal) -> String {
         Refusal::Discard(why) => why.to_owned(),
         Refusal::Version { version, .. } => format!("version {version} of RPC-over-RDMA"),
         Refusal::Chunk { why, .. } => why,
+        Refusal::TooLarge(TooLarge { bytes, max, .. }) => {
+            format!("{bytes} bytes in Read chunks, limit {max}")
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The bounds of replies against their types: a client has to know how much memory a reply can take.
 
-use rpcrdma_layout::{MAX_TRANSFER, Size};
+use rpcrdma_layout::{MEMORY, Size};
 
 use crate::binding::{Binding, Placed, Reply, Term};
 use crate::diag::{Few, Found, MessageKind};
@@ -81,13 +81,15 @@ pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     }
 }
 
-/// X325: a server with the runtime's default limit refuses a call whose Read chunks hold more.
+/// X325: a server with the runtime's default memory budget refuses a call whose Read chunks hold more than
+/// half of it.
 pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
+    let most = MEMORY / 2;
     let read = |procedure: &Procedure| sizes::longest_read(procedure, version, layouts).unwrap_or(0);
-    let long = version.procedures.iter().filter(|procedure| read(procedure) > MAX_TRANSFER);
+    let long = version.procedures.iter().filter(|procedure| read(procedure) > most);
     let Some(bytes) = long.clone().map(read).max() else { return };
-    let long = MessageKind::LongCall { procedures: few(long), bytes, most: MAX_TRANSFER };
+    let long = MessageKind::LongCall { procedures: few(long), bytes, most };
     found.push(long.at(binding.version.span));
 }
 

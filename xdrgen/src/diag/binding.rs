@@ -23,7 +23,7 @@ kinds! {
     ///       args LATEST(void) = 1;
     ///    } = 1;
     /// } = 0x2000009a;
-    /// struct image { opaque pixels<16777216>; };
+    /// struct image { opaque pixels<33554432>; };
     /// struct stripe { unsigned int first; opaque pixels<1048576>; };
     /// program SCAN {
     ///    version SCAN_V1 { void PUT(image) = 1; } = 1;

@@ -211,9 +211,10 @@ kinds! {
     };
     /// a call is longer than servers accept
     ///
-    /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
-    /// (`rpcrdma_runtime::proto::rdma::MessageLimits::transfer`). A longer call is rejected, although it
-    /// keeps the bounds of its types. A warning: both ends may have agreed on a larger limit.
+    /// A server accepts the longest calls of its programs, up to half of its memory budget: by default, the
+    /// Read chunks of one call hold at most 24 MiB (25165824 bytes). A longer call is rejected, although it
+    /// keeps the bounds of its types. A warning: a server may have a larger budget
+    /// (`rpcrdma_runtime::Limits::memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
     ///
@@ -234,8 +235,7 @@ kinds! {
             "a call of {} can need {bytes} bytes in Read chunks, and servers accept {most} by default",
             procedures.shown(|name| format!("`{name}`"))
         ))
-        .label("such a call is rejected unless the server has another limit")
-        .help("lower the bound in the document, or raise `MessageMessageLimits::transfer` in each \
-            server");
+        .label("such a call is rejected unless the server has a larger memory budget")
+        .help("lower the bound in the document, or raise `Limits::memory` in each server to twice the size");
     }
 }

@@ -4,6 +4,8 @@
 
 use std::fmt::Display;
 
+use rpcrdma_layout::{MAX_HEADERS, MAX_TRANSFER};
+
 use super::code::Code;
 use super::docs::{self, Lines};
 use super::types::alias;
@@ -216,6 +218,9 @@ impl Emitter<'_> {
         } else {
             ""
         };
+        let max_args = self.max_args(version).map_or_else(String::new, |bytes| {
+            format!("    fn max_args(&self) -> u64 {{\n        {bytes}\n    }}\n\n")
+        });
         code.apart();
         code.lines(&format!(
             "\
@@ -232,7 +237,7 @@ impl<H: Handler> program::Service for Server<H> {{
         <{program} as program::Program>::VERSION
     }}
 
-{allow}    fn dispatch<'a>(
+{max_args}{allow}    fn dispatch<'a>(
         &'a self,
         context: &'a program::CallContext,
         args: {runtime}::xdr::Reader<'a>,
@@ -247,6 +252,14 @@ impl<H: Handler> program::Service for Server<H> {{
         ));
         code.deeper(3, |code| self.dispatch(version, code));
         code.lines("        })\n    }\n}\n");
+    }
+
+    /// Returns the length of the longest arguments, if servers do not accept them by default.
+    fn max_args(&self, version: &Version) -> Option<u64> {
+        let layouts = self.sizes?;
+        let arguments = version.procedures.iter().map(|procedure| layouts.ty(&procedure.arguments));
+        let longest = arguments.filter_map(|layout| layout.lengths.max.bound()).max()?;
+        (longest.saturating_add(MAX_HEADERS) > MAX_TRANSFER).then_some(longest)
     }
 
     /// Writes the body of a dispatcher.

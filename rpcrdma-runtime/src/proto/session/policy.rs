@@ -52,16 +52,24 @@ pub struct Reconnect {
     /// that ends every connection, and lets the calls behind it proceed.
     pub sends: u32,
     /// The number of consecutive failed attempts, at least 1, after which waiting calls fail with
-    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable) (default `None`: each call waits
-    /// until it times out).
+    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable) (default `None`: each
+    /// call waits until it times out).
     pub attempts: Option<u32>,
     /// The delay between attempts.
     pub backoff: Backoff,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Reconnect {
     fn default() -> Self {
-        Reconnect { retransmit: true, sends: 5, attempts: None, backoff: Backoff::default() }
+        Reconnect {
+            retransmit: true,
+            sends: 5,
+            attempts: None,
+            backoff: Backoff::default(),
+            non_exhaustive: (),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub fn record_mark(len: u64) -> Option<[u8; 4]> {
 #[non_exhaustive]
 pub enum RecordError {
     /// A record exceeds the local limit.
-    #[error("record too long: at least {len} octets, limit {max}")]
+    #[error("record too long: at least {len} octets, limit {max} (TcpOptions::max_record)")]
     TooLong {
         /// The size claimed by its marks so far.
         len: u64,
@@ -54,6 +54,11 @@ impl Records {
     #[must_use]
     pub fn new(max: usize) -> Self {
         Records { max, fragment: None, before: BytesMut::new() }
+    }
+
+    /// Raises the limit to this many octets, if it is lower.
+    pub fn admit(&mut self, max: usize) {
+        self.max = self.max.max(max);
     }
 
     /// Returns true if no record is partially read: a stream may end here.

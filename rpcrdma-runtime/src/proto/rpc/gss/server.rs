@@ -34,11 +34,19 @@ pub struct GssServerOptions {
     /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
     /// start one, but only the caller of a completed context is authenticated.
     pub unfinished: usize,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for GssServerOptions {
     fn default() -> Self {
-        GssServerOptions { at_least: GssService::None, window: 1024, contexts: 4096, unfinished: 256 }
+        GssServerOptions {
+            at_least: GssService::None,
+            window: 1024,
+            contexts: 4096,
+            unfinished: 256,
+            non_exhaustive: (),
+        }
     }
 }
 
