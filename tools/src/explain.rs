@@ -8,9 +8,12 @@ mod ladder;
 mod messages;
 mod names;
 mod packets;
+mod repeated;
+mod scale;
 mod segments;
 mod stream;
 mod summary;
+mod values;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -262,6 +265,7 @@ impl Tracked {
                 connection.conversation.note(side, time, "the capture ends within a message", false);
             }
         }
+        self.connection.conversation.finish();
         let mut number = 0usize;
         for call in &mut self.connection.conversation.calls {
             number = number.saturating_add(1);

@@ -10,8 +10,8 @@ use super::stream::Piece;
 
 /// What is kept of a Send: longer than any inline threshold that can be announced.
 const SEND_KEPT: usize = 512 << 10;
-/// What is kept of the data of a Read or Write: enough for the header of an RPC message, and where it stands.
-const HEAD_KEPT: usize = 1024;
+/// What is kept of the data of a Read or Write: enough for most RPC messages.
+const HEAD_KEPT: usize = 64 << 10;
 
 /// Something that an end said.
 #[derive(Clone, Debug)]
