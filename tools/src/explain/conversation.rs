@@ -70,7 +70,8 @@ pub struct Conversation {
 
 /// Nobody reads more of them.
 const MOST_NOTES: usize = 10_000;
-/// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not shown.
+/// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not
+/// shown.
 const KEPT_MAX: usize = 4 << 20;
 
 pub(super) fn index(side: Side) -> usize {

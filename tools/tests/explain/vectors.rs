@@ -43,7 +43,8 @@ fn calls(path: &Path) -> Vec<Call> {
     calls
 }
 
-/// The values of all calls and replies that are wholly in their Sends, and how many they are. All of them are decoded.
+/// The values of all calls and replies that are wholly in their Sends, and how many they are. All of them are
+/// decoded.
 fn values(calls: &[Call]) -> (Vec<&str>, usize) {
     let mut values = Vec::new();
     for call in calls {
