@@ -7,6 +7,8 @@
 mod gate;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rpcrdma_runtime::Config;
@@ -208,6 +210,38 @@ async fn addresses_that_may_not_connect_take_no_slot() {
     let refused = async { TcpClient::connect_with(address, once).await.unwrap().call::<Pass>(&()).await };
     assert!(timeout(WAIT, refused).await.unwrap().is_err());
     assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.turned_away), (0, 1));
+}
+
+/// Over every transport, also while a call runs.
+#[tokio::test]
+async fn connections_that_are_no_longer_admitted_are_closed() {
+    let (admitted, gate) = (Arc::new(AtomicBool::new(true)), GateServer::new(false));
+    let admits = admitted.clone();
+    let peers = PeerFilter::new(move |_| admits.load(Ordering::SeqCst));
+    let server = Server::bind("127.0.0.1:0").await.unwrap().also_tcp("127.0.0.1:0", TcpOptions::default());
+    let server = server.await.unwrap().service(gate.clone()).peers(peers.clone());
+    let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    let once = ClientOptions { reconnect: None, ..ClientOptions::default() };
+    let over_rdma = Client::connect_with(addresses[0], once).await.unwrap();
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let over_tcp = TcpClient::connect_with(addresses[1], once).await.unwrap();
+    let calls = [pass(&over_rdma), pass(&over_tcp)];
+    come(&gate, 2).await;
+    peers.recheck();
+    gate.open.add_permits(2);
+    for call in calls {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+    gate.open.forget_permits(2);
+    let calls = [pass(&over_rdma), pass(&over_tcp)];
+    come(&gate, 4).await;
+    admitted.store(false, Ordering::SeqCst);
+    peers.recheck();
+    connected(&stats, 0).await;
+    for call in calls {
+        assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
+    }
 }
 
 /// Calls that are still running when the time to stop is up are not waited for.

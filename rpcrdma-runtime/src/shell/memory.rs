@@ -18,6 +18,8 @@ use crate::xdr::Message;
 pub(super) const SMALL: u64 = 16 << 10;
 /// The size that counts for each small call until its reply is sent.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
+/// What each owner may use even if others use the whole budget: some small calls over TCP.
+const GUARANTEED: u64 = 16 * SMALL;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share it, so one budget can serve several servers.
@@ -25,7 +27,7 @@ pub(super) const SMALL_CALL: u64 = 8 << 10;
 /// A call waits until it and everything else of its [`Owner`] fit into what is free. So one owner uses at
 /// most half of the budget, two use at most a third each, and there is always room for another one: at the
 /// limit, a server first stops reading from the owner that uses most. Calls and replies of up to 16 KiB
-/// count, but do not wait.
+/// count, but do not wait. Over TCP they do if their owner uses 256 KiB and its share is used up.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<Shared>);
 
@@ -115,11 +117,12 @@ impl Account {
     }
 
     fn fits(&self, bytes: u64, used: u64) -> bool {
-        let own = self.used.load(Ordering::SeqCst);
-        own.saturating_add(bytes).saturating_add(used) <= self.budget.max()
+        let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);
+        own <= GUARANTEED.min(self.budget.max() / 4) || own.saturating_add(used) <= self.budget.max()
     }
 
-    /// Adds bytes if they fit. Threads that do so at once may exceed the owner's share, but not the budget.
+    /// Adds bytes if they fit. Threads that do so at once may exceed the owner's share. Only [`GUARANTEED`]
+    /// memory exceeds the budget.
     fn try_add(&self, bytes: u64) -> bool {
         let add = |used: u64| self.fits(bytes, used).then(|| used.saturating_add(bytes));
         let fits = self.budget.0.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok();
@@ -291,6 +294,22 @@ mod tests {
         assert!(now(&heavy, 4 << 20).await.is_some());
         drop(taken);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn small_calls_pass_however_many_owners_use_the_rest() {
+        let budget = MemoryBudget::new(16 << 20);
+        let mut taken = Vec::new();
+        for last in 1..=50 {
+            taken.extend(now(&account(&budget, last), 1 << 20).await);
+        }
+        assert_eq!((taken.len(), budget.used()), (16, budget.max()));
+        let other = account(&budget, 100);
+        let small = now(&other, SMALL).await;
+        assert!(small.is_some() && other.has_room());
+        assert!(now(&other, GUARANTEED).await.is_none(), "further calls wait");
+        taken.pop();
+        assert!(now(&other, GUARANTEED).await.is_some());
     }
 
     #[tokio::test]

@@ -167,6 +167,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 continue;
             }
             let (calls, replies) = self.responder.unsent();
+            // A call that waits for memory uses none yet.
+            let calls = calls.saturating_sub(self.waiting.len());
             self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
             if self.was_busy != self.is_busy() {
                 self.was_busy = !self.was_busy;
