@@ -22,6 +22,7 @@ mod report;
 mod soak;
 mod step;
 mod steps;
+mod tools;
 mod vectors;
 
 use std::process::ExitCode;
