@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_refuses_what_it_cannot_run() {
+    fn a_server_rejects_invalid_options() {
         let server = Server(Shelf);
         let word = xdr::to_bytes(&1u32).unwrap();
         assert_eq!(serve(&server, 3, &word), Err(Reject::ProcedureUnavailable));
@@ -403,7 +403,7 @@ fn emit_crate(scratch: &Scratch) {
 
 /// The error in the README is what a build script prints.
 #[test]
-fn errors_are_data_and_their_text_shows_the_line() {
+fn errors_are_data_and_their_text_quotes_the_line() {
     let readme = include_str!("../README.md");
     let (_, error) = readme.split_once("```text\nError: ").expect("an example");
     let (error, _) = error.split_once("```").expect("its end");

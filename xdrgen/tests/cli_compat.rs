@@ -4,7 +4,7 @@ mod program;
 
 use program::{compiler, text};
 #[test]
-fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
+fn compat_distinguishes_extensions_breaches_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("base.x", "enum e { A = 1 };\nunion u switch (e n) { case A: int a; };\n");
@@ -35,7 +35,7 @@ fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
 const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
 
 #[test]
-fn nothing_is_said_of_what_was_left_out() {
+fn omitted_definitions_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", UNREAD);
@@ -68,7 +68,7 @@ fn nothing_is_said_of_what_was_left_out() {
 }
 
 #[test]
-fn a_procedure_that_was_left_out_is_not_gone() {
+fn an_omitted_procedure_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let program = "program P { version V { void A(void) = 1; broken B(int) = 2; } = 1; } = 300;\n";
@@ -89,7 +89,7 @@ fn a_procedure_that_was_left_out_is_not_gone() {
 }
 
 #[test]
-fn compat_takes_a_document_of_additions_with_its_base() {
+fn compat_accepts_a_document_of_additions_with_its_base() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("base.x", "enum e { A = 1 };\nstruct a { int b; };\nunion u switch (e n) { case A: a a; };\n");
@@ -100,7 +100,7 @@ fn compat_takes_a_document_of_additions_with_its_base() {
 }
 
 #[test]
-fn rfc_8276_extends_rfc_7863_by_the_rules_that_it_says_it_follows() {
+fn rfc_8276_extends_rfc_7863_by_its_declared_rules() {
     let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(std::path::PathBuf::from) else {
         return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
     };

@@ -71,12 +71,12 @@ fn a_new_header_type_with_its_body_is_an_extension() {
 }
 
 #[test]
-fn a_protocol_extends_itself_by_nothing() {
+fn a_protocol_is_compatible_with_itself() {
     assert_eq!(additions(BASE, BASE), []);
 }
 
 #[test]
-fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
+fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     let base = "const HELLO_FLAG_FAST = 1;\nstruct hello { unsigned int flags; };\n";
     let fine = format!("{base}const HELLO_FLAG_SAFE = 2;\n");
     assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
@@ -103,7 +103,7 @@ fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
 }
 
 #[test]
-fn an_array_of_fixed_length_is_what_its_elements_are() {
+fn a_fixed_array_is_the_encoding_of_its_elements() {
     let base = "struct a { hyper c; int e[2]; int f; };\n";
     for same in ["int e1; int e2; int f;", "int e1; int f[2];", "int e[3];", "int e1; int e2[1]; int f;"] {
         let new = format!("struct a {{ hyper c; {same} }};\n");
@@ -184,14 +184,14 @@ fn every_other_change_is_named_with_both_places() {
 }
 
 #[test]
-fn a_value_that_no_union_is_chosen_by_tells_an_old_peer_nothing() {
+fn a_value_without_a_union_arm_breaks_old_peers() {
     let base = "enum status { FINE = 0, BAD = 1 };\nstruct reply { status is; };\n";
     let new = base.replace("BAD = 1", "BAD = 1, WORSE = 2");
     assert_eq!(breaches(base, &new), ["X505 new.x:1:34 base.x:2:16"]);
 }
 
 #[test]
-fn what_a_default_arm_took_stays_with_it() {
+fn values_of_a_default_arm_stay_with_it() {
     let base = "union u switch (unsigned int n) { case 1: int a; default: void; };\n";
     let new = base.replace("int a;", "int a; case 2: int b;");
     assert_eq!(breaches(base, &new), ["X507 new.x:1:55 base.x:1:59"]);
@@ -231,7 +231,7 @@ fn constants_keep_their_values() {
 }
 
 #[test]
-fn a_name_that_nothing_uses_may_go_and_one_that_changes_is_no_addition() {
+fn an_unused_name_may_be_removed_but_not_changed() {
     let unused = format!("typedef opaque spare<7>;\n{BASE}");
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
@@ -341,7 +341,7 @@ fn programs_are_compared_by_their_numbers() {
 }
 
 #[test]
-fn two_that_lead_nowhere_alike_end() {
+fn equal_cycles_terminate() {
     // Circles of 96 and of 95: side by side, every type of one meets every type of the other.
     let circle = |len: usize| {
         let node = |n: usize| format!("struct n{n} {{ int v; n{} *next; }};\n", (n + 1) % len);
@@ -404,7 +404,7 @@ fn extensions_of_extensions_add_up() {
 }
 
 #[test]
-fn what_is_defined_again_otherwise_is_an_error_with_the_breach() {
+fn an_incompatible_redefinition_is_an_error_with_its_breach() {
     let sources = together(&[("base.x", BASE), ("more.x", &EXTENSION.replace("<64>", "<32>"))]);
     let found = check(&sources, &Options::module("both")).diagnostics;
     assert_eq!(
@@ -427,7 +427,7 @@ fn one_document_does_not_extend_itself() {
 }
 
 #[test]
-fn a_namespace_more_renames_nothing() {
+fn another_namespace_renames_no_types() {
     let base = "namespace a { struct foo { int x; }; }\nprogram P { version V { a::foo DO(a::foo) = 1; } = 1; } = 7;\n";
     let new = format!("{base}namespace b {{ struct foo {{ int y; }}; }}\n");
     let (_, compared) = compare(base, &new);

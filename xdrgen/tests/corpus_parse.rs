@@ -266,7 +266,7 @@ fn every_published_document_compiles() {
 }
 
 #[test]
-fn an_extension_says_what_it_needs() {
+fn an_extension_names_its_base() {
     let Some(corpus) = corpus() else { return };
     for (name, _) in TOGETHER {
         let folder = if name.ends_with(".x") { "x" } else { "rfc" };
@@ -280,7 +280,7 @@ fn an_extension_says_what_it_needs() {
 }
 
 #[test]
-fn nfs_version_4_2_with_extended_attributes_is_whole() {
+fn nfs_version_4_2_with_extended_attributes_is_complete() {
     let Some(corpus) = corpus() else { return };
     let module = |names: &[&str]| {
         let mut sources = Sources::default();

@@ -213,7 +213,7 @@ fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
 }
 
 #[test]
-fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
+fn the_first_example_of_a_page_has_its_finding_and_the_others_are_correct() {
     let all = include_str!("../DIAGNOSTICS.md");
     let (_, shared) = all.split_once("```xdr document\n").expect("the document of the bindings");
     let (shared, _) = shared.split_once("```").expect("its end");
@@ -338,7 +338,7 @@ fn a_mark_that_is_missing_is_one_finding_where_it_is_missed() {
 }
 
 #[test]
-fn a_keyword_with_two_letters_in_the_wrong_order_is_one_finding_in_its_line() {
+fn a_keyword_with_swapped_letters_is_one_finding() {
     let keywords = [
         "const", "enum", "typedef", "opaque", "unsigned", "hyper", "struct", "string", "union", "switch",
         "case", "void", "program", "version", "int",

@@ -45,7 +45,7 @@ program P { version V { body TALK(body) = 1; } = 1; } = 300;
 ";
 
 #[test]
-fn nothing_is_said_of_what_is_the_same() {
+fn equal_definitions_are_not_reported() {
     let commented = format!("/* Another comment. */\n{}", OLD.replace("; ", ";\n  /* and one more */ "));
     assert_eq!(changes(OLD, &commented), [] as [&str; 0]);
 }
@@ -63,7 +63,7 @@ fn a_bound_in_the_same_words_shows_its_value() {
 }
 
 #[test]
-fn each_change_is_one_line_with_what_it_is() {
+fn each_change_is_one_line_with_its_kind() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("LIMIT = 64", "LIMIT = 65", &["~! constant LIMIT", "~! field ask.words"]),
         ("const LIMIT = 64;", "const LIMIT = 64; const MORE = 1;", &["+ constant MORE"]),
@@ -133,7 +133,7 @@ fn an_excerpt_of_a_published_definition_is_not_compared() {
 }
 
 #[test]
-fn what_comes_and_goes_is_listed_with_its_place() {
+fn additions_and_removals_are_listed_with_their_locations() {
     let mut sources = Sources::default();
     let old = sources.add(Source::new("old.x", "struct a { int x; };\n"));
     let new = sources.add(Source::new("new.x", "\nunion u switch (int n) { case 1: int x; };\n"));
@@ -153,7 +153,7 @@ fn what_comes_and_goes_is_listed_with_its_place() {
 // ---- the program
 
 #[test]
-fn the_status_says_whether_something_changed() {
+fn the_exit_status_reports_changes() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("a.x", "typedef int t;\nstruct s { t x; };\n");
@@ -173,7 +173,7 @@ fn the_status_says_whether_something_changed() {
 }
 
 #[test]
-fn what_was_left_out_is_no_change_and_not_the_same() {
+fn omitted_definitions_are_neither_changed_nor_equal() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n");
@@ -199,7 +199,7 @@ fn what_was_left_out_is_no_change_and_not_the_same() {
 }
 
 #[test]
-fn changes_are_objects_if_json_is_asked_for() {
+fn json_output_has_one_object_per_change() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum e { A = 1 };\n").unwrap();
     std::fs::write(folder.path().join("b.x"), "enum e { A = 1,\n B = 2 };\n").unwrap();
@@ -217,7 +217,7 @@ fn changes_are_objects_if_json_is_asked_for() {
 // ---- published documents
 
 #[test]
-fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
+fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
     let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
         return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
     };

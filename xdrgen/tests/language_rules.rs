@@ -51,7 +51,7 @@ fn all_mistakes_are_found_in_one_run() {
 }
 
 #[test]
-fn a_syntax_error_hides_only_what_it_may_have_defined() {
+fn a_syntax_error_hides_only_names_it_may_define() {
     finds(
         "struct a { nope1 x; };\nconst b = 1\nstruct c { nope2 y; int z[NOPE]; };\n",
         &["X200 1:12", "X111 2:12", "X200 3:12", "X202 3:27"],
@@ -116,7 +116,7 @@ fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
 }
 
 #[test]
-fn definitions_are_compared_by_what_they_mean() {
+fn definitions_are_compared_by_meaning() {
     for (one, other) in [
         ("struct a { unsigned x; };", "struct a { unsigned int x; };"),
         ("struct a { opaque x<4>; };", "struct a { opaque x<0x4>; };"),
@@ -375,7 +375,7 @@ const FURNITURE: [&str; 2] =
     ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];
 
 #[test]
-fn what_is_wrong_between_a_published_documents_prose_is_left_out() {
+fn invalid_code_in_a_published_document_is_omitted() {
     for (text, line) in [(format!("{}{PROSE}", FURNITURE[0]), 1), (format!("{PROSE}{}", FURNITURE[1]), 0)] {
         let (sources, generated) = run(&[("rfc.txt", &text)]);
         let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
@@ -388,7 +388,7 @@ fn what_is_wrong_between_a_published_documents_prose_is_left_out() {
 }
 
 #[test]
-fn nothing_is_guessed_in_a_document_of_ones_own() {
+fn unpublished_documents_get_no_corrections() {
     for name in ["protocol.txt", "protocol.md"] {
         let (sources, generated) = run(&[(name, PROSE)]);
         let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
@@ -434,7 +434,7 @@ fn a_good_binding_has_no_findings() {
 }
 
 #[test]
-fn a_binding_names_what_the_document_has() {
+fn a_binding_names_only_items_of_the_document() {
     binding(
         "[[binding]]\nprogram = \"Q\"\nversion = \"V\"\neligible = []\n",
         &["X301 2:11"],
@@ -543,7 +543,7 @@ fn namespaces_keep_names_apart() {
 }
 
 #[test]
-fn a_namespace_ends_behind_a_broken_definition() {
+fn a_namespace_ends_after_a_broken_definition() {
     let text = "namespace a {\nstruct s { int 4x; };\n}\nstruct t { a::s f; };\nstruct u { t x; a::t y; };\n";
     finds(text, &["X100 2:16", "X200 5:17"], &["no type named `a::t`"]);
 }

@@ -393,7 +393,7 @@ fn lines_for_other_compilers_are_skipped() {
 }
 
 #[test]
-fn comments_stay_with_what_they_are_about() {
+fn comments_stay_with_their_definitions() {
     let text = "\
 /*
  * Copyright (c) nobody

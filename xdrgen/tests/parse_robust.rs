@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn a_document_cut_and_put_together_again(cuts in prop::collection::vec(0..DOCUMENT.len(), 1..8)) {
+    fn a_shuffled_document_never_panics(cuts in prop::collection::vec(0..DOCUMENT.len(), 1..8)) {
         let mut pieces: Vec<&str> = Vec::new();
         let mut from = 0;
         for cut in cuts {
@@ -301,7 +301,7 @@ fn many_names_in_one_place() {
 
 /// Published documents in which much is wrong, and what is to be left out with it.
 #[test]
-fn long_chains_of_what_is_left_out() {
+fn long_chains_of_omitted_definitions() {
     const LINKS: usize = 10_000;
     let chain: String =
         (0..LINKS).map(|link| format!("struct t{link} {{ t{} *a; missing b; }};\n", link + 1)).collect();

@@ -49,7 +49,7 @@ fn leaves(xdr: &str, expected: &[&str], left: &[&str]) {
 }
 
 #[test]
-fn what_does_not_parse_is_left_out_with_what_needs_it() {
+fn unparsable_definitions_are_omitted_with_their_dependents() {
     let text = "struct a { int x };\nstruct b { int y; };\nstruct c { a x<>; b y; };\ntypedef c *d;\nstruct e { b z; };\n";
     leaves(text, &["X111 3:24", "X200 5:19", "X200 6:16"], &["b", "e"]);
 }
@@ -82,18 +82,18 @@ fn several_declarations_of_an_arm_are_a_struct() {
 }
 
 #[test]
-fn the_members_of_an_enum_go_with_it() {
+fn enum_members_are_omitted_with_their_enum() {
     let text = "enum e { A = 1, B == 2 };\nunion u switch (int d) { case A: int x; default: void; };\nstruct s { int y; };\n";
     leaves(text, &["X100 3:27", "X202 4:38"], &["s"]);
 }
 
 #[test]
-fn a_missing_comma_costs_nothing() {
+fn a_missing_comma_loses_no_definition() {
     leaves("enum e {\n A = 1\n B = 2\n};\n", &["X119 4:14"], &["e"]);
 }
 
 #[test]
-fn what_is_wrong_is_left_out_once_however_often_it_is_used() {
+fn invalid_definitions_are_omitted_once() {
     let users: String =
         (0..100).map(|n| format!("struct u{n} {{ wrong a; u{} *b; }};\n", (n + 1) % 100)).collect();
     let text = format!("struct wrong {{ int x; int x; }};\n{users}struct right {{ int a; }};\n");
@@ -104,7 +104,7 @@ fn what_is_wrong_is_left_out_once_however_often_it_is_used() {
 }
 
 #[test]
-fn a_name_of_its_own_that_is_most_of_one_is_meant() {
+fn a_name_that_extends_another_is_distinct() {
     leaves("enum rdma_proc { A = 0 };\nstruct m { rpcrdma_proc p; };\n", &["X200 4:19"], &["rdma_proc", "m"]);
 }
 
@@ -152,7 +152,7 @@ fn an_extension_adds_to_its_base() {
 }
 
 #[test]
-fn what_is_there_already_is_no_addition() {
+fn existing_members_are_not_additions() {
     let again = "/* to be added to enum colour */\n/*\n GREEN = 2,\n*/\n/* to be added to paint */\n/*\ncase RED: shade red;\n*/\n";
     let sources = sources(&[published(BASE), published(again)]);
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
@@ -175,7 +175,7 @@ const WRONG: &str = "struct a { int x };\nstruct b { a x; b2 y; };\nstruct b2 { 
                      e GOOD(b2) = 1; d BAD(c) = 2; } = 1; } = 0x20000001;\n";
 
 #[test]
-fn to_keep_going_is_to_leave_out_what_has_errors() {
+fn keep_going_omits_invalid_definitions() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", WRONG));
     let plain = generate(&sources, &Options::module("out"));
@@ -263,7 +263,7 @@ fn a_program_that_loses_a_procedure_is_an_error() {
 }
 
 #[test]
-fn to_keep_going_keeps_what_is_sound_of_one_macros_definitions() {
+fn keep_going_keeps_valid_definitions_of_a_macro() {
     let emits = |body: &str| {
         let mut sources = Sources::default();
         sources.add(Source::new("a.x", format!("#define ALL {body}\nALL\n")));

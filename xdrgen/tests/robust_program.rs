@@ -116,7 +116,7 @@ fn one_field(_: &mut Numbers) -> Vec<u8> {
 }
 
 #[test]
-fn findings_that_nobody_reads_are_counted() {
+fn hidden_findings_are_counted() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     // What the meaning has errors in, and what the lexer and the grammar warn of.
     let kinds = [
@@ -154,7 +154,7 @@ fn run(folder: &Path, task: &[&str], file: &str) -> Output {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_megabyte_of_anything_costs_little_memory_and_comes_to_an_end() {
+fn a_megabyte_of_any_input_needs_little_memory_and_terminates() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let kinds: [(&str, Make); 9] = [
         ("random", random),

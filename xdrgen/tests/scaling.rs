@@ -64,7 +64,7 @@ fn enumeration(members: usize) -> Sources {
 const MEMBERS: usize = 900;
 
 #[test]
-fn emission_takes_no_more_memory_than_its_text() {
+fn emission_allocates_no_more_than_its_text() {
     let sources = enumeration(MEMBERS);
     let options = Options::module("a");
     let checked = measure(|| drop(check(&sources, &options)));
@@ -81,7 +81,7 @@ const MANY: usize = 37_500;
 const FOR_EACH: u64 = 360;
 
 #[test]
-fn a_large_enum_takes_little_memory_for_each_member() {
+fn a_large_enum_needs_little_memory_per_member() {
     let sources = enumeration(MANY);
     let checked = measure(|| drop(check(&sources, &Options::module("a"))));
     let for_each = checked.bytes_max / MANY as u64;

@@ -60,7 +60,7 @@ fn a_list_may_be_long() {
 }
 
 #[test]
-fn what_there_is_not_is_named() {
+fn missing_files_are_named() {
     assert!(matches!(refused::<ByEnum>(&words(&[17, 0])), ErrorKind::UnknownEnum { value: 17, .. }));
     assert!(matches!(
         refused::<ByUnsigned>(&words(&[8, 0])),

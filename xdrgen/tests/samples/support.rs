@@ -231,7 +231,7 @@ pub fn check(codec: &Codec) {
         assert!(codec.max.bound().is_none_or(|max| len <= max), "{name}: {len} above {:?}", codec.max);
         assert_eq!((codec.again)(&bytes).as_ref(), Ok(&bytes), "{name}");
         if turn < 8 {
-            refuses_what_is_cut(codec, &bytes);
+            rejects_truncated_input(codec, &bytes);
         }
         if turn < 4 {
             bears_any_word(codec, &bytes);
@@ -241,7 +241,7 @@ pub fn check(codec: &Codec) {
     bears_endless_words(codec);
 }
 
-fn refuses_what_is_cut(codec: &Codec, bytes: &[u8]) {
+fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     for cut in (0..bytes.len()).step_by(4) {
         assert!((codec.again)(&bytes[..cut]).is_err(), "{}: {bytes:02x?} cut to {cut}", codec.name);
     }
