@@ -360,7 +360,7 @@ fn passed_sockets_replace_the_addresses() {
 }
 
 #[test]
-fn warnings_are_json_if_asked_for() {
+fn json_output_includes_warnings() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\nlog-format = 'json'\n");
     let daemon = Daemon::start(place.nfs3d(&["--listen", "0.0.0.0:0"]));

@@ -25,25 +25,25 @@ macro_rules! on_both {
 }
 
 on_both!(
-    what_is_written_is_read,
+    written_data_is_read_back,
     a_write_behind_the_end_leaves_zeros,
     attributes_are_set_and_guarded,
-    changes_tell_what_was_before,
-    an_unchecked_create_takes_what_is_there,
-    what_cannot_be_set_makes_nothing,
-    an_exclusive_create_is_known_again,
+    changes_name_the_previous_declaration,
+    an_unchecked_create_opens_an_existing_file,
+    a_create_with_invalid_attributes_creates_no_file,
+    a_repeated_exclusive_create_succeeds,
     an_owner_reads_and_writes_whatever_the_mode,
     a_removed_file_is_stale,
     handles_survive_renames,
     a_rename_replaces_only_its_like,
-    a_directory_does_not_go_below_itself,
-    a_linked_file_lives_until_its_last_name_goes,
+    a_directory_cannot_move_below_itself,
+    a_linked_file_lives_until_its_last_name_is_removed,
     directories_are_removed_when_empty,
     symbolic_links_are_kept_and_not_followed,
     names_are_single_components,
-    a_listing_goes_on_where_it_was,
+    a_listing_resumes_at_its_cookie,
     foreign_handles_are_refused,
-    kinds_are_told_apart,
+    file_kinds_are_distinguished,
     pipes_and_sockets_have_names,
 );
 
@@ -100,7 +100,7 @@ fn list(export: &impl Export, dir: &FileHandle, cookie: u64, most: usize) -> (Ve
     (entries, end.eof)
 }
 
-fn what_is_written_is_read(export: &impl Export) {
+fn written_data_is_read_back(export: &impl Export) {
     let file = make(export, &export.root(), "file");
     let data: Vec<u8> = (0..300_001_u32).map(|index| (index % 251) as u8).collect();
     write(export, &file, 0, &data);
@@ -156,7 +156,7 @@ fn attributes_are_set_and_guarded(export: &impl Export) {
     assert_eq!(export.set_attributes(&WHO, &export.root(), &size(1), None).result, Err(Error::IsDir));
 }
 
-fn changes_tell_what_was_before(export: &impl Export) {
+fn changes_name_the_previous_declaration(export: &impl Export) {
     let told = |wcc: &Wcc, before: &Attributes, file: &FileHandle| {
         assert_eq!(wcc.before, Some(Before::from(before)));
         assert_eq!(wcc.after, export.attributes(file).ok());
@@ -204,7 +204,7 @@ fn changes_tell_what_was_before(export: &impl Export) {
     in_root(&|| export.rmdir(&WHO, &root, b"dir").wcc);
 }
 
-fn an_unchecked_create_takes_what_is_there(export: &impl Export) {
+fn an_unchecked_create_opens_an_existing_file(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "file");
     write(export, &file, 0, b"content");
@@ -219,7 +219,7 @@ fn an_unchecked_create_takes_what_is_there(export: &impl Export) {
     assert_eq!(export.create(&WHO, &root, b"dir", &how).result.unwrap_err(), Error::Exist);
 }
 
-fn what_cannot_be_set_makes_nothing(export: &impl Export) {
+fn a_create_with_invalid_attributes_creates_no_file(export: &impl Export) {
     let root = export.root();
     let no_time = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
     let times = [(no_time, None), (None, no_time)];
@@ -236,7 +236,7 @@ fn what_cannot_be_set_makes_nothing(export: &impl Export) {
     }
 }
 
-fn an_exclusive_create_is_known_again(export: &impl Export) {
+fn a_repeated_exclusive_create_succeeds(export: &impl Export) {
     let root = export.root();
     let create = |verifier| export.create(&WHO, &root, b"file", &CreateHow::Exclusive(verifier)).result;
     let first = create(*b"\x81bcdefgh").unwrap();
@@ -309,7 +309,7 @@ fn a_rename_replaces_only_its_like(export: &impl Export) {
     assert!(export.lookup(&WHO, &full, b"entry").is_ok());
 }
 
-fn a_directory_does_not_go_below_itself(export: &impl Export) {
+fn a_directory_cannot_move_below_itself(export: &impl Export) {
     let root = export.root();
     let a = make_dir(export, &root, "a");
     let b = make_dir(export, &a, "b");
@@ -318,7 +318,7 @@ fn a_directory_does_not_go_below_itself(export: &impl Export) {
     assert_eq!(export.attributes(&root).unwrap().nlink, 3);
 }
 
-fn a_linked_file_lives_until_its_last_name_goes(export: &impl Export) {
+fn a_linked_file_lives_until_its_last_name_is_removed(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "one");
     let dir = make_dir(export, &root, "dir");
@@ -398,7 +398,7 @@ fn names_are_single_components(export: &impl Export) {
     make(export, &root, std::str::from_utf8(&long[..255]).unwrap());
 }
 
-fn a_listing_goes_on_where_it_was(export: &impl Export) {
+fn a_listing_resumes_at_its_cookie(export: &impl Export) {
     let root = export.root();
     let dir = make_dir(export, &root, "dir");
     let names: Vec<String> = (0..500).map(|index| format!("name{index}")).collect();
@@ -458,7 +458,7 @@ fn foreign_handles_are_refused(export: &impl Export) {
     }
 }
 
-fn kinds_are_told_apart(export: &impl Export) {
+fn file_kinds_are_distinguished(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "file");
     assert_eq!(export.lookup(&WHO, &file, b"x").unwrap_err(), Error::NotDir);
@@ -554,7 +554,7 @@ fn memory_holds_callers_to_the_modes() {
 /// A handle stays with its file whatever other processes put in its place.
 #[cfg(unix)]
 #[test]
-fn nothing_outside_a_directory_is_reached() {
+fn paths_outside_an_export_are_unreachable() {
     use std::fs;
     use std::os::unix::fs::symlink;
 

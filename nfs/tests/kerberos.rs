@@ -236,8 +236,8 @@ fn errors_name_the_cause_and_the_fix() {
 }
 
 #[test]
-fn a_client_goes_on_after_its_server_was_restarted() {
-    within("a_client_goes_on_after_its_server_was_restarted", async {
+fn a_client_survives_a_restart_of_its_server() {
+    within("a_client_survives_a_restart_of_its_server", async {
         kinit(USER, "1h");
         let daemon = Daemon::start(&mut Daemon::command(ALL, "127.0.0.1:0"));
         let url = daemon.url("", Security::Krb5p);

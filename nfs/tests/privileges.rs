@@ -52,7 +52,7 @@ fn ends(mut command: Command) -> Output {
 }
 
 #[test]
-fn root_that_cannot_be_its_callers_serves_nobody() {
+fn root_without_setuid_refuses_to_serve() {
     let dir = for_everybody();
     for (lost, named) in [
         ("-setuid,-setgid", "CAP_SETUID and CAP_SETGID"),
@@ -146,7 +146,7 @@ async fn a_read_only_server_of_one_user_changes_no_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_past_the_limit_for_files_fails_and_the_server_goes_on() {
+async fn a_write_past_the_file_size_limit_fails_and_the_server_survives() {
     let dir = for_everybody();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3d")]);

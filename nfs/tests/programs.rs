@@ -125,7 +125,7 @@ fn tcp_of(line: &str) -> String {
 
 /// Requirement: R314
 #[tokio::test]
-async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
+async fn a_handle_from_a_tcp_mount_works_over_rdma_and_tcp() {
     let served = tempfile::tempdir().unwrap();
     fs::write(served.path().join("file"), b"seen from both sides").unwrap();
     let daemon = Daemon::start(served.path(), &["--tcp", "127.0.0.1:0"]);
@@ -143,7 +143,7 @@ async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
 }
 
 #[test]
-fn a_file_goes_there_and_back() {
+fn a_file_survives_a_round_trip() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::create_dir(served.path().join("some dir")).unwrap();
@@ -203,20 +203,20 @@ fn failures_say_what_failed() {
     let usage = nfs3(here, &["ls", "http://host/"]);
     assert_eq!(fails(&usage).0, 2);
     daemon.stop(Signal::TERM);
-    let gone = nfs3(here, &["ls", &url_of_nobody()]);
+    let gone = nfs3(here, &["ls", &unreachable_url()]);
     let (code, message) = fails(&gone);
     assert_eq!(code, 3);
     assert_eq!(message.matches("refused").count(), 1, "{message}");
 }
 
 /// A port that was free a moment ago.
-fn url_of_nobody() -> String {
+fn unreachable_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("rdma://{}/", listener.local_addr().unwrap())
 }
 
 #[test]
-fn what_is_no_directory_is_not_served() {
+fn only_directories_are_exported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, b"").unwrap();
@@ -267,7 +267,7 @@ fn every_command_works_over_either_transport() {
 }
 
 #[test]
-fn people_are_told_what_the_server_is_like() {
+fn statistics_describe_the_server() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);
     let told = |url: &str| {
@@ -325,7 +325,7 @@ fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_get_goes_on_where_it_ended() {
+fn an_interrupted_get_resumes() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     let data = content(9_000_001);
@@ -377,7 +377,7 @@ fn a_get_goes_on_where_it_ended() {
 
 /// What is kept is gone on with, and not fetched again.
 #[test]
-fn what_a_get_kept_is_used() {
+fn an_interrupted_download_is_reused() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     let data = content(9_000_001);
@@ -425,7 +425,7 @@ fn two_gets_of_one_file_do_not_mix() {
 }
 
 #[test]
-fn what_is_no_file_here_is_not_written_to() {
+fn only_regular_files_are_overwritten() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::write(served.path().join("file"), b"content").unwrap();
@@ -451,7 +451,7 @@ fn what_is_no_file_here_is_not_written_to() {
 }
 
 #[test]
-fn a_tree_with_names_of_ours_comes_without_them() {
+fn a_copied_tree_omits_temporary_names() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     for name in ["a.nfs3-part", "b"] {
@@ -467,7 +467,7 @@ fn a_tree_with_names_of_ours_comes_without_them() {
 }
 
 #[test]
-fn a_put_goes_on_where_it_ended() {
+fn an_interrupted_put_resumes() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     let data = content(3_000_001);
@@ -504,7 +504,7 @@ fn a_put_goes_on_where_it_ended() {
 }
 
 #[test]
-fn whole_trees_go_there_and_back() {
+fn trees_survive_a_round_trip() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::create_dir_all(here.join("tree/a/b")).unwrap();
@@ -636,7 +636,7 @@ async fn handles_are_good_for_the_next_server() {
 }
 
 #[test]
-fn what_came_over_either_transport_is_counted() {
+fn both_transports_are_counted() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &["--stats"]);
     for base in daemon.urls() {
@@ -650,7 +650,7 @@ fn what_came_over_either_transport_is_counted() {
 #[test]
 fn root_is_anonymous_unless_it_may_be_root() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    if !DirectoryExport::open(served.path()).unwrap().tells_callers_apart() {
+    if !DirectoryExport::open(served.path()).unwrap().impersonates_callers() {
         return not_run::not_run("only root can serve callers with their own rights");
     }
     fs::set_permissions(served.path(), fs::Permissions::from_mode(0o777)).unwrap();

@@ -117,7 +117,7 @@ fn start(rpcbind: SocketAddr) -> (Child, BufReader<std::process::ChildStdout>, t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_registers_and_leaves_nothing_behind() {
+async fn a_server_registers_and_unregisters() {
     let table = Table::default();
     let at = serve(Small(table.clone())).await;
     let rpcbind = Rpcbind::connect(at).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_server_registers_and_leaves_nothing_behind() {
 
 /// As Linux's server has it: MOUNT elsewhere, and not on the connection for NFS (RFC 8267 section 5.1).
 #[tokio::test(flavor = "multi_thread")]
-async fn mount_is_asked_where_it_is() {
+async fn mount_is_called_at_its_registered_port() {
     let export = Arc::new(MemoryExport::default());
     let nfs = nfs_v3::Server(NfsHandler::new(export.clone()));
     let rdma = Server::bind("127.0.0.1:0").await.unwrap().service(nfs.clone());

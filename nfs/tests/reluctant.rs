@@ -16,8 +16,8 @@ use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::client::{ClientError, Remote};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
-    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
+    ReadData, Renamed, SetAttributes, Space, Stability, Time, TryExport, Verifier, Written,
 };
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::nfs_v3;
@@ -83,7 +83,7 @@ macro_rules! pass_on {
     };
 }
 
-impl AtHand for Reluctant {}
+impl TryExport for Reluctant {}
 
 impl Export for Reluctant {
     const BLOCKS: bool = false;
@@ -225,19 +225,19 @@ fn content() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_reads_and_writes_are_gone_on_with() {
+async fn short_reads_and_writes_continue() {
     let remote = mount(Reluctant::new(&[])).await;
     put_and_get(&remote, &content()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_restart_lost_is_written_again() {
+async fn data_lost_in_a_restart_is_rewritten() {
     let remote = mount(Reluctant::new(&[20])).await;
     put_and_get(&remote, &content()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_keeps_losing_data_is_given_up() {
+async fn a_server_that_repeatedly_loses_data_fails_the_copy() {
     // About 45 writes a round.
     let remote = mount(Reluctant::new(&[20, 60, 100, 130])).await;
     let error = put_and_get(&remote, &content()).await.unwrap_err();
@@ -263,7 +263,7 @@ async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_is_gone_is_left_out() {
+async fn only_missing_entries_are_omitted() {
     let here = tempfile::tempdir().unwrap();
     for (index, refused) in [b"file" as &[u8], b"link", b""].into_iter().enumerate() {
         for (error, listed) in
@@ -282,7 +282,7 @@ async fn only_what_is_gone_is_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_while_it_is_fetched_is_not_taken() {
+async fn a_file_that_changes_during_a_download_is_rejected() {
     let here = tempfile::tempdir().unwrap();
     let url = serve(Reluctant { changes: true, ..Reluctant::filled() }).await;
     let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
@@ -299,7 +299,7 @@ async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_without_end_is_given_up() {
+async fn an_endless_listing_fails() {
     const LONG: &[u8] = &[b'n'; 4096];
     for (lists, why) in [
         (Lists::Endlessly(LONG), "/: READDIRPLUS: the listing exceeds 256 MiB"),
@@ -312,7 +312,7 @@ async fn a_listing_without_end_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tree_without_end_is_given_up() {
+async fn an_endless_tree_fails() {
     let here = tempfile::tempdir().unwrap();
     for (lists, why) in [
         (Lists::Itself, "the directory is below itself"),

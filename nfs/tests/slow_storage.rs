@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
-    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
+    ReadData, Renamed, SetAttributes, Space, Stability, Time, TryExport, Verifier, Written,
 };
 use rpcrdma_nfs::nfs::NfsHandler;
 use rpcrdma_nfs3::nfs_v3::Handler;
@@ -50,7 +50,7 @@ macro_rules! pass_on {
     };
 }
 
-impl AtHand for Slow {}
+impl TryExport for Slow {}
 
 impl Export for Slow {
     const BLOCKS: bool = true;

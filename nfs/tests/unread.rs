@@ -48,7 +48,7 @@ fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
 }
 
 #[test]
-fn a_server_goes_on_and_ends_well() {
+fn a_server_continues_and_shuts_down_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "here").unwrap();
     // Without readers of what it complains about, too: it does so before its first line.

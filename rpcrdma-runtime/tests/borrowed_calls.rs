@@ -137,7 +137,7 @@ async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_borrows_calls_one_who_owns_and_the_other_way_around() {
+async fn borrowing_and_owning_programs_interoperate() {
     for lent in [false, true] {
         let server = Server::bind("127.0.0.1:0").await.unwrap();
         let server = if lent { server.service(LentServer) } else { server.service(EchoServer) };
@@ -158,7 +158,7 @@ async fn one_who_borrows_calls_one_who_owns_and_the_other_way_around() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_no_binding_is_called_over_tcp() {
+async fn programs_without_a_binding_use_tcp() {
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(LentServer);
     let address = server.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -152,7 +152,7 @@ async fn a_peer_that_is_no_mpa_peer_is_captured_too() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_captured_is_said_before_anything_is_sent() {
+async fn capture_errors_precede_the_first_send() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("nowhere").join("a.pcap");
     let error = CaptureFile::create(&missing).unwrap_err().to_string();

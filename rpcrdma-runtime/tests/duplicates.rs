@@ -299,7 +299,7 @@ async fn a_call_that_travels_in_another_form_is_the_same_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_nothing_has_no_task_of_its_own() {
+async fn a_call_that_never_waits_gets_no_task() {
     for cache in [None, Some(DuplicateCache::default())] {
         let fixture = Fixture::new(cache).await;
         let mut peer = fixture.peer().await;
@@ -406,7 +406,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
 }
 
 #[tokio::test]
-async fn without_a_cache_it_runs_again() {
+async fn without_a_cache_retransmitted_calls_run_again() {
     let fixture = Fixture::new(None).await;
     for run in 1..=2 {
         let got = fixture.peer().await.call(1, COUNT, &args(4, 0, 0)).await;
@@ -441,7 +441,7 @@ async fn by_connection_a_new_connection_is_a_new_caller() {
 }
 
 #[tokio::test]
-async fn one_cache_for_two_servers_tells_their_connections_apart() {
+async fn one_cache_distinguishes_connections_of_two_servers() {
     let options = DuplicateOptions { scope: CallerScope::Connection, ..DuplicateOptions::default() };
     let cache = DuplicateCache::new(options);
     for _ in 0..2 {
@@ -457,7 +457,7 @@ async fn one_cache_for_two_servers_tells_their_connections_apart() {
 }
 
 #[tokio::test]
-async fn what_need_not_be_remembered_is_not() {
+async fn idempotent_replies_are_not_cached() {
     let policy = CachePolicy::only(|called| called.procedure != COUNT);
     let options = DuplicateOptions { policy, ..DuplicateOptions::default() };
     let cache = DuplicateCache::new(options);
@@ -477,7 +477,7 @@ async fn what_need_not_be_remembered_is_not() {
 
 /// What a call does to its connection it has to do again on the next one.
 #[tokio::test]
-async fn a_service_that_is_not_to_be_remembered_runs_again() {
+async fn an_uncached_service_executes_retransmitted_calls() {
     let counter = Counter::default();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(Uncached(counter.clone()));
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
@@ -491,7 +491,7 @@ async fn a_service_that_is_not_to_be_remembered_runs_again() {
 
 /// So does a handler that asks for the way back to its client.
 #[tokio::test]
-async fn a_call_that_uses_its_connection_runs_again_on_the_next_one() {
+async fn a_call_that_uses_its_connection_is_executed_again_on_the_next() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     for run in 1..=2 {
         let got = fixture.peer().await.call(1, BACK, &args(4, 0, 0)).await;
@@ -549,7 +549,7 @@ async fn one_cache_for_rdma_and_tcp() {
 
 /// A server that stops waits for a call though its connection is gone.
 #[tokio::test]
-async fn a_stopping_server_waits_for_what_outlives_its_connection() {
+async fn a_stopping_server_waits_for_calls_that_outlive_their_connection() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     let mut peer = fixture.peer().await;
     peer.submit(1, GATE, &args(4, 0, 0), 1024);

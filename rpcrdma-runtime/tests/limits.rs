@@ -105,7 +105,7 @@ async fn so_many_calls_at_once_over_tcp() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_connection_is_not_bound() {
+async fn a_server_with_zero_connections_does_not_bind() {
     let options = ServerOptions { max_connections: 0, ..ServerOptions::default() };
     assert!(matches!(Server::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
     let options = TcpServerOptions { max_connections: 0, ..TcpServerOptions::default() };

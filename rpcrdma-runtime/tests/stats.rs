@@ -50,7 +50,7 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn both_ends_count_the_same_traffic_by_kind() {
+async fn both_peers_count_the_same_traffic_by_kind() {
     let (address, stats) = serve(config()).await;
     let seen: Arc<Mutex<Vec<Traffic>>> = Arc::default();
     let reports = seen.clone();
@@ -156,7 +156,7 @@ async fn a_client_has_so_many_calls_and_no_more() {
 }
 
 #[tokio::test]
-async fn connections_are_counted_at_both_ends() {
+async fn connections_are_counted_by_both_peers() {
     let (address, stats) = serve(config()).await;
     let idle = Some(Duration::from_millis(5));
     let client = connect(address, ClientOptions { idle, ..ClientOptions::default() }).await;
@@ -240,7 +240,7 @@ fn bad_messages() -> Vec<(Bytes, CountOf)> {
 
 /// Requirement: R144, R171, R172, R182, R184
 #[tokio::test]
-async fn what_is_refused_is_counted_by_its_rule() {
+async fn rejections_are_counted_by_rule() {
     let (address, stats) = serve(config()).await;
     let said = config().private_data.encode();
     let mut connection = iwarp::connect(address, &said, 1024, &iwarp::IwarpOptions::default()).await.unwrap();

@@ -43,7 +43,7 @@ async fn settle() {
 }
 
 #[tokio::test]
-async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
+async fn running_calls_complete_and_new_calls_are_rejected() {
     let (stop, stopping) = watch::channel(false);
     let (client, gate, server) = serve(stopping);
     let running = call(&client);
@@ -61,7 +61,7 @@ async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_to_stop_goes_on() {
+async fn an_unreachable_peer_is_not_stopped() {
     let (stop, stopping) = watch::channel(false);
     let (client, gate, server) = serve(stopping);
     drop(stop);

@@ -86,7 +86,7 @@ async fn is_closed(socket: &mut TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_sent_comes_back_whatever_its_size() {
+async fn messages_of_any_size_are_echoed() {
     let running = serve(TcpOptions::default()).await;
     let client = Client::connect_tcp(running.address).await.unwrap();
     assert_eq!(client.peer(), running.address);
@@ -134,7 +134,7 @@ async fn replies_come_as_they_are_ready() {
 }
 
 #[tokio::test]
-async fn a_late_reply_is_dropped_and_the_connection_goes_on() {
+async fn a_late_reply_is_dropped_and_the_connection_survives() {
     let running = serve(TcpOptions::default()).await;
     let options = TcpClientOptions { timeout: Duration::from_millis(100), ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(running.address, options).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_late_reply_is_dropped_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart() {
+async fn failures_are_distinguishable() {
     let running = serve(TcpOptions::default()).await;
     let client = running.client(TcpOptions::default()).await;
     let error = client.call::<EchoSleep>(&13).await.unwrap_err();
@@ -216,7 +216,7 @@ async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_read_no_further_and_given_up() {
+async fn a_client_that_never_reads_is_disconnected() {
     let options = TcpOptions { calls: 2, stall_timeout: Duration::from_millis(500), ..TcpOptions::default() };
     let running = serve(options).await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();

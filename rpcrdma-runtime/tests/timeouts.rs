@@ -112,7 +112,7 @@ async fn late_replies_give_credits_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_nothing_is_given_up() {
+async fn a_silent_server_times_out() {
     let client = client().await;
     let granted = client.stats().credits;
     let impatient = client.with_timeout(SHORT);

@@ -60,7 +60,7 @@ fn sent_inline(actions: &[Action]) -> Option<usize> {
 
 /// 28 bytes of transport header stand before the call.
 #[test]
-fn r301_no_call_is_longer_inline_than_the_server_said() {
+fn r301_no_inline_call_exceeds_the_threshold_of_the_server() {
     for said in [100, 512, 1000, 4096] {
         let server = PeerLimits { inline: said, reads: 1 };
         let fits = said as usize - 28;
@@ -74,7 +74,7 @@ fn r301_no_call_is_longer_inline_than_the_server_said() {
 
 /// Requirement: R301
 #[test]
-fn more_than_the_least_only_where_nothing_else_was_agreed_on() {
+fn larger_sizes_need_an_agreement() {
     let server = PeerLimits { inline: 2048, reads: 1 };
     let (actions, _) = requester_calls(1024, server, 2048 - 28);
     assert_eq!(sent_inline(&actions), Some(2048), "nothing but the least was agreed on");
@@ -132,7 +132,7 @@ fn answered_err_chunk(responder: &mut Responder) -> bool {
 }
 
 #[test]
-fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
+fn r302_a_client_without_ird_is_never_read_from() {
     let received = |reads| Completion::Received { message: call_with(reads), invalidated: None };
     for (said, under_way) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
         let mut limited = responder(Some(PeerLimits { inline: 1024, reads: said }));
@@ -154,7 +154,7 @@ fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
 }
 
 #[test]
-fn no_reply_is_longer_inline_than_the_client_said() {
+fn no_inline_reply_exceeds_the_threshold_of_the_client() {
     let reply_of = |client: Option<PeerLimits>, len: usize| {
         let mut responder = responder(client);
         responder.handle_completion(Completion::Received { message: call_with(0), invalidated: None });
@@ -184,7 +184,7 @@ fn auth_sys() -> Credential {
 }
 
 #[tokio::test]
-async fn r271_who_does_not_say_who_it_is_configures_nothing() {
+async fn r271_anonymous_callers_configure_nothing() {
     let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
     for (flavors, taken) in [
         (Flavors::Any, [true, true]),
@@ -210,7 +210,7 @@ async fn r271_who_does_not_say_who_it_is_configures_nothing() {
 
 /// Requirement: R271
 #[tokio::test]
-async fn who_shows_who_it_is_configures_under_the_strictest_rule() {
+async fn authenticated_callers_configure_under_the_strictest_rule() {
     let mut services = Services::new();
     services.add(conf::server(Flavors::RpcsecGss));
     services.with_gss(GssServer::new(Toy::new("server")));
@@ -225,7 +225,7 @@ async fn who_shows_who_it_is_configures_under_the_strictest_rule() {
 }
 
 #[tokio::test]
-async fn the_answer_is_what_the_connection_has() {
+async fn the_reply_has_the_sizes_of_the_connection() {
     let config = Config { private_data: PrivateData::new(true, 2048, 8192), ..Config::default() };
     let address = serve(conf::server(Flavors::Any), config).await;
     let mut options = ClientOptions::default();
@@ -237,7 +237,7 @@ async fn the_answer_is_what_the_connection_has() {
 }
 
 #[tokio::test]
-async fn over_tcp_there_is_nothing_to_configure() {
+async fn tcp_connections_need_no_configuration() {
     let server = Server::bind_tcp("127.0.0.1:0").await.unwrap().service(conf::server(Flavors::Any));
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
@@ -295,7 +295,7 @@ async fn echo(client: &Client, note: usize) -> Result<(), CallError> {
 
 /// Requirement: R301
 #[tokio::test]
-async fn a_client_that_asked_keeps_to_the_answer() {
+async fn a_client_obeys_the_configured_sizes() {
     let (client, traffic) = told(512, 16).await;
     echo(&client, 300).await.unwrap();
     assert_eq!(traffic.lock().unwrap().position_zero, 0);
@@ -306,7 +306,7 @@ async fn a_client_that_asked_keeps_to_the_answer() {
 
 /// Requirement: R301
 #[tokio::test]
-async fn what_one_connection_was_told_does_not_hold_on_the_next() {
+async fn configuration_applies_to_one_connection() {
     let said = ConfigRdmaReply { maxcall_sendsize: 512, align: 0, maxrdmaread: 16 };
     let address = serve(vers1::Server(Saying(said)), Config::default()).await;
     let last = Arc::new(Mutex::new(Traffic::default()));
@@ -342,7 +342,7 @@ async fn what_one_connection_was_told_does_not_hold_on_the_next() {
 
 /// Requirement: R302
 #[tokio::test]
-async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {
+async fn a_client_without_ord_requests_no_rdma_reads() {
     let (client, traffic) = told(4096, 0).await;
     echo(&client, 3000).await.unwrap();
     assert_eq!(traffic.lock().unwrap().read_chunks, 0);
@@ -353,7 +353,7 @@ async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {
 
 /// Requirement: R302
 #[tokio::test]
-async fn a_server_that_heard_of_no_rdma_reads_does_none() {
+async fn a_server_without_ord_issues_no_rdma_reads() {
     let address = serve(conf::server(Flavors::Any), Config::default()).await;
     let client = Client::connect(address).await.unwrap();
     echo(&client, 5000).await.unwrap();

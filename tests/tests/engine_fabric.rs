@@ -119,7 +119,7 @@ fn h18_a_flood_of_messages_that_are_dropped_costs_no_receive() {
 
 /// Requirement: R176
 #[test]
-fn h64_a_read_chunk_whose_memory_was_withdrawn_ends_the_connection_and_no_reply_is_sent() {
+fn h64_a_read_of_invalidated_memory_closes_the_connection_without_a_reply() {
     let mut served = Served::new(Config::default());
     let segment = served.register(Memory::Source(Bytes::from_static(b"argument")));
     served.left.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
@@ -174,7 +174,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
 
 /// Requirement: R176
 #[test]
-fn r181_h33_a_write_to_memory_that_is_smaller_than_its_chunk_says_ends_the_connection() {
+fn r181_h33_a_write_beyond_its_region_closes_the_connection() {
     let mut served = Served::new(Config::default());
     let sink = served.register(Memory::Sink(BytesMut::zeroed(8)));
     let larger = Segment { length: 4000, ..sink };
@@ -241,7 +241,7 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
 }
 
 #[test]
-fn r078_r202_a_cut_connection_ends_every_call_once_and_brings_all_memory_home() {
+fn r078_r202_a_cut_connection_ends_every_call_once_and_returns_all_memory() {
     let mut pair = Pair::new(&Settings::default());
     let args = Args::new(1, [20_000, 10, 20_000], Want { note: 10_000, item: 20_000, other: 5 });
     let offered =

@@ -105,7 +105,7 @@ fn another_version_of_rpc_is_denied() {
 
 /// Requirement: R174, R325
 #[test]
-fn what_is_no_call_gets_no_answer_and_a_call_that_is_cut_gets_one() {
+fn only_calls_get_replies_even_if_truncated() {
     let whole_call = call(XID, &args(), usize::MAX).flatten();
     for cut in 0..whole_call.len() {
         let message = whole(whole_call.slice(..cut));

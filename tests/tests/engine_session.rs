@@ -242,7 +242,7 @@ fn with_item(xid: u32, len: usize) -> SessionCall {
 
 /// Requirement: R030, R031, H76
 #[test]
-fn what_has_no_reply_is_sent_again_on_the_next_connection_with_one_credit_and_the_same_bytes() {
+fn outstanding_calls_are_retransmitted_with_one_credit_and_the_same_bytes() {
     let mut client = Client::connected();
     let first = client.submit(call(1));
     client.answer(1);
@@ -267,7 +267,7 @@ fn what_has_no_reply_is_sent_again_on_the_next_connection_with_one_credit_and_th
 }
 
 #[test]
-fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
+fn h76_a_call_is_never_retransmitted_on_the_same_connection() {
     let mut client = Client::connected();
     client.submit(SessionCall { timeout: Some(Duration::from_secs(86_400)), ..call(1) });
     client.pass(Duration::from_secs(86_399));
@@ -277,7 +277,7 @@ fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
 
 /// Requirement: R200, R002
 #[test]
-fn r202_the_next_connection_is_asked_for_once_the_memory_of_the_last_one_is_back() {
+fn r202_reconnection_waits_for_the_memory_of_the_last_connection() {
     let mut client = Client::connected();
     client.submit(with_item(1, 5000));
     client.submit(SessionCall { timeout: Some(MS(500)), ..with_item(2, 5000) });
@@ -352,7 +352,7 @@ fn waits_between_attempts_grow_and_begin_anew_once_something_is_answered() {
 }
 
 #[test]
-fn a_connection_that_ends_without_owing_anything_has_not_failed() {
+fn an_idle_connection_that_closes_is_no_failure() {
     let mut client = Client::connected();
     client.lose(CloseReason::Peer);
     client.submit(call(1));
@@ -381,7 +381,7 @@ fn a_client_that_keeps_its_connection_waits_before_the_next_one_though_it_has_no
 
 /// Else somebody makes it once more, who thinks that it was not executed.
 #[test]
-fn a_call_that_was_sent_and_cannot_be_sent_again_may_have_been_executed() {
+fn a_sent_call_that_cannot_be_retransmitted_is_maybe_executed() {
     let mut client = Client::connected();
     let id = client.submit(with_item(1, 5000));
     assert_eq!(client.xids(), [1]);
@@ -414,7 +414,7 @@ fn so_many_attempts_and_no_more() {
 }
 
 #[test]
-fn a_call_that_takes_every_connection_with_it_ends_and_the_others_go_on() {
+fn a_call_that_breaks_every_connection_fails_alone() {
     let mut client = Client::new(policy_with(|reconnect| reconnect.sends = 3));
     let (poison, good) = (client.submit(call(1)), client.submit(call(2)));
     for _ in 0..3 {
@@ -430,7 +430,7 @@ fn a_call_that_takes_every_connection_with_it_ends_and_the_others_go_on() {
 }
 
 #[test]
-fn what_is_not_to_be_sent_again_ends_with_its_connection_if_it_was_sent() {
+fn unrepeatable_calls_fail_with_their_connection_once_sent() {
     for by_policy in [true, false] {
         let policy = if by_policy { policy_with(|reconnect| reconnect.retransmit = false) } else { policy() };
         let retransmit = (!by_policy).then_some(false);
@@ -459,7 +459,7 @@ fn what_is_not_to_be_sent_again_ends_with_its_connection_if_it_was_sent() {
 }
 
 #[test]
-fn an_abandoned_call_is_not_sent_again_and_holds_up_nobody() {
+fn an_abandoned_call_is_not_retransmitted_and_blocks_no_other() {
     let mut client = Client::connected();
     let (sent, kept) = (client.submit(call(1)), client.submit(call(2)));
     client.cancel(sent);
@@ -511,7 +511,7 @@ fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_
 }
 
 #[test]
-fn a_connection_that_nobody_uses_is_closed_and_made_again_for_the_next_call() {
+fn an_idle_connection_closes_and_the_next_call_reconnects() {
     let mut client = Client::connected();
     client.pass(Duration::from_secs(200));
     client.submit(call(1));
@@ -534,7 +534,7 @@ fn a_connection_that_nobody_uses_is_closed_and_made_again_for_the_next_call() {
 }
 
 #[test]
-fn a_drain_lets_calls_end_on_the_next_connection_too_and_takes_no_more() {
+fn a_drain_completes_calls_on_the_next_connection() {
     let mut client = Client::connected();
     let running = client.submit(call(1));
     client.session.close_when_idle(client.now);
@@ -561,7 +561,7 @@ fn a_drain_lets_calls_end_on_the_next_connection_too_and_takes_no_more() {
 }
 
 #[test]
-fn closing_ends_every_call_at_once_and_the_session_with_its_connection() {
+fn closing_fails_every_call_at_once_and_ends_the_session() {
     let mut client = Client::connected();
     let (sent, unsent) = (client.submit(with_item(1, 5000)), client.submit(call(2)));
     client.session.close(client.now, &CloseReason::Local);
@@ -598,7 +598,7 @@ fn without_reconnection_the_end_of_the_connection_is_the_end() {
 }
 
 #[test]
-fn h73_a_device_that_goes_away_takes_its_connection_along_and_nothing_else() {
+fn h73_a_removed_device_closes_only_its_connections() {
     let events = [
         CloseReason::Io("the device was removed".to_owned()),
         CloseReason::Io("the address has changed".to_owned()),
@@ -649,7 +649,7 @@ fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
 
 /// Requirement: H77
 #[test]
-fn time_that_goes_back_is_no_time() {
+fn backward_clock_steps_are_ignored() {
     let mut client = Client::connected();
     client.now = Time(Duration::from_secs(100));
     client.submit(SessionCall { timeout: Some(Duration::from_secs(10)), ..call(1) });

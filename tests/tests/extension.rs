@@ -23,7 +23,7 @@ fn keepalive(body: fn(RpcRdmaKeepalive) -> RdmaBody) -> RdmaMsg {
 }
 
 #[test]
-fn a_new_header_type_comes_back_as_it_went() {
+fn a_new_header_type_round_trips() {
     for (body, number) in [(RdmaBody::Keepalive as fn(_) -> _, 5), (RdmaBody::KeepaliveAck, 6)] {
         let message = keepalive(body);
         let bytes = xdr::to_bytes(&message).expect("nothing in it has a bound");
@@ -63,7 +63,7 @@ fn header(rng: &mut Rng) -> Header {
 }
 
 #[test]
-fn messages_of_the_base_are_what_they_were() {
+fn messages_of_the_base_are_unchanged() {
     let mut rng = Rng::new(8166);
     for _ in 0..1000 {
         let header = header(&mut rng);
@@ -101,7 +101,7 @@ fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
 }
 
 #[test]
-fn what_the_extension_does_not_know_either_is_no_message() {
+fn values_unknown_to_the_extension_are_invalid() {
     let mut bytes =
         xdr::to_bytes(&keepalive(RdmaBody::Keepalive)).expect("nothing in it has a bound").to_vec();
     bytes[15] = 7;

@@ -219,7 +219,7 @@ impl Conversation {
         if self.connect() {
             while self.step() {}
             if self.is_cut {
-                self.hear_of_the_cut();
+                self.handle_cut();
             } else {
                 self.session.close_when_idle(NOW);
                 while self.step() {}
@@ -242,7 +242,7 @@ impl Conversation {
 
     /// One end hears that the stream is cut, and what it has still to say goes nowhere; later the other one
     /// does.
-    fn hear_of_the_cut(&mut self) {
+    fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("it is cut");
         let first = match first {
             First::Receiver => 1 - from,
@@ -394,14 +394,14 @@ fn cut_everywhere(framing: Framing) {
 
 /// Requirement: H60
 #[test]
-fn every_call_ends_once_and_all_memory_comes_back_wherever_the_stream_is_cut() {
+fn every_call_ends_once_and_returns_its_memory_at_every_cut() {
     cut_everywhere(Framing { crc: true, markers: false });
     cut_everywhere(Framing { crc: false, markers: false });
 }
 
 /// Requirement: R900, H60
 #[test]
-fn markers_do_not_change_how_calls_end() {
+fn markers_do_not_change_outcomes() {
     cut_everywhere(Framing { crc: true, markers: true });
     cut_everywhere(Framing { crc: false, markers: true });
 }

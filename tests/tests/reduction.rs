@@ -243,7 +243,7 @@ fn values_of_the_configuration_protocol() {
 }
 
 #[test]
-fn values_of_the_extension_and_of_what_it_extends() {
+fn values_of_an_extension_and_its_base() {
     is_seen(&keepalive(), 18, 0);
     is_seen(&rpcrdma1(), 17, 0);
 }

@@ -166,7 +166,7 @@ async fn ipv6_has_a_netid_of_its_own() {
 
 /// An rpcbind answers GETADDR for the transport that it was asked over: this is not to be taken for RDMA's.
 #[tokio::test]
-async fn tcp_and_rdma_are_told_apart() {
+async fn tcp_and_rdma_are_distinguished() {
     for versions in [&[3, 4][..], &[3]] {
         let (_, rpcbind) = run(versions).await;
         let (rdma, tcp) = (v4("192.0.2.1:20049"), v4("192.0.2.1:2049"));
@@ -189,7 +189,7 @@ async fn an_address_for_every_interface_is_the_hosts() {
 }
 
 #[tokio::test]
-async fn what_was_registered_is_removed_at_the_end_and_when_it_is_dropped() {
+async fn registrations_are_removed_at_shutdown_and_on_drop() {
     let (table, rpcbind) = run(&[3, 4]).await;
     let mut services = conf();
     services.add(Small { version: 4, table: Table::default() });
@@ -302,7 +302,7 @@ async fn until(table: &Table, entries: usize) {
 }
 
 #[tokio::test]
-async fn a_registration_whose_answer_is_lost_does_not_stay_behind() {
+async fn a_registration_without_a_reply_is_removed() {
     let (table, rpcbind, faults) = behind_faults().await;
     let (services, address) = (conf(), v4("127.0.0.1:1"));
     faults.lock().unwrap().push_back(Fault::Lost);

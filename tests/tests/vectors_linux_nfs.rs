@@ -120,7 +120,7 @@ fn check(messages: &[Captured]) -> [usize; 3] {
 }
 
 #[test]
-fn what_linux_says_in_nfs_version_3_is_read_and_written_alike() {
+fn linux_nfs_version_3_messages_round_trip() {
     assert_eq!(check(&ours("linux-nfs3.jsonl")), [8, 7, 1]);
 }
 

@@ -287,7 +287,7 @@ mod tests {
     use super::difference;
 
     #[test]
-    fn the_first_line_that_differs_is_named() {
+    fn the_first_different_line_is_named() {
         assert_eq!(difference("a\nb\n", "a\nc\n"), "2: is `b`, would be `c`");
         assert_eq!(difference("a\n", "a\nb\n"), "2: is the end of the file, would be `b`");
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_read_again() {
+    fn appended_data_is_read_back() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(Ledger::read(root.path()), Ok(Ledger::default()));
         let entries = vec![
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_an_entry_is_named() {
+    fn an_invalid_line_is_named() {
         for line in [
             "2026-01-01\tabc\tfaults\tpassed",
             "2026-01-01\tabc\tfaults\tperhaps\t1",

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_matched_by_itself_alone() {
+    fn a_line_matches_only_itself() {
         assert_eq!(exactly("a.rs:1: b -> (c)"), r"^a\.rs:1: b -> \(c\)$");
     }
 

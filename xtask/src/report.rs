@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_turns_what_did_not_run_into_a_failure() {
+    fn strict_mode_fails_on_tests_that_did_not_run() {
         let mut report = Report::default();
         report.add("fmt", Outcome::Passed, Duration::from_secs(61));
         report.not_run.add("tests", "interop::b\tRPCRDMA_LAB is not set\n");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_said_all_at_once() {
+    fn all_mismatches_are_reported_together() {
         let statuses = [Status::Met, Status::Missing, Status::NotApplicable, Status::Excepted];
         let ids = ["R001", "R002", "R003", "R004"];
         let entries = ids.iter().zip(statuses).map(|(id, status)| entry(id, status)).collect();

@@ -326,12 +326,12 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
         log.warn("only callers of this machine are served; --allow lets others in");
     }
-    if directories.iter().any(|directory| !directory.tells_callers_apart) {
+    if directories.iter().any(|directory| !directory.impersonates_callers) {
         log.warn("not as root, so every caller has the rights of the user who runs this");
     }
     let believing = |directory: &&Directory| {
         let options = &directory.options;
-        directory.tells_callers_apart && !options.all_squash && options.sec.contains(&Security::Sys)
+        directory.impersonates_callers && !options.all_squash && options.sec.contains(&Security::Sys)
     };
     if directories.iter().any(|directory| believing(&directory)) {
         let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn formatted_values_parse() {
         let rdma = Url {
             transport: Transport::Rdma,
             host: "::1".into(),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_where_the_other_programs_are() {
+    fn options_override_the_ports_of_other_programs() {
         let url: Url = "tcp://h/dir?mountport=20048&rpcbind=7".parse().unwrap();
         assert_eq!((url.mount_port, url.rpcbind_port, &url.path[..]), (Some(20048), 7, &b"/dir"[..]));
         for security in [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p] {

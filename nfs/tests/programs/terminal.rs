@@ -42,7 +42,7 @@ fn on_a_terminal(mut command: Command) -> String {
 }
 
 #[test]
-fn a_bar_shows_how_far_a_copy_is_on_a_terminal_only() {
+fn a_progress_bar_appears_only_on_a_terminal() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let large = from.path().join("large");
     File::create(&large).unwrap().set_len(48 << 20).unwrap();

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_waits_counts() {
+    async fn only_waiting_calls_count() {
         let mut rate = MinRate::new(1000);
         for time in 0..100 {
             assert!(!rate.is_missed(Some(time)));

@@ -133,7 +133,7 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
     }
 }
 
-pub(super) async fn a_client_that_has_not_said_so_is_not_called<T: Transport>() {
+pub(super) async fn a_client_that_is_not_ready_receives_no_calls<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear::default();
     let client = T::connect(serving.address, hearing(&ear), LONG).await;
@@ -148,7 +148,7 @@ pub(super) async fn a_client_that_has_not_said_so_is_not_called<T: Transport>() 
     serving.end().await;
 }
 
-pub(super) async fn a_client_without_services_loses_nothing_by_calls<T: Transport>() {
+pub(super) async fn a_client_without_services_survives_backward_calls<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let client = T::connect(serving.address, Services::new(), LONG).await;
     Watches(client.clone()).watch().await.expect("so it says");
@@ -161,7 +161,7 @@ pub(super) async fn a_client_without_services_loses_nothing_by_calls<T: Transpor
     serving.end().await;
 }
 
-pub(super) async fn what_fails_fails_alone<T: Transport>() {
+pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let client = serving.listener::<T>(&Ear::default()).await;
     let notices = Notices(serving.board.last());
@@ -201,7 +201,7 @@ pub(super) async fn a_handler_of_the_client_calls_the_server<T: Transport>() {
     serving.end().await;
 }
 
-pub(super) async fn calls_that_are_abandoned_disturb_nobody<T: Transport>() {
+pub(super) async fn abandoned_calls_leave_other_calls_unaffected<T: Transport>() {
     let serving = Serving::start::<T>(Options { backward: 2, ..Options::default() }).await;
     let ear = Ear { pause: Duration::from_millis(20), ..Ear::default() };
     let client = serving.listener::<T>(&ear).await;
@@ -231,7 +231,7 @@ pub(super) async fn so_many_calls_at_once_and_no_more<T: Transport>() {
     serving.end().await;
 }
 
-pub(super) async fn when_the_connection_is_gone_the_server_waits_for_its_client<T: Transport>() {
+pub(super) async fn after_a_disconnect_the_server_waits_for_its_client<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear { pause: LONG, ..Ear::default() };
     let first = serving.listener::<T>(&ear).await;
@@ -258,7 +258,7 @@ pub(super) async fn when_the_connection_is_gone_the_server_waits_for_its_client<
 }
 
 /// However short the time is after which others are closed; and without a call of its own.
-pub(super) async fn a_client_that_may_be_called_stays_and_comes_again<T: Transport>() {
+pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     let mut serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear::default();
     let client = T::connect(serving.address, hearing(&ear), Duration::from_millis(20)).await;
@@ -283,7 +283,7 @@ pub(super) async fn a_client_that_may_be_called_stays_and_comes_again<T: Transpo
 }
 
 /// What a server asks while it stops is answered still, for it is part of its answers.
-pub(super) async fn a_server_that_stops_hears_what_its_calls_wait_for<T: Transport>() {
+pub(super) async fn a_stopping_server_still_receives_replies<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear { pause: Duration::from_millis(100), ..Ear::default() };
     let client = serving.listener::<T>(&ear).await;

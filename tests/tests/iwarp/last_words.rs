@@ -90,7 +90,7 @@ async fn a_reply_before_the_end_is_a_reply() {
 }
 
 #[tokio::test]
-async fn an_engine_that_asks_for_its_memory_late_has_it_back_with_the_end() {
+async fn memory_invalidated_late_returns_with_the_close() {
     let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
     raw.write_all(&send(1, b"reply")).await.unwrap();
     leave(raw, Exit::Terminate).await;

@@ -99,14 +99,14 @@ async fn every_kind_of_file_and_link_shows_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_link_is_said() {
+async fn an_unknown_link_is_reported() {
     let trace = trace(&pcap(127, &packets(&short().await)));
     assert!(trace.connections.is_empty());
     assert!(trace.remarks[0].contains("LINKTYPE 127"), "{:?}", trace.remarks);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn packets_that_come_twice_or_late_change_nothing() {
+async fn duplicate_and_late_packets_are_ignored() {
     let capture = short().await;
     let expected = trace(&capture);
     let mut packets = packets(&capture);
@@ -137,7 +137,7 @@ async fn packets_that_come_twice_or_late_change_nothing() {
 
 /// Whatever packet lacks, what comes after it is found again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_packet_that_lacks_is_said_and_the_rest_is_shown() {
+async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
     let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let mut noticed = 0;
@@ -158,7 +158,7 @@ async fn a_packet_that_lacks_is_said_and_the_rest_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_capture_that_begins_later_shows_what_comes_later() {
+async fn a_capture_that_starts_late_shows_later_calls() {
     let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let half = trace(&pcap(101, &packets[packets.len() / 2..]));

@@ -71,7 +71,7 @@ async fn the_ladder_of_a_short_conversation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_selected_is_shown_and_nothing_else() {
+async fn only_selected_calls_are_shown() {
     let trace = read(&short().await[..]).unwrap();
     let call = &trace.connections[0].conversation.calls[1];
     let lines = |selection| text(&trace, selection).lines().count();

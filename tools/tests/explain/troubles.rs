@@ -69,7 +69,7 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminate_says_why() {
+async fn a_terminate_has_a_reason() {
     let closed: fn(&Completion) -> bool = |completion| matches!(completion, Completion::Closed { .. });
     let (trace, text) = said(&[Bytes::from(vec![0; 100_000])], closed).await;
     assert!(text.contains("! Terminate: the message is longer than the Receive"), "{text}");

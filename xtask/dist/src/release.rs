@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_published_first() {
+    fn dependencies_are_published_first() {
         let needs = |of: &[(&'static str, &[&'static str])]| {
             of.iter().map(|(name, needs)| (*name, needs.iter().copied().collect())).collect()
         };

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_nothing_is_refused() {
+    fn selections_without_calls_are_rejected() {
         for (text, expected) in [
             ("/// Requirement: R001\nfn x() {}", "is no test"),
             ("#[test] #[ignore = \"slow\"] fn r001_x() {}", "is ignored"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_belong_to_what_follows_them() {
+    fn attributes_apply_to_the_next_definition() {
         assert!(ids("#[test] struct S; fn r001_x() {}").is_empty(), "a function that is no test");
         assert!(ids("#[cfg(test)] fn r001_x() {}").is_empty());
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_reads_sources_and_writes_sinks_within_bounds() {
+    fn the_peer_reads_sources_and_writes_sinks_in_bounds() {
         let (mut regions, mut rng) = (Regions::default(), Rng::new(1));
         let source = regions.register(Memory::Source(Bytes::from_static(b"source")), &mut rng);
         let sink = regions.register(Memory::Sink(BytesMut::zeroed(6)), &mut rng);

@@ -214,7 +214,7 @@ fn a_message_without_its_last_segment_is_not_delivered() {
 ///
 /// Requirement: R532, R669
 #[test]
-fn a_request_that_cannot_be_met_is_a_terminate() {
+fn an_invalid_read_request_is_answered_with_terminate() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
     let piece = Bytes::from_static(&[0; 1 << 20]);
     for action in [
@@ -235,7 +235,7 @@ fn a_request_that_cannot_be_met_is_a_terminate() {
 ///
 /// Requirement: R544, R550, R664
 #[test]
-fn after_the_close_nothing_begins_and_all_work_ends() {
+fn after_close_all_work_completes_and_no_new_work_starts() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let place = Segment { handle: 1, length: 4, offset: 0 };
     stream.submit(Action::Read { token: Token(1), source: place });
