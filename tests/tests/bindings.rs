@@ -1,4 +1,4 @@
-//! What the Upper-Layer Bindings in `specs/` come to in the generated crates.
+//! The effect of the Upper-Layer Bindings in `specs/` on the generated crates.
 
 use rpcrdma_conf::vers1;
 use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
@@ -7,7 +7,7 @@ use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::{Binding, Procedure, Program};
 use rpcrdma_runtime::xdr::{Layout, Size};
 
-/// A procedure, how many items its arguments can have, and how many its result can.
+/// A procedure, with the maximum numbers of items in its arguments and in its result.
 fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
     (Q::NAME, <Q::Args as Layout>::HELD.count, <Q::Res as Layout>::HELD.count)
 }

@@ -1,5 +1,4 @@
-//! What the ends of a connection tell each other by the connection configuration protocol (RFC 5666 section
-//! 6), and that they keep to it.
+//! Peers exchange limits by the connection configuration protocol (RFC 5666 section 6), and obey them.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::net::SocketAddr;
@@ -35,7 +34,7 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// A requester that was told this, and was given a call of `len` bytes: what it asked for, and what it said.
+/// A requester with these limits and a call of `len` bytes: its actions and its result.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.limit(server);
@@ -58,7 +57,7 @@ fn sent_inline(actions: &[Action]) -> Option<usize> {
     }
 }
 
-/// 28 bytes of transport header stand before the call.
+/// 28 bytes of transport header precede the call.
 #[test]
 fn r301_no_inline_call_exceeds_the_threshold_of_the_server() {
     for said in [100, 512, 1000, 4096] {
@@ -93,7 +92,7 @@ fn r302_a_server_that_does_no_rdma_reads_gets_no_read_chunks() {
     assert!(matches!(failed, Some(TransportError::Unsendable(_))), "{failed:?}");
 }
 
-/// A call with `reads` Read chunks behind a short stream, as it is sent; and a Reply chunk.
+/// An encoded call with `reads` Read chunks after a short stream, and a Reply chunk.
 fn call_with(reads: u32) -> Bytes {
     let segment = |handle| Segment { handle, length: 8, offset: 0 };
     let lists = ChunkLists {
@@ -144,7 +143,7 @@ fn r302_a_client_without_ird_is_never_read_from() {
     assert!(answered_err_chunk(&mut none));
     none.handle_completion(received(0));
     assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
-    // It says so while a call waits for its turn to be read.
+    // It configures the connection while a call waits to be read.
     let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
     assert_eq!(reads(&mut late), 1);
@@ -164,7 +163,7 @@ fn no_inline_reply_exceeds_the_threshold_of_the_client() {
         let actions: Vec<_> = std::iter::from_fn(|| responder.poll_action()).collect();
         actions.iter().filter(|action| matches!(action, Action::Write { .. })).count()
     };
-    // The header takes 28 bytes, and 20 more for the Reply chunk that comes back unused.
+    // The header takes 28 bytes, and 20 more for the unused Reply chunk that the reply echoes.
     let client = Some(PeerLimits { inline: 300, reads: 1 });
     assert_eq!((reply_of(client, 252), reply_of(client, 256)), (0, 1));
     assert_eq!(reply_of(None, 256), 0);
@@ -201,7 +200,7 @@ async fn r271_anonymous_callers_configure_nothing() {
                 Err(other) => panic!("{other}"),
             }
         }
-        // RPCSEC_GSS without a context is refused before it comes to this.
+        // RPCSEC_GSS without a context is rejected earlier.
         let options = ClientOptions { credential: gss.clone(), ..ClientOptions::default() };
         let client = Client::connect_with(address, options).await.unwrap();
         assert!(matches!(conf::configure(&client).await, Err(CallError::Rejected(ReplyError::Auth(_)))));
@@ -264,7 +263,7 @@ async fn a_program_that_declares_no_procedure_0_answers_it() {
     }
 }
 
-/// A server that says this of itself.
+/// A server that announces this.
 struct Saying(ConfigRdmaReply);
 
 impl vers1::Handler for Saying {
@@ -273,7 +272,7 @@ impl vers1::Handler for Saying {
     }
 }
 
-/// A client that was told this, and where the traffic of its last call is found.
+/// A client that received this, and the traffic of its last call.
 async fn told(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
     let said = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
     let address = serve(vers1::Server(Saying(said)), Config::default()).await;
@@ -327,7 +326,7 @@ async fn configuration_applies_to_one_connection() {
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         echo(&client, 1).await.unwrap();
     }
-    // A word of the first connection comes late.
+    // A notice of the first connection arrives late.
     client.set_peer_limits(1, PeerLimits { inline: 512, reads: 16 });
     assert!(!long_call().await);
     loop {

@@ -50,7 +50,7 @@ fn received(message: Bytes) -> Completion {
     Completion::Received { message, invalidated: None }
 }
 
-/// What is in chunks, in every way in which something can be.
+/// All valid combinations of chunks.
 fn with_chunks(xid: u32) -> Vec<Bytes> {
     let read = |position| vec![ReadSegment { position, segment: SEGMENT }];
     let chunk = || WriteChunk(vec![SEGMENT]);
@@ -75,7 +75,7 @@ struct Ends {
     caller: BackwardRequester,
     /// Every Send of each side.
     sent: [Vec<Bytes>; 2],
-    /// What the client's requester and the server's backward one said.
+    /// The events of the client's requester and of the server's backward requester.
     done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
     /// Calls that wait for an answer, at the server and at the client.
     calls: [Vec<IncomingCall>; 2],
@@ -109,7 +109,7 @@ impl Ends {
         ends
     }
 
-    /// Goes on until nothing is under way.
+    /// Runs until no work is pending.
     fn settle(&mut self) {
         loop {
             while let Some(action) = self.requester.poll_action().or_else(|| self.callee.poll_action()) {
@@ -178,7 +178,7 @@ impl Ends {
         self.settle();
     }
 
-    /// One call in each direction has been answered, so the credits are what was granted.
+    /// One call in each direction has a reply, so the credits are the granted ones.
     fn warm(mut self) -> Self {
         self.forward(1);
         self.caller.submit(call(1));

@@ -33,7 +33,7 @@ fn whole(xid: u32, data: &[u8]) -> Received {
     Received::whole(reduced(xid, Credential::None, data).flatten())
 }
 
-/// What a message is to the cache, if it is for the cache.
+/// The cache key of a message, if the message is cacheable.
 fn call_of(message: Received, caller: CallerId) -> Option<CallIdentity> {
     CallIdentity::of(&RpcCall::parse(message).ok()?, caller)
 }
@@ -105,7 +105,7 @@ impl Cache {
         assert_eq!(self.finish(ticket, Some(&reply(len))), [self.next]);
     }
 
-    /// What is kept, or nothing if the call would run; then it is as if it had not come.
+    /// Returns the cached reply, or `None` if the call would run; then forgets the call.
     fn kept(&mut self, xid: u32) -> Option<usize> {
         self.kept_of(HERE, xid)
     }
@@ -196,7 +196,7 @@ fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
     assert!(matches!(cache.begin(identity(4)), CacheLookup::Run(_)));
 }
 
-/// Their arguments are held though their connections be gone.
+/// Their arguments are retained even if their connections are closed.
 #[test]
 fn calls_that_run_have_a_bound_in_bytes_and_give_them_back() {
     let mut cache = Cache::new(limits());
@@ -225,7 +225,7 @@ fn bytes_have_a_bound() {
     assert_eq!(cache.table.bytes(), 51);
 }
 
-/// One caller cannot drive out what was answered to another: neither by many calls nor by long replies.
+/// One caller cannot evict the replies of another: neither by many calls nor by long replies.
 #[test]
 fn the_caller_with_the_most_entries_is_evicted() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
@@ -238,7 +238,7 @@ fn the_caller_with_the_most_entries_is_evicted() {
     };
     all(&mut cache, few, &[1, 2], 10);
     all(&mut cache, many, &[95, 96, 97, 98, 99, 100], 10);
-    // Who comes later has a share, too.
+    // A later caller also has a share.
     let late = at("10.0.0.3");
     (1..=3).for_each(|xid| cache.answer_to(late, xid, 10));
     assert_eq!(cache.table.kept(), 8);
@@ -252,7 +252,7 @@ fn the_caller_with_the_most_entries_is_evicted() {
     all(&mut cache, many, &[108, 109, 110], 300);
 }
 
-/// What runs cannot be forgotten, so it counts when it begins.
+/// A running call cannot be evicted, so it counts when it starts.
 #[test]
 fn the_caller_with_the_most_running_calls_waits() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));

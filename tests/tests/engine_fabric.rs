@@ -1,4 +1,4 @@
-//! One engine over the fabric, and a peer that drives the other end by hand.
+//! One engine over the fabric, and a peer that the test controls.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::rdma::{
@@ -30,7 +30,7 @@ fn send(end: &mut End, message: Vec<Bytes>) {
     end.submit(Action::Send { token: Token(0), message, invalidate: None });
 }
 
-/// What an end hears until nothing is under way.
+/// The completions of one side until no work is pending.
 fn hears(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
     while fabric.advance() {}
     std::iter::from_fn(|| end.try_completion()).collect()
@@ -52,7 +52,7 @@ impl Served {
         Served { fabric, left, right, responder }
     }
 
-    /// Goes on until nothing is under way; gives the responder's events.
+    /// Runs until no work is pending. Returns the responder's events.
     fn settle(&mut self) -> Vec<ResponderEvent> {
         loop {
             while let Some(action) = self.responder.poll_action() {
@@ -149,7 +149,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
     assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
-    // Both of the reply's items go to one memory; what is there in the end is the second's.
+    // Both items of the reply use the same memory, which finally contains the second.
     let items = [(24, &b"first"[..]), (32, b"second")];
     let items = items.map(|(position, data)| Item { position, data: Bytes::from_static(data) });
     served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.to_vec() });

@@ -1,4 +1,4 @@
-//! What a server answers at the level of RPC (RFC 5531 section 9), whatever is called how.
+//! Replies of a server at the level of RPC (RFC 5531 section 9), for all transports.
 
 use std::future::{Future, ready};
 use std::pin::{Pin, pin};
@@ -13,7 +13,7 @@ use rpcrdma_sim::{Args, Echo, Want, call};
 
 const XID: u32 = 0x0506_0708;
 
-/// A service of any program and version, which says something and then refuses.
+/// A service of any program and version, which replies once and then rejects calls.
 struct Refusing {
     program: u32,
     version: u32,

@@ -19,7 +19,7 @@ use rpcrdma_runtime::xdr::{Item, Message, Size};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// A session, what it asks for, and what it says. Registration and fencing take no time.
+/// A session, its actions and its events. Registration and fencing take no time.
 struct Client {
     session: Session,
     now: Time,
@@ -34,9 +34,9 @@ struct Client {
     local_fence: bool,
     abandoned: Vec<u32>,
     next_handle: u32,
-    /// The connection was asked to end, and why.
+    /// The connection was closed with this reason.
     closing: Option<CloseReason>,
-    /// Connections that were asked for and are not there yet.
+    /// Pending connection attempts.
     wanted: u32,
     done: Vec<(CallId, Result<IncomingReply, TransportError>)>,
     disconnected: u32,
@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// One without chance in its waits, and with a connection.
+    /// A connected session without jitter in its delays.
     fn connected() -> Self {
         let mut client = Client::new(policy());
         client.connect(1024);
@@ -131,14 +131,14 @@ impl Client {
         }
     }
 
-    /// The connection is gone.
+    /// The connection is closed.
     fn lose(&mut self, reason: CloseReason) {
         let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
         self.session.handle_completion(self.now, Completion::Closed { reason, returned });
         self.collect();
     }
 
-    /// The end that was asked for has come.
+    /// The requested close has completed.
     fn finish_closing(&mut self) {
         let reason = self.closing.take().expect("it was to be closed");
         self.lose(reason);
@@ -162,7 +162,7 @@ impl Client {
         self.collect();
     }
 
-    /// Goes to the next moment that the session waits for, and gives it.
+    /// Advances to the next timeout of the session, and returns it.
     fn ring(&mut self) -> Time {
         let at = self.session.poll_timeout().expect("it waits for something");
         assert!(at >= self.now, "what is over is waited for");
@@ -172,7 +172,7 @@ impl Client {
         at
     }
 
-    /// Lets time pass, in which nothing is to happen but what the session waits for.
+    /// Advances the time; only timeouts of the session may occur.
     fn pass(&mut self, duration: Duration) {
         let end = self.now.after(duration).expect("soon");
         while self.session.poll_timeout().is_some_and(|at| at <= end) {
@@ -379,7 +379,7 @@ fn a_client_that_keeps_its_connection_waits_before_the_next_one_though_it_has_no
     assert_eq!((client.wanted, client.now), (1, Time(MS(100))));
 }
 
-/// Else somebody makes it once more, who thinks that it was not executed.
+/// Otherwise the caller would repeat it, assuming that it was not executed.
 #[test]
 fn a_sent_call_that_cannot_be_retransmitted_is_maybe_executed() {
     let mut client = Client::connected();
@@ -500,7 +500,7 @@ fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
 
-    // One whose reply came in time does nothing when its time is up, however many there are.
+    // The deadlines of completed calls have no effect, however many there are.
     for xid in 100..400 {
         let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);
@@ -612,7 +612,7 @@ fn h73_a_removed_device_closes_only_its_connections() {
         let calls = [client.submit(with_item(2, 5000)), client.submit(call(3))];
         assert_eq!(client.exposed.len(), 1);
         client.lose(event.clone());
-        // As long as it is away nothing can be connected.
+        // While it is removed, no connection succeeds.
         for _ in 0..5 {
             client.refuse();
             client.ring();

@@ -1,6 +1,5 @@
-//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`), beside the protocol that it
-//! extends: what the base has stays what it is, and a peer that knows the base alone takes what is new for an
-//! extension it does not know.
+//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`). Messages of the base are
+//! unchanged, and a peer that knows only the base treats the new type as an unknown extension.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::RdmaMsg;
@@ -86,15 +85,15 @@ fn messages_of_the_base_are_unchanged() {
 fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
     for body in [RdmaBody::Keepalive as fn(_) -> _, RdmaBody::KeepaliveAck] {
         let bytes = xdr::to_bytes(&keepalive(body)).expect("nothing in it has a bound");
-        // A responder knows the xid, so it can say which message it did not understand.
+        // A responder knows the XID, so it can name the message that it did not understand.
         let refused = decode_call(&bytes, &MessageLimits::default());
         let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
         assert!(why.contains("RdmaProc"), "{why}");
-        // A requester sends no errors: the message belongs to no call of its own.
+        // A requester sends no errors: the message belongs to none of its calls.
         let refused = decode_reply(&bytes, &MessageLimits::default());
         assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
     }
-    // What the answer says is understood by both.
+    // Both understand the reply.
     let answer = Header { xid: 0x1234_5678, credits: 32, body: Body::Error(ErrorBody::Chunk) }.encode();
     let extended: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));

@@ -1,5 +1,5 @@
-//! What is generated is what the compiler emits: an edit of generated code, or a change that was not followed
-//! by `cargo xtask generate`, fails here and says what mends it.
+//! Generated files equal the output of the compiler. An edit of generated code, or a change without
+//! `cargo xtask generate`, fails here with the command that fixes it.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn generated_code_is_up_to_date() {
     }
 }
 
-/// A copy of `specs/` and of what is generated from it.
+/// A copy of `specs/` and of the generated files.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     let specs = fs::read_dir(workspace().join("specs")).expect("specs/");

@@ -1,4 +1,4 @@
-//! What Linux's siw sends, frame by frame: it decodes, and encodes again to the same octets.
+//! Frames of Linux's siw decode, and encode again to the same octets.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn fpdus_of_linux_are_read_and_written_alike() {
         assert_eq!(again, frame.bytes, "{}, CRCs {}", frame.name, frame.crc);
         seen.push((frame.crc, opcode));
     }
-    // The client, whose Linux asks for no CRCs, answers Reads.
+    // The client, whose Linux requests no CRCs, answers Reads.
     assert!(seen.contains(&(false, Opcode::ReadResponse)));
     for crc in [true, false] {
         for opcode in [Opcode::Write, Opcode::ReadRequest] {

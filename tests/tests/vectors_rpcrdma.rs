@@ -1,4 +1,4 @@
-//! What Linux's client and server said to each other: it decodes, and encodes again to the same bytes.
+//! Messages of Linux's client and server decode, and encode again to the same bytes.
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::Credential;
@@ -40,7 +40,7 @@ fn reply(message: &Captured) {
     assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
 }
 
-/// The same of RPC's own header behind that, whichever direction the message has.
+/// The same for RPC's header after that, in either direction.
 fn check_rpc_header_round_trip(message: &Captured, header: &Header, payload: &Bytes) {
     let (mut reader, mut writer) = (Reader::from_bytes(payload), Writer::new());
     match (&header.body, payload.get(4..8)) {
@@ -85,8 +85,8 @@ fn linux_uses_each_kind_of_chunk() {
         writes += lists.writes.len();
         replies += usize::from(lists.reply.is_some());
     }
-    // The data of a WRITE stands behind 108 bytes of RPC header and arguments. The replies that bring chunks
-    // back count too: nothing in their header says that they are no calls.
+    // The data of a WRITE follows 108 bytes of RPC header and arguments. The replies that return chunks
+    // count too: their header does not distinguish them from calls.
     assert_eq!(reads, [108]);
     assert!(writes >= 1 && replies >= 1, "{writes} Write chunks, {replies} Reply chunks");
 }

@@ -169,10 +169,10 @@ fn names_module(line: &str, name: &str) -> bool {
     }
 }
 
-/// The package that every other may stand on.
+/// The package that all others may depend on.
 const LEAF: &str = "rpcrdma-layout";
 
-/// Packages, each with those of ours that it may stand on.
+/// Packages, each with the workspace members that it may depend on.
 const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
@@ -242,7 +242,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
             ));
         }
     }
-    // What is compiled here. loom has another syn on Windows.
+    // Crates compiled on this platform. loom uses another syn on Windows.
     let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))

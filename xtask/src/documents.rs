@@ -59,7 +59,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What a comment of a source file begins with, or `None` for other files and for emitted code.
+/// The comment prefix of a source file, or `None` for other files and for emitted code.
 fn comment_mark(name: &str) -> Option<&'static str> {
     if EMITTED.iter().any(|folder| name.starts_with(folder)) {
         return None;
@@ -80,7 +80,7 @@ fn wide_comments(text: &str, mark: &str) -> impl Iterator<Item = (usize, String)
         .map(|(number, columns)| (number, format!("a comment of {columns} columns (limit {COMMENT})")))
 }
 
-/// What is too long in a document, with its line.
+/// The violations of a document, with their lines.
 fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let limit = LENGTHS.iter().find(|(limited, _)| *limited == name).map_or(usize::MAX, |(_, limit)| *limit);

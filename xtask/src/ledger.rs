@@ -96,11 +96,11 @@ impl Ledger {
 
     /// The latest run of a job.
     pub(crate) fn last(&self, job: &str) -> Option<&Entry> {
-        // Of several with the same date the last line counts.
+        // Of several with the same date, the last line counts.
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// How often a job has run.
+    /// The number of runs of a job.
     pub(crate) fn runs(&self, job: &str) -> usize {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
@@ -111,7 +111,7 @@ impl Ledger {
         passed.max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// How long the latest successful run of a job took.
+    /// The duration of the latest successful run of a job.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
@@ -158,7 +158,7 @@ fn revision(root: &Path) -> String {
     revision
 }
 
-/// What a program prints, without the last line break.
+/// The output of a program, without the last line break.
 fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(root).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;

@@ -33,7 +33,7 @@ fn install(root: &Path, name: &str, package: &[&str], folder: &Path) -> Option<P
     let mut command = cargo::command(root, &["install", "--locked"]);
     command.args(package).arg("--root").arg(folder).env("CARGO_TARGET_DIR", folder.join("build"));
     let is_installed = child::succeeds(command, Duration::from_secs(900));
-    // The program stays; what it was built from is large.
+    // Keep the program; its build directory is large.
     let _ = fs::remove_dir_all(folder.join("build"));
     if is_installed { find(name, folder) } else { None }
 }

@@ -1,4 +1,4 @@
-//! What holds over RPC-over-RDMA and over TCP alike.
+//! Tests for RPC-over-RDMA and TCP alike.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use super::notices::notices_v1::{self, Client as Notices};
 use super::notices::watches_v1::{Client as Watches, WatchesV1};
 use super::{Board, Ear, LONG, Noted, Notice, PANIC, notice};
 
-/// What a server is set to, in the words of neither transport.
+/// Settings of a server, independent of the transport.
 #[derive(Clone)]
 pub(super) struct Options {
     /// Calls at once on one connection, and in the backward direction.
@@ -48,7 +48,7 @@ pub(super) trait Transport: 'static {
         stop: oneshot::Receiver<()>,
     ) -> impl Future<Output = Result<(), ServeError>> + Send;
 
-    /// A client that serves these programs, and that nobody has called for so long is closed.
+    /// A client with these services. The server closes a client that it has not called for this long.
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> Self::Client;
 
     fn close(client: &Self::Client);
@@ -72,7 +72,7 @@ impl Serving {
         Serving::at::<T>(free, options, Board::default()).await
     }
 
-    /// At an address that may be taken for a moment by what is left of another server.
+    /// Binds to an address that the previous server may still occupy for a moment.
     pub(super) async fn at<T: Transport>(address: SocketAddr, options: Options, board: Board) -> Self {
         let binding = async {
             loop {
@@ -89,7 +89,7 @@ impl Serving {
         Serving { board, address, stop, server: tokio::spawn(async { running.await.expect("serves") }) }
     }
 
-    /// A client that listens and has said so.
+    /// A client that is subscribed.
     pub(super) async fn listener<T: Transport>(&self, ear: &Ear) -> T::Client {
         let client = T::connect(self.address, hearing(ear), LONG).await;
         Watches(client.clone()).watch().await.expect("it watches");
@@ -175,7 +175,7 @@ pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     serving.end().await;
 }
 
-/// Answers a notice once the server has answered a call of its own.
+/// Replies to a notice once the server has replied to a call in the other direction.
 struct Asking<C>(Arc<OnceLock<C>>);
 
 impl<C: Caller<WatchesV1> + Clone + Send + Sync + 'static> notices_v1::Handler for Asking<C> {
@@ -257,7 +257,7 @@ pub(super) async fn after_a_disconnect_the_server_waits_for_its_client<T: Transp
     serving.end().await;
 }
 
-/// However short the time is after which others are closed; and without a call of its own.
+/// The short idle limit of others does not apply, even without calls from the client.
 pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     let mut serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear::default();
@@ -282,7 +282,7 @@ pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     serving.end().await;
 }
 
-/// What a server asks while it stops is answered still, for it is part of its answers.
+/// Calls that a stopping server makes still get replies, since its own replies depend on them.
 pub(super) async fn a_stopping_server_still_receives_replies<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear { pause: Duration::from_millis(100), ..Ear::default() };

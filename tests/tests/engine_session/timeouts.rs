@@ -1,4 +1,4 @@
-//! Calls that time out beside others on the same connection.
+//! Calls that time out next to others on the same connection.
 
 use super::*;
 

@@ -15,7 +15,7 @@ use super::raw::{
     segments, send, tagged, terminate_code, untagged, until_closed, write,
 };
 
-/// One hostile thing: what it is, what is said, and what it is answered with.
+/// One attack: its name, its octets, and the expected response.
 struct Case(&'static str, fn(&Met) -> Vec<u8>, Code);
 
 fn impatient() -> IwarpOptions {
@@ -36,7 +36,7 @@ fn assert_untouched(returned: &[Memory], what: &str) {
     assert_eq!(returned.len(), 2, "{what}: all memory comes back");
 }
 
-/// Each is answered with one Terminate of its code, nothing is placed, and the memory comes back.
+/// Each gets one Terminate with its code, no data is placed, and the memory returns.
 async fn run(cases: &[Case]) {
     for Case(what, octets, code) in cases {
         let mut met = meet(IwarpOptions::default()).await;
@@ -266,7 +266,7 @@ async fn r346_no_data_is_delivered_after_an_error() {
     assert_untouched(&returned, "behind an error");
 }
 
-/// Each bit of a handle is set in about half of many, and no handle tells the next.
+/// Each bit of a handle is set in about half of many, and no handle predicts the next.
 ///
 /// Requirement: R676
 #[tokio::test]

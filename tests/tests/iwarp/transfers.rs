@@ -28,7 +28,7 @@ fn data(len: usize, seed: u8) -> Bytes {
     (0..len).map(|at| u8::try_from(at * 13 % 241).unwrap() ^ seed).collect::<Vec<u8>>().into()
 }
 
-/// Says hello, so that the responder may send too.
+/// Sends a first message, so that the responder may send too.
 async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
     server.submit(Action::PostReceives { count: 8 });
     client.submit(Action::PostReceives { count: 8 });
@@ -54,8 +54,8 @@ async fn private_data_without_depths_works_in_both_directions() {
 /// Reads and Writes of this many octets at once, in both directions.
 const LARGE: usize = 6 << 20;
 
-/// Asks for all of it at once, says so when its Reads are answered, and has the first end close when both
-/// have said so.
+/// Requests all transfers together, reports when its Reads complete, and lets the first side close when
+/// both have reported.
 async fn read_and_write(
     mut end: IwarpConnection,
     first: bool,

@@ -1,4 +1,4 @@
-//! Peers that do a little now and then, so as never to stand still.
+//! Peers that make progress in tiny steps, so as never to stall.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn empty_writes_do_not_replace_a_read_response() {
     peer.await.unwrap();
 }
 
-/// A message in small segments takes far longer than a peer may stand still, and arrives.
+/// A message in small segments takes much longer than the stall limit, and arrives.
 #[tokio::test]
 async fn a_slow_peer_that_pays_is_waited_for() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;

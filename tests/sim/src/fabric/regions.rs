@@ -17,7 +17,7 @@ struct Region {
     memory: Memory,
     /// The peer has invalidated the handle. The owner has not removed the region yet.
     fenced: bool,
-    /// Its owner reads nothing from it any more: what the peer writes is dropped.
+    /// Its owner no longer reads it: writes of the peer are dropped.
     abandoned: bool,
 }
 
