@@ -417,7 +417,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Creates a regular file.
     ///
     /// # Errors
-    /// [`Error::Exist`], and as [`Export::lookup`]. The same holds for all methods that create something.
+    /// [`Error::Exist`], and as [`Export::lookup`]. The same holds for all methods that create a file or
+    /// directory.
     fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
     /// Creates a directory.

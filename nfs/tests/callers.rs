@@ -1,5 +1,5 @@
-//! Who may do what in a directory that root serves, and that nobody gets out of it. What only root can do is
-//! tried if the tests are root's, and said to be left out if not.
+//! Access rights of callers in a directory that root serves, and confinement to it. Tests that need root
+//! are recorded as not run for other users.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -124,7 +124,8 @@ fn directories_are_held_to_their_modes() {
     let list = |who: &Caller| export.list(who, &closed, (0, Verifier::default()), true, &mut |_| true);
     assert_eq!(list(&bob()).unwrap_err(), Error::Acces);
     assert!(list(&alice()).unwrap().eof);
-    // Who has the handle needs no way to it: it is what an open file is to a program.
+    // A caller with the handle needs no access to the path: the handle corresponds to an open file of a
+    // program.
     assert!(export.read(&bob(), &inner, 0, 1).is_ok());
     assert_eq!(export.remove(&alice(), &shared, b"hers").result, Ok(()));
 }
@@ -168,7 +169,7 @@ fn callers_own_the_files_they_create() {
         let of = fs::symlink_metadata(dir.path().join(name)).unwrap();
         assert_eq!((of.uid(), of.gid()), (1001, 1001), "{name}");
     }
-    // In a directory whose group goes to what is made in it.
+    // In a directory whose new files inherit its group.
     let team = export.mkdir(&Caller::ROOT, &root, b"team", &mode(0o2777)).result.unwrap().handle;
     let group = SetAttributes { gid: Some(77), mode: Some(0o2777), ..NONE };
     set(&export, &Caller::ROOT, &team, group).unwrap();
@@ -187,7 +188,7 @@ fn callers_own_the_files_they_create() {
     }
 }
 
-/// NFS has no open: what a program may go on with that has its file open, its calls may, too.
+/// NFS has no open: calls may continue wherever a program with an open file could.
 #[test]
 fn nfs_permissions_beyond_mode_bits() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -253,8 +254,8 @@ fn devices_are_made_for_root() {
     assert_eq!(make(&Caller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), Error::BadType);
 }
 
-/// Numbers of files and when they were made can be found out or guessed. That gives no handle, so what is
-/// below a directory that is closed to others is out of their reach.
+/// Inode numbers and creation times can be found out or guessed, but they yield no handle. Files below an
+/// inaccessible directory stay out of reach.
 #[test]
 fn handles_are_not_guessed() {
     let Some((dir, export)) = served_by_root(0o777) else { return };
@@ -262,7 +263,7 @@ fn handles_are_not_guessed() {
     let file = make(&export, &alice(), &closed, "file", 0o644);
     write(&export, &alice(), &file, b"hers").unwrap();
     assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), Error::Acces);
-    // All that a handle says, by one who knows everything but the key.
+    // All fields of a handle, from an attacker who knows everything but the key.
     let forger = DirectoryExport::open(dir.path()).unwrap();
     let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
     let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;
@@ -284,8 +285,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What is at hand is one of these files, or nothing. Counts how many of the files were, and how many were
-/// written to.
+/// A try operation finds one of these files, or none. Counts the files found and the files written.
 fn try_and_blocking_operations_agree(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
@@ -318,7 +318,7 @@ fn races_stay_within_the_export() {
     eprintln!("{known} times at hand, {written} written so");
 }
 
-/// There, what is written is written at hand.
+/// There, the write runs inline.
 #[test]
 fn races_in_memory_stay_within_the_export() {
     let memory = Path::new("/dev/shm");
@@ -326,7 +326,7 @@ fn races_in_memory_stay_within_the_export() {
         return not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}"));
     }
     let (known, written) = races_in(memory);
-    // Linux before 5.12 does not say what it knows.
+    // Linux before 5.12 does not report this.
     assert!(written > 0 || known == 0, "nothing was written at hand");
 }
 

@@ -32,7 +32,7 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the file. `@` stands for this directory, and root stays root for these tests.
+    /// Writes the file. `@` is replaced by this directory, and root stays root for these tests.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();

@@ -191,7 +191,7 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// There, what is written is written at hand.
+/// There, the write runs inline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_memory_export_rejects_every_change() {
     match tempfile::tempdir_in("/dev/shm") {
@@ -200,8 +200,8 @@ async fn a_read_only_memory_export_rejects_every_change() {
     }
 }
 
-/// A WRITE says how much of its data counts: no more than there is, and what is beyond that is not written
-/// (RFC 1813 section 3.3.7).
+/// The count of a WRITE cannot exceed its data, and data beyond the count is not written (RFC 1813 section
+/// 3.3.7).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_has_its_stated_length() {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();
@@ -245,7 +245,7 @@ async fn refuses_every_change(dir: &tempfile::TempDir) {
     server.stop().await;
 }
 
-/// READDIR and READDIRPLUS never return more than was asked for, and still get to the end.
+/// READDIR and READDIRPLUS never exceed the requested size, and still reach the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn listings_respect_the_requested_size() {
     let server = Running::serve(MemoryExport::default(), false).await;
@@ -301,7 +301,7 @@ async fn listings_respect_the_requested_size() {
     server.stop().await;
 }
 
-/// What `put` and `get` do not use.
+/// Procedures that `put` and `get` do not use.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_procedures_answer() {
     let server = Running::serve(MemoryExport::default(), false).await;

@@ -1,4 +1,4 @@
-//! What every export does, tried on both: the rules of RFC 1813 section 3.3.
+//! Tests of both exports: the rules of RFC 1813 section 3.3.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -13,7 +13,7 @@ use rpcrdma_nfs::export::{
     SetAttributes, SetTime, Stability, Time, Verifier, Wcc,
 };
 
-/// One test a line, for each export.
+/// One test per line, for each export.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod in_memory { $(#[test] fn $name() { super::$name(&super::MemoryExport::default()); })* }
@@ -244,7 +244,7 @@ fn a_repeated_exclusive_create_succeeds(export: &impl Export) {
     assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), Error::Exist);
 }
 
-/// A program that opened its file and then took the permissions away goes on: NFS has no open.
+/// A program that opened its file and then removed the permissions continues: NFS has no open.
 fn an_owner_reads_and_writes_whatever_the_mode(export: &impl Export) {
     let owner = Caller { uid: 1000, gid: 1000, gids: vec![] };
     let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
@@ -417,7 +417,7 @@ fn a_listing_resumes_at_its_cookie(export: &impl Export) {
             assert_eq!(entry.found.as_ref().unwrap().attributes.fileid, entry.fileid);
             cookie = entry.cookie;
         }
-        // What was listed goes, and new names come: the others are still seen once each.
+        // Listed names are removed and new names appear: the others are still listed once each.
         if let Some(gone) = entries.iter().find(|entry| entry.name.starts_with(b"name")) {
             export.remove(&WHO, &dir, &gone.name).result.unwrap();
         }
@@ -498,7 +498,7 @@ fn handles_survive_the_server() {
     drop(export);
     std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
     std::fs::remove_file(dir.path().join("below/removed")).unwrap();
-    // Whoever has not the key makes handles that are no good, of what is there as well.
+    // Without the key, forged handles are invalid, also for existing files.
     let other = DirectoryExport::open(dir.path()).unwrap();
     for handle in [&kept, &below, &moved] {
         assert_eq!(other.attributes(handle).unwrap_err(), Error::Stale);
@@ -578,7 +578,7 @@ fn paths_outside_an_export_are_unreachable() {
     assert_eq!(again, inner);
     assert_eq!(export.attributes(&file).unwrap().size, 0);
 
-    // What was moved out of it is not.
+    // Files moved out of it are not.
     fs::rename(dir.path().join("elsewhere"), outside.path().join("moved")).unwrap();
     assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
     assert_eq!(export.lookup(&WHO, &inner, b"..").unwrap_err(), Error::Stale);

@@ -184,7 +184,7 @@ fn a_principal_without_a_user_is_anonymous() {
     });
 }
 
-/// Asks for FSINFO with a security that the URL names.
+/// Calls FSINFO with the security in the URL.
 async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
     let url = daemon.url("", sec);
     let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };

@@ -28,7 +28,7 @@ fn served() -> (TempDir, DirectoryExport) {
     (dir, export)
 }
 
-/// Descriptors of this process whose path begins so.
+/// Descriptors of this process whose path has this prefix.
 fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =

@@ -32,10 +32,10 @@ use rustix::process::{Pid, Signal, kill_process};
 struct Daemon {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    /// What it said when it had begun.
+    /// Its output during the start.
     line: String,
     url: String,
-    /// The same over TCP, if it serves that.
+    /// The same over TCP, if enabled.
     tcp: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Daemon {
         assert_eq!(self.end(signal), "stopped\n");
     }
 
-    /// What it says at the end.
+    /// Its output at the end.
     fn end(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let mut rest = String::new();
@@ -314,7 +314,7 @@ fn data_that_is_not_as_expected_has_a_status_of_its_own() {
     daemon.stop(Signal::TERM);
 }
 
-/// Runs `nfs3` so that no file of its can be longer than some 2 or 4 MiB (shells differ in what they count).
+/// Runs `nfs3` with a file size limit of some 2 or 4 MiB (shells use different units).
 fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
@@ -354,11 +354,11 @@ fn an_interrupted_get_resumes() {
         };
         cut();
         resume(&data);
-        // Without being asked it begins anew.
+        // Without the option it starts from the beginning.
         cut();
         succeeds(&nfs3(here, &["get", &url]));
         fs::remove_file(here.join("file")).unwrap();
-        // What was kept is not what it was.
+        // The partial file has other contents.
         cut();
         let mut kept = fs::read(&part).unwrap();
         kept[12_345] ^= 1;
@@ -375,7 +375,7 @@ fn an_interrupted_get_resumes() {
     daemon.stop(Signal::TERM);
 }
 
-/// What is kept is gone on with, and not fetched again.
+/// The partial file is completed, not fetched again.
 #[test]
 fn an_interrupted_download_is_reused() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -439,7 +439,7 @@ fn only_regular_files_are_overwritten() {
         assert_eq!(fs::read(here.join("precious")).unwrap(), b"mine", "{name}");
         fs::remove_file(here.join(name)).unwrap();
     }
-    // A state that nobody can have written: it begins anew.
+    // An impossible state: it starts from the beginning.
     for state in [&b"\xff\xfe\n"[..], &[b'1'; 100_000], b"", b"1\n2\n"] {
         fs::write(here.join("file.nfs3-part"), b"c").unwrap();
         fs::write(here.join("file.nfs3-state"), state).unwrap();
@@ -516,7 +516,7 @@ fn trees_survive_a_round_trip() {
     let daemon = Daemon::start_both(served.path(), &[]);
     for base in daemon.urls() {
         let url = |path: &str| format!("{base}{path}");
-        // Twice: what is there already is written over.
+        // Twice: existing files are overwritten.
         for _ in 0..2 {
             assert_eq!(succeeds(&nfs3(here, &["put", "-r", "tree", &url("/")])).lines().count(), 3);
         }
@@ -583,7 +583,7 @@ async fn callers_from_elsewhere_are_refused() {
     daemon.stop(Signal::TERM);
 }
 
-/// What was mounted goes on when the server is started anew, with the key that was kept; not with another.
+/// A mount survives a restart of the server with the stored key, but not with another.
 #[tokio::test]
 async fn handles_are_good_for_the_next_server() {
     let (served, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -618,7 +618,7 @@ async fn handles_are_good_for_the_next_server() {
     let refused = start(&["--handle-key", &key("two")]).output().unwrap();
     let said = format!("nfs3d: {}: others than its owner may use this key (chmod 600)\n", key("two"));
     assert_eq!(fails(&refused), (1, &*said));
-    // Where it was not asked to keep one, and cannot, it says so, and serves.
+    // If it cannot store a key, and none was requested, it logs this and serves.
     let mut unkept = start(&[])
         .env("XDG_STATE_HOME", key("two"))
         .stdout(Stdio::piped())

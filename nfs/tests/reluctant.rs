@@ -1,6 +1,5 @@
-//! The client against a server that does no more than it must: short reads and writes, entries without
-//! attributes, and a restart between two calls. And against one that refuses, or whose files change
-//! meanwhile.
+//! The client against a minimal server: short reads and writes, entries without attributes, and a restart
+//! between two calls. Also against a server that rejects calls, or whose files change meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -32,23 +31,23 @@ struct Reluctant {
     writes: AtomicU32,
     restarts: &'static [u32],
     restarted: AtomicU32,
-    /// What it says to LOOKUP of this name, or of none: to READLINK.
+    /// The response to LOOKUP of this name, or without a name to READLINK.
     refuses: Option<(&'static [u8], Error)>,
-    /// Whether each READ comes with a change of the file.
+    /// Whether the file changes with each READ.
     changes: bool,
     lists: Lists,
     /// Handles that it has made up.
     invented: AtomicU64,
 }
 
-/// What a server says to READDIRPLUS.
+/// The server's response to READDIRPLUS.
 #[derive(Clone, Copy, Debug)]
 enum Lists {
-    /// What there is, without attributes.
+    /// The entries, without attributes.
     Honestly,
-    /// Entries with new cookies, without end. Those named `.` are left out of a list.
+    /// Endless entries with new cookies. Entries named `.` are omitted from a list.
     Endlessly(&'static [u8]),
-    /// Entries whose cookies come again.
+    /// Entries whose cookies repeat.
     InCircles,
     /// Each directory has a directory with its own handle.
     Itself,
@@ -125,7 +124,7 @@ impl Export for Reluctant {
     ) -> Outcome<Written> {
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if self.restarts.contains(&write) {
-            // What was written is lost.
+            // Written data is lost.
             self.restarted.fetch_add(1, Ordering::SeqCst);
             let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
             self.inner.set_attributes(caller, file, &empty, None).result.unwrap();
@@ -191,7 +190,7 @@ async fn mount(export: Reluctant) -> Remote {
     Remote::mount(&serve(export).await.parse().unwrap()).await.unwrap()
 }
 
-/// Gives the URL.
+/// Returns the URL.
 async fn serve(export: Reluctant) -> String {
     let export = Arc::new(export);
     let server = Server::bind("127.0.0.1:0")
@@ -213,7 +212,7 @@ async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
         read.extend_from_slice(&piece);
         Ok(())
     };
-    // The attributes are those from before the data came: the end is found all the same.
+    // The attributes are older than the data: the end is found anyway.
     let received = remote.read_file(&file, &mut take).await?;
     assert!(read == data);
     assert_eq!(sent, received);
@@ -292,7 +291,7 @@ async fn a_file_that_changes_during_a_download_is_rejected() {
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 
-/// What a listing says that should end, and end soon.
+/// The result of a listing, which must end soon.
 async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String {
     let ended = tokio::time::timeout(Duration::from_secs(60), what).await;
     ended.expect("it has no end").unwrap_err().to_string()

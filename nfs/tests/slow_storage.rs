@@ -1,5 +1,5 @@
-//! A file whose storage is slow delays neither other files nor its own readers, and a caller who waits for
-//! slow storage delays no other.
+//! A file on slow storage delays neither other files nor its own readers, and a caller that waits for slow
+//! storage delays no other.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -22,7 +22,7 @@ use rpcrdma_runtime::program::{CallContext, Credential};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// In memory, but for stable writes to one file and lookups of `slow`: those wait until they are released.
+/// In memory, except that stable writes to one file and lookups of `slow` wait until they are released.
 #[derive(Default)]
 struct Slow {
     inner: MemoryExport,

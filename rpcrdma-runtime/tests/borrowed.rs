@@ -110,7 +110,7 @@ fn borrowed_and_owned_types_have_the_same_encoding() {
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.min, Owned::LENGTHS.min);
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.max, Owned::LENGTHS.max);
     assert_eq!(<ChoiceRef<'_> as Layout>::LENGTHS.max, Choice::LENGTHS.max);
-    // A slice of Rust makes the same bytes as what was read.
+    // A Rust slice encodes to the decoded bytes.
     let Owned { entries, chain, .. } = owned();
     let written = Borrowed { entries: ArrayRef::new(&entries), chain: ListRef::from(&chain), ..value };
     assert_eq!(written, value);
@@ -254,7 +254,7 @@ fn borrowed_data_can_be_kept_and_lent() {
     assert_eq!(format!("{:?}", ArrayRef::<u32>::new(&[1, 2])), "[1, 2]");
 }
 
-/// Plain data between owned data that came by RDMA.
+/// Plain data between owned data that arrived by RDMA.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Mixed<'a> {
     before: StringRef<'a>,

@@ -1,5 +1,5 @@
-//! Calls whose arguments and results borrow, against peers that own theirs and peers that do not, over iWARP
-//! and TCP.
+//! Calls with borrowed arguments and results over iWARP and TCP, against peers that own or borrow their
+//! data.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -30,7 +30,7 @@ struct NamesRef<'a> {
     names: ArrayRef<'a, StringRef<'a>>,
 }
 
-/// ECHO_BLOB, as `echo` has it with data of its own.
+/// ECHO_BLOB, like `echo` with owned data.
 #[derive(Debug)]
 struct LentBlob;
 
@@ -62,7 +62,7 @@ impl borrowed::BorrowedProcedure for LentNames {
     }
 }
 
-/// How long the data of a blob is; called by one who owns it, so that it goes in a Read chunk.
+/// Returns the length of a blob's data. The caller owns the data, so that it uses a Read chunk.
 struct Measure;
 
 impl Procedure for Measure {
@@ -118,7 +118,7 @@ impl Service for LentServer {
     }
 }
 
-/// Calls everything, borrowed, and compares what comes back.
+/// Calls every procedure with borrowed data, and compares the results.
 async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     for len in [3, 100_003] {
         let owned = blob(5, len);
@@ -147,7 +147,7 @@ async fn borrowing_and_owning_programs_interoperate() {
         let client = Client::connect(address).await.unwrap();
         call_all(&client).await;
         if lent {
-            // The data comes beside the message, and is put into its place.
+            // The data arrives outside the message, and is reinserted.
             let owned = blob(5, 100_003);
             assert_eq!(Caller::<Echo>::call::<Measure>(&client, &owned).await.unwrap(), 100_003);
         }

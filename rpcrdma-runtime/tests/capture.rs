@@ -1,4 +1,4 @@
-//! What a capture holds, and what becomes of calls when it cannot be written.
+//! The contents of a capture, and the outcome of calls if it cannot be written.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -17,7 +17,7 @@ use rpcrdma_runtime::{ClientOptions, ServeError, ServerOptions};
 
 use echo::{Echo, EchoBlob, EchoServer, blob};
 
-/// One direction of a connection, put together again.
+/// One direction of a connection, reassembled.
 #[derive(Debug, Default)]
 struct Stream {
     begun: Option<u32>,
@@ -25,7 +25,7 @@ struct Stream {
     ended: bool,
 }
 
-/// Every connection's directions by their ends, each of which has to be without a gap.
+/// The directions of every connection by endpoint. Neither may have a gap.
 fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
     let mut streams = BTreeMap::<_, Stream>::new();
     let mut rest = &capture[24..];

@@ -211,12 +211,12 @@ async fn calls_fail_once_when_the_server_is_lost_without_reconnection() {
 async fn a_call_without_a_reply_closes_only_its_own_connection() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
-    // A server that knows calls that come again goes through with this one.
+    // A server with a duplicate-request cache completes this one.
     let drain = Duration::from_millis(100);
     let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
     let never = fixture.client.call::<EchoSleep>(&60_000);
-    // It holds the only credit of a new connection. The call behind it is made on the next one.
+    // It holds the only credit of a new connection. The next call uses the next connection.
     let (never, next) = tokio::join!(never, patient.call::<EchoSleep>(&7));
     let error = never.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
@@ -236,7 +236,8 @@ async fn without_reconnection_a_call_that_is_never_answered_is_the_last() {
     let fixture = start(ServerOptions::default(), client).await;
     let error = fixture.client.call::<EchoSleep>(&60_000).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
-    // The first call held the only credit. What comes behind it is told at once that the connection is gone.
+    // The first call held the only credit. The calls after it fail at once because the connection is
+    // closed.
     let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
     assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
 }
@@ -252,8 +253,7 @@ async fn a_credential_of_another_flavor_is_refused() {
     fixture.end().await;
 }
 
-/// A connection more than there may be waits; those that are there go on, and the next comes in when one
-/// leaves.
+/// A connection beyond the limit waits; existing ones continue, and the next is accepted when one closes.
 #[tokio::test]
 async fn h72_connections_beyond_the_limit_are_rejected() {
     let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };
@@ -274,7 +274,7 @@ async fn h72_connections_beyond_the_limit_are_rejected() {
     server.abort();
 }
 
-/// The same address, another server: nothing of what the first one said is kept.
+/// The same address, another server: announcements of the first one are dropped.
 #[tokio::test]
 async fn r293_a_new_connection_uses_its_own_private_data() {
     let mut address = "127.0.0.1:0".to_owned();
@@ -307,7 +307,7 @@ async fn data_is_the_chunks_own_memory() {
     fixture.end().await;
 }
 
-/// Both ends propose what the program's binding recommends.
+/// Both peers propose the recommendation of the program's binding.
 #[tokio::test]
 async fn a_binding_recommends_an_inline_threshold() {
     let fixture = start(ServerOptions::of::<Echo>(), ClientOptions::of::<Echo>()).await;

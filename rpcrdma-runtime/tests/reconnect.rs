@@ -87,7 +87,7 @@ async fn an_unreachable_server_is_reported_after_the_timeout() {
     assert!(matches!(error, CallError::Transport(TransportError::Unreachable(_))), "{error}");
 }
 
-/// A client over iWARP, and how many connections it has made.
+/// A client over iWARP, and the number of its connections.
 fn counted(address: SocketAddr, options: ClientOptions) -> (Client, Arc<AtomicU32>) {
     let made = Arc::new(AtomicU32::new(0));
     let (count, config) = (made.clone(), options.config);

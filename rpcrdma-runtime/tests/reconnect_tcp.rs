@@ -98,7 +98,7 @@ async fn answer(socket: &mut TcpStream) {
     socket.write_all(&reply).await.unwrap();
 }
 
-/// A server whose machine is gone does not even close its connection.
+/// A server whose machine fails does not close its connection.
 #[tokio::test]
 async fn a_server_that_never_responds_is_disconnected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -114,7 +114,7 @@ async fn a_server_that_never_responds_is_disconnected() {
     assert_eq!(timeout(WAIT, waits).await.unwrap().unwrap().unwrap(), 9);
 }
 
-/// Over TCP a reply that comes too late costs nothing but itself.
+/// Over TCP, a late reply affects only itself.
 #[tokio::test]
 async fn a_call_that_times_out_fails_alone() {
     let server = first().await;

@@ -1,4 +1,4 @@
-//! What clients and servers count: scripted traffic gives exact numbers.
+//! Counters of clients and servers: scripted traffic gives exact numbers.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -211,10 +211,10 @@ async fn over_tcp_all_is_inline() {
     assert_eq!((server.rpc, server.connected), (rpc(|rpc| rpc.success = 1), 1));
 }
 
-/// The count that a message goes into.
+/// The counter of a message.
 type CountOf = fn(&mut Refusals) -> &mut u64;
 
-/// Messages that begin no call, each with the count that it goes into.
+/// Messages that do not start a call, each with its counter.
 fn bad_messages() -> Vec<(Bytes, CountOf)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>();
     let call = words(&[9, 0, 2, 0x2000_0001, 1, 0, 0, 0, 0, 0]);

@@ -78,7 +78,7 @@ async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
     record
 }
 
-/// Whether the peer closes, within the time, and has nothing more to say.
+/// Returns true if the peer closes in time without sending more.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));
@@ -169,7 +169,7 @@ async fn a_call_may_come_in_any_fragments() {
     let pieces: Vec<Vec<u8>> = call.chunks(7).map(|piece| fragment(false, piece)).collect();
     let mut stream = pieces.concat();
     stream.extend(fragment(true, &[]));
-    // The second call in one fragment, right behind.
+    // The second call in one fragment, directly after.
     stream.extend(fragment(true, &sleep_call(78, 2)));
     for octet in stream {
         socket.write_all(&[octet]).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_call_may_come_in_any_fragments() {
         decode_reply(&mut reader, xid).unwrap();
         assert_eq!(u32::decode(&mut reader).unwrap(), result);
     }
-    // Half closed: what was asked is answered all the same.
+    // Half closed: earlier calls still get replies.
     socket.write_all(&fragment(true, &sleep_call(79, 50))).await.unwrap();
     socket.shutdown().await.unwrap();
     assert_eq!(read_record(&mut socket).await[..4], 79u32.to_be_bytes());

@@ -6,10 +6,10 @@ use rpcrdma_runtime::wire::iwarp::{
 };
 use rpcrdma_runtime::wire::rdma::{MessageLimits, decode_call, decode_reply};
 
-/// One direction of a TCP connection, from its first octet, as it is cut into frames.
+/// One direction of a TCP connection, from its first octet, divided into frames.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// Octets that are no whole frame yet.
+    /// Octets of an incomplete frame.
     unread: Vec<u8>,
     opened: bool,
 }
@@ -37,7 +37,7 @@ impl Splitter {
         frames
     }
 
-    /// Octets that are no whole frame.
+    /// Octets of an incomplete frame.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.unread
@@ -55,7 +55,7 @@ impl Splitter {
 /// Whether both openings together have CRCs used (RFC 5044 section 7.1: if either end wants them).
 ///
 /// # Panics
-/// If they are no openings.
+/// If they are not openings.
 #[must_use]
 pub fn have_crcs(request: &[u8], reply: &[u8]) -> bool {
     opening(request).0.crc || opening(reply).0.crc
@@ -87,8 +87,8 @@ pub fn reencode_opening(octets: &[u8]) -> Vec<u8> {
     again
 }
 
-/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and what is behind them where
-/// that has a format.
+/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and its payload if that has a
+/// format.
 ///
 /// # Panics
 /// If it does not decode.

@@ -1,4 +1,4 @@
-//! The program: what goes to which stream, and the exit status.
+//! The program: its output streams and exit status.
 
 mod program;
 

@@ -1,5 +1,4 @@
-//! `#include "x"` as the program takes it: which files are read, in which order, and what is said of the
-//! others.
+//! `#include "x"` in the program: the files read, their order, and reports about the others.
 
 mod program;
 

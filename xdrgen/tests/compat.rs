@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04
-//! draft of rfc5666bis, and definitions that a later document extends.
+//! `rpcrdma-xdrgen compat`: compatible and incompatible extensions of a protocol by section 9.1 of
+//! draft-ietf-nfsv4-rfc5666bis-04, and definitions that a later document extends.
 
 use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};
@@ -42,7 +42,7 @@ fn shown(sources: &Sources, found: &Diagnostic) -> String {
     format!("{} {}", found.code(), places.collect::<Vec<_>>().join(" "))
 }
 
-/// What is added: its kind and what it is added to or its name.
+/// The addition: its kind, and the definition that it extends or its name.
 fn additions(base: &str, new: &str) -> Vec<(Kind, String)> {
     let (_, compared) = compare(base, new);
     assert_eq!(compared.breaches, [], "{base}\n{new}");
@@ -66,7 +66,7 @@ fn a_new_header_type_with_its_body_is_an_extension() {
     let expected =
         [(Kind::Value, "kind".to_owned()), (Kind::Arm, "body".to_owned()), (Kind::Type, "ping".to_owned())];
     assert_eq!(additions(BASE, &new), expected);
-    // The other way round it is none: what the extension takes for valid is not valid any more.
+    // The reverse is incompatible: some valid messages of the extension become invalid.
     assert_eq!(breaches(&new, BASE), ["X504 new.x:1:6 base.x:1:32"]);
 }
 
@@ -92,7 +92,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     let none = String::new;
     let expected = [(Kind::Flag, none()), (Kind::Constant, none()), (Kind::Constant, none())];
     assert_eq!(additions(both, &free), expected);
-    // What merely counts has no bits.
+    // A counting number has no bits.
     let counted = "enum sorts { ONE = 1, TWO = 2 };\n";
     let more = "enum sorts { ONE = 1, TWO = 2, THREE = 3 };\n";
     assert_eq!(additions(counted, more), [(Kind::Constant, "sorts".to_owned())]);
@@ -160,7 +160,7 @@ fn one_layout_is_one_whatever_it_is_spelled_as() {
 
 #[test]
 fn every_other_change_is_named_with_both_places() {
-    // What is changed, and the code with the places: in the new protocol, then in the base.
+    // The changes, with code and positions: in the new protocol, then in the base.
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let cases: &[Case] = &[
         (&[("struct message", "struct note"), ("id;", "id; int more;")], &["X500 base.x:7:8"]),
@@ -254,7 +254,7 @@ fn rfc_8178_has_rules_of_its_own() {
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }
 
-/// The codes of breaches, and what is added: its text, or else its name.
+/// The codes of breaches, and the additions: text, or else name.
 type Judged = (Vec<&'static str>, Vec<String>);
 
 fn by_rfc_8178(base: &str, new: &str) -> Judged {
@@ -280,10 +280,10 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
         // New arms, for values that are new or not.
         ("int from;", "int from; case PUT: int to;", added("case PUT: int to")),
         ("int from;", "int from; default: void;", breach("X510")),
-        // New flag bits. None goes, unless another has its bit.
+        // New flag bits. A flag may be removed only if another has its bit.
         ("FAST = 1;", "FAST = 1; const OPEN_FLAG_SAFE = 2;", added("OPEN_FLAG_SAFE = 2")),
         ("const OPEN_FLAG_FAST = 1;", "", breach("X504")),
-        // No value of an enum goes, nor does an arm.
+        // No value of an enum and no arm may be removed.
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
@@ -320,7 +320,7 @@ fn a_breach_in_the_use_of_a_macro_shows_the_expansion() {
     let text = breach.text();
     assert_eq!(text.help.as_deref(), Some("`FIELD` expands to `hyper b ;`"));
     assert!(text.related.iter().any(|label| label.text == "in this expansion of the macro"), "{breach:?}");
-    // What is wrong with the documents themselves shows it, too.
+    // Errors in the documents themselves are reported, too.
     let mut sources = Sources::default();
     let one = sources.add(Source::new("a.x", base.replace("int, b", "none, b")));
     let compared = compat(&sources, &[one], &[one], &Options::module("compared"));
@@ -395,7 +395,7 @@ fn extensions_of_extensions_add_up() {
         .replace("ping ping;\n", "ping ping;\n case PONG: void;\n");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", more.as_str())]);
     assert!(check(&sources, &Options::module("all")).diagnostics.is_empty());
-    // The second forgets what the first has added.
+    // The second omits an addition of the first.
     let other = EXTENSION.replace("PING = 2", "PONG = 3").replace("case PING: ping ping", "case PONG: void");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", other.as_str())]);
     let found = check(&sources, &Options::module("all")).diagnostics;

@@ -12,7 +12,7 @@ use rpcrdma_xdrgen::Options;
 use rpcrdma_xdrgen::diff::{Change, Sign, diff};
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// Each change: its sign, what it is, its name, and `!` if messages change by it.
+/// Each change: its sign, kind and name, and `!` if it affects messages.
 fn changes(old: &str, new: &str) -> Vec<String> {
     let mut sources = Sources::default();
     let (old, new) = (sources.add(Source::new("old.x", old)), sources.add(Source::new("new.x", new)));
@@ -234,8 +234,8 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
             (word("sign"), word("name"), line["wire"] == true)
         })
         .collect();
-    // The configuration protocol is gone, the range of versions in an error has a struct of its own, and an
-    // error has no more words for what nobody knows. All else is the same.
+    // The configuration protocol is removed, the range of versions in an error is a separate struct, and an
+    // error no longer has words for unknown values. The rest is equal.
     let expected = [
         ("changed", "rpc_rdma_error.err_vers", false),
         ("changed", "rpc_rdma_error.case ERR_VERS", false),
@@ -246,7 +246,7 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
         ("removed", "CONFIG_RDMA_PROG", true),
     ];
     assert_eq!(changes, expected);
-    // Nothing was left out of either.
+    // Neither has omissions.
     assert_eq!(lines.len(), expected.len() + 1);
     let compat =
         compiler(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt", "--message-format", "short"]);

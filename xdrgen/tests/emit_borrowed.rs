@@ -30,7 +30,7 @@ fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
     (generated.files.into_iter().next().expect("one file").1, ir)
 }
 
-/// What the tests of all borrowed modules stand on.
+/// The imports of the tests of all borrowed modules.
 const LEND: &str = include_str!("borrowed/lend.rs");
 
 /// A test of each type of a borrowed module against that of its owning twin.

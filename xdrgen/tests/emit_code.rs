@@ -1,4 +1,4 @@
-//! What is emitted for each construct of the language.
+//! The output for each construct of the language.
 
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Dialect, Names, Options, Output, diag};
@@ -73,7 +73,7 @@ fn a_bound_that_is_called_like_a_type_is_a_value() {
         "const N = 2;\ntypedef int n;\nstruct s { string a<N>; opaque b[N]; };\n",
         &["pub a: XdrString<{ N }>,", "pub b: [u8; N as usize],"],
     );
-    // A published document has what nobody can mend; in C the two would be one name.
+    // A published document cannot be corrected; in C the two would be one name.
     let text = "Request for Comments: 1\n\n   /// const M = 5000;\n   /// struct M { opaque x<M>; };\n";
     let verbatim = Options { names: Names::Verbatim, ..Options::module("a") };
     let files = emit_files(&[("a.txt", text)], &verbatim);
@@ -295,7 +295,7 @@ fn a_binding_marks_items_and_bounds_replies() {
     for expected in [
         "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
         "#[ddp_eligible] pub data: Blob,",
-        // What RDMA places shares the memory it came in, however small.
+        // Eligible data shares the message's memory, however small it is.
         "pub type Blob = Opaque<64>;",
         "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
     ] {
@@ -370,8 +370,7 @@ fn the_runtime_itself_names_its_own_crate() {
     }
 }
 
-/// Documents with words changed, doubled or gone: whatever is wrong is a finding, and what is emitted is
-/// Rust.
+/// Documents with changed, repeated or missing words: every error is a finding, and the output is Rust.
 #[test]
 fn a_mutated_document_yields_findings_or_rust() {
     let text = include_str!("language.x");

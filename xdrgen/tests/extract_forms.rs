@@ -8,7 +8,7 @@ use rpcrdma_xdrgen::source::{Source, SourceId};
 
 fn extracted(name: &str, text: &str) -> Extract {
     let extract = extract(SourceId(0), &Source::new(name, text));
-    // Every byte that is not put in by the scanner stands at its place in the document.
+    // Every byte that the scanner did not insert maps to its position in the document.
     for (offset, byte) in extract.text.bytes().enumerate() {
         let place = extract.map.document(u32::try_from(offset).expect("a short text")) as usize;
         if !byte.is_ascii_whitespace() && extract.form != Form::Indented {
@@ -131,7 +131,7 @@ const OLD_RFC: &str = "RFC 9999                  A Test                  June 20
    #define OTHER 0x10
 ";
 
-/// What is in it.
+/// Its contents.
 const OLD_RFC_XDR: &str = "\
 const HANDLESIZE = 64;
 

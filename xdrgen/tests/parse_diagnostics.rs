@@ -1,4 +1,4 @@
-//! Each kind of finding: its code, its line and column in the document, and what it says.
+//! Each kind of finding: its code, its line and column in the document, and its text.
 
 use rpcrdma_xdrgen::diag::{Diagnostic, Severity, plain, render};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
@@ -23,7 +23,7 @@ fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     found.iter().map(place).collect()
 }
 
-/// One finding of this code at this place, and the definition behind it still parses.
+/// One finding of this code at this position, and the next definition still parses.
 #[track_caller]
 fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
     let text = format!("{text}\nconst LAST = 1;\n");
@@ -73,7 +73,7 @@ fn line_terminators_are_not_shown() {
 fn a_comment_without_an_end() {
     let found = one("const A = 1;\n  /* open\nstruct b { int c; };", "X101", 2, 3);
     assert_eq!(found.text().message, "a comment is never closed");
-    // Only the first is reported: without a `*/` none of those behind it is closed.
+    // Only the first is reported: without a `*/` none of the later ones is closed.
     one("/* one\nconst A = 1; /* two", "X101", 1, 1);
 }
 

@@ -1,6 +1,5 @@
-//! Published RFCs, which nobody can mend: what is wrong is left out with a warning, and what one adds to
-//! another is added. In a document of one's own it is an error, and `keep_going` writes the rest all the
-//! same.
+//! Published RFCs, which cannot be corrected: errors are omitted with a warning, and additions to others
+//! are applied. In any other document they are errors, and `keep_going` writes the rest anyway.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
@@ -72,7 +71,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
     let (other, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert_eq!((types(&other), found.len()), (vec!["e", "u", "u.a"], 1), "{found:?}");
-    // What is no declaration stays an error of the arm.
+    // An invalid declaration remains an error of the arm.
     leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
     leaves(
         "union u switch (int n) { case 1: void; int x; };\nstruct a { int b; };\n",
@@ -191,7 +190,7 @@ fn keep_going_omits_invalid_definitions() {
         .map(|(_, place)| place)
         .collect();
     assert_eq!(errors, ["X111 1:17", "X200 4:12"], "{text}");
-    // What needs a definition that is left out goes with a warning each.
+    // Dependents of an omitted definition are omitted with a warning each.
     for place in ["X200 2:12", "X200 5:12"] {
         assert!(places.iter().any(|one| one == place), "no {place} in {text}");
     }
@@ -209,7 +208,7 @@ const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct g
                      union res switch (unsigned resop) { case GET: got a; case RECALL: int b; case ILLEGAL: int c; };\n\
                      union kind switch (op what) { case GET: got link; case RECALL: void; default: void; };\n";
 
-/// As RFC 3530 has `nfs_cb_resop4` and `createtype4`: an excerpt, and all of it at the end.
+/// Like RFC 3530's `nfs_cb_resop4` and `createtype4`: an excerpt, and the full definition at the end.
 #[test]
 fn the_complete_definition_counts_and_not_an_excerpt() {
     let arms = |text: &str| {
@@ -224,13 +223,13 @@ fn the_complete_definition_counts_and_not_an_excerpt() {
     };
     let (complete, places, shown) = arms(AGAIN);
     assert_eq!((complete, places), ((3, 3), vec!["X201 5:14".to_owned(), "X201 6:14".to_owned()]), "{shown}");
-    // Wherever it stands.
+    // In any position.
     let lines: Vec<&str> = AGAIN.lines().collect();
     let turned = [lines[0], lines[1], lines[4], lines[5], lines[2], lines[3]].join("\n");
     assert_eq!(arms(&turned).0, (3, 3));
 }
 
-/// As RFC 3010 has `PUTFH4args`: once with a name that nothing has.
+/// Like RFC 3010's `PUTFH4args`: once with an undefined name.
 #[test]
 fn of_two_definitions_the_sound_one_counts() {
     let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\

@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen sizes`: what the compiler says of every type of the language is what the derive computes
-//! for the emitted type, and what a procedure needs at a threshold.
+//! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal those that the derive computes for the
+//! emitted type; and the resources of a procedure at a threshold.
 
 mod program;
 mod scratch;
@@ -348,7 +348,7 @@ fn nfs_needs_chunks_where_it_is_known_to() {
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),
         Some("inline")
     );
-    // At the border: 28 of transport header, 24 of RPC header, and what is left for the result.
+    // At the limit: 28 bytes of transport header, 24 of RPC header, and the rest for the result.
     for (verifier, returned) in [("340", "inline"), ("341", "Reply chunk")] {
         let table = table(&["--inline", "600", "--verifier", verifier]);
         assert_eq!(row(&table, "NFSPROC3_LINK").last().map(String::as_str), Some(returned), "{table}");

@@ -18,7 +18,7 @@ fn options() -> Options {
     Options::module("out")
 }
 
-/// The module of documents in which nothing is wrong.
+/// The module of valid documents.
 #[track_caller]
 fn module(documents: &[&str], options: &Options) -> Module {
     let sources = sources(documents);
@@ -27,7 +27,7 @@ fn module(documents: &[&str], options: &Options) -> Module {
     module
 }
 
-/// What is found, as text, and its codes.
+/// The findings as text, and their codes.
 fn findings(text: &str, options: &Options) -> (Vec<&'static str>, String) {
     let sources = sources(&[text]);
     let Generated { diagnostics, .. } = generate(&sources, options);
@@ -112,7 +112,7 @@ fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
     for words in ["this macro has a meaning only in C", "1 | #define NAME", "const NAME = value;"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    // Between two C chooses, and nobody else can.
+    // The choice between two is up to C.
     let two = "%#ifdef BIG\n%#define N 8\n%#else\n%#define N 4\n%#endif\nstruct s { int a<N>; };\n";
     assert_eq!(findings(two, &options()).0, ["X202"]);
 }

@@ -222,7 +222,7 @@ impl Signals {
     }
 }
 
-/// What a reload needs.
+/// The parts of a server that a reload needs.
 struct Running {
     arguments: Arguments,
     line: Vec<OsString>,
@@ -236,7 +236,7 @@ struct Running {
 }
 
 impl Running {
-    /// Handles signals, and reports to the watchdog, until the server is told to stop. Then drops `stop`.
+    /// Handles signals, and reports to the watchdog, until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
         loop {

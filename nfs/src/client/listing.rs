@@ -93,7 +93,7 @@ impl Remote {
         }
     }
 
-    /// Completes an entry with data that the server left out. Returns `None` if the file was removed
+    /// Completes an entry with attributes that the server omitted. Returns `None` if the file was removed
     /// meanwhile.
     async fn item(&self, dir: &RemoteFile, entry: Entryplus3Element) -> Result<Option<Item>, ClientError> {
         // A copy, so that the entry does not keep the whole reply in memory.

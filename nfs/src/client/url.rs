@@ -33,7 +33,7 @@ impl Transport {
 }
 
 /// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
-/// hexadecimal digits stand for a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
+/// hexadecimal digits encode a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
 /// `provider=NAME` and `sec=NAME` are separated by `&`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -47,7 +47,7 @@ pub struct Url {
     pub path: Vec<u8>,
     /// The port of MOUNT over TCP, if given.
     pub mount_port: Option<u16>,
-    /// The port of rpcbind, which is asked for MOUNT if needed (default 111).
+    /// The port of rpcbind, which is queried for MOUNT if needed (default 111).
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,

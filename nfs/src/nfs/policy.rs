@@ -56,7 +56,7 @@ impl Default for Policy {
     }
 }
 
-/// The number that stands for no user and no group.
+/// The number that means no user and no group.
 const NONE: u32 = u32::MAX;
 /// The first port that any user may use.
 const UNRESERVED: u16 = 1024;

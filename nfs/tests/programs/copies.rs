@@ -1,4 +1,4 @@
-//! How `nfs3` copies several files, and what it prints.
+//! Tests how `nfs3` copies several files, and what it prints.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -147,7 +147,7 @@ fn a_capture_of_tcp_is_warned_of() {
     daemon.stop(Signal::TERM);
 }
 
-/// Interrupts it once it is ready. Returns its output, which comes soon.
+/// Interrupts it once it is ready. Returns its output, which arrives soon.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 /// The time over which the rate is averaged, at least.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The minimum rate of a peer that accepts output, or that sends what the local side waits for. It applies
-/// to peers that make progress: a stalled peer has a time limit of its own.
+/// The minimum rate of a peer that accepts output, or that sends data that the local side waits for. It
+/// applies to peers that make progress: a stalled peer has a separate time limit.
 pub(crate) struct MinRate {
     /// Octets per second.
     rate: u64,

@@ -146,7 +146,7 @@ fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// How long this thread has had a processor, in nanoseconds.
+/// The processor time of this thread in nanoseconds.
 fn computed() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The same traffic in every form of file and of link, and with what networks do to packets.
+//! The same traffic in every file format and link type, and with typical network effects on packets.
 
 use rpcrdma_tools::explain::{Trace, read};
 
@@ -48,7 +48,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
 fn pcapng(link: u16, packets: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     let mut file =
         block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
-    // Times in nanoseconds: option 9 says 10 to the power of -9.
+    // Times in nanoseconds: option 9 means 10 to the power of -9.
     let interface =
         [&link.to_le_bytes()[..], &[0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]].concat();
     file.extend(block(1, &interface));
@@ -117,7 +117,7 @@ async fn duplicate_and_late_packets_are_ignored() {
         again.connections[0].conversation.calls.len(),
         expected.connections[0].conversation.calls.len()
     );
-    // Neighbours of one direction change places: only data, so that nothing acknowledges what is late.
+    // Swaps neighbours of one direction: only data, so that no late packet is acknowledged.
     let from = |packet: &(u32, u32, Vec<u8>)| packet.2[20..22].to_vec();
     let mut at = 3;
     while at + 2 < packets.len() {
@@ -135,7 +135,7 @@ async fn duplicate_and_late_packets_are_ignored() {
     );
 }
 
-/// Whatever packet lacks, what comes after it is found again.
+/// Whichever packet is missing, the rest is explained.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
     let (capture, reports) = captured(framing(true, false)).await;

@@ -113,7 +113,7 @@ fn client_and_server_exchange_borrowed_types() {
     run(client.null()).unwrap().get().unwrap();
     run(client.umntall()).unwrap().get().unwrap();
 
-    // What breaks a bound fails the call, here and there.
+    // Exceeding a bound fails the call, on the client and on the server.
     let long = "x".repeat(1025);
     assert!(matches!(run(client.mnt(&long.as_str().into())), Err(Reject::GarbageArguments)));
     let long = "x".repeat(65);

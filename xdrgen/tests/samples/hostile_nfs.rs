@@ -1,4 +1,4 @@
-//! Encodings that a peer of NFS makes up: what is refused, and as what.
+//! Invalid NFS encodings from a peer: the expected errors.
 
 use rpcrdma_runtime::xdr::{self, ErrorKind, Xdr};
 

@@ -17,7 +17,7 @@ pub(crate) struct Directory {
     pub(crate) impersonates_callers: bool,
 }
 
-/// Opens directories. One that was open with the same options stays open, with its files and its turns.
+/// Opens directories. One that is open with the same options stays open, with its files and its turns.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,

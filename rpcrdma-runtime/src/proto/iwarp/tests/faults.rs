@@ -1,4 +1,4 @@
-//! What ends a stream, and what the peer is told.
+//! Violations that end a stream, and the Terminate that the peer receives.
 
 use super::segments::{
     SEND, SEND_INVALIDATE, Sent, read_request, register, responder, segment, sent, untagged, write,
@@ -26,7 +26,7 @@ impl Memories {
     }
 }
 
-/// What a Terminate has besides its code.
+/// The contents of a Terminate besides its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum With {
     Nothing,
@@ -34,7 +34,7 @@ enum With {
     HeaderAndRequest,
 }
 
-/// What it is, what arrives, and the Terminate. Its last FPDU is the one that is at fault.
+/// The name, the octets, and the Terminate. The last FPDU is the invalid one.
 struct Case(&'static str, fn(&Memories) -> Vec<Vec<u8>>, Code, With);
 
 const CASES: &[Case] = &[

@@ -98,7 +98,7 @@ pub(super) fn register(stream: &mut Stream, memory: Memory) -> Segment {
     }
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug)]
 enum To {
     Memory(u32, u64),
