@@ -1,4 +1,4 @@
-//! The fuzz targets for what else peers and documents can send: RPCSEC_GSS, rpcbind, records over TCP on both
+//! The fuzz targets for other input from peers and documents: RPCSEC_GSS, rpcbind, records over TCP on both
 //! sides, replies over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
 
 use std::collections::{BTreeMap, VecDeque};

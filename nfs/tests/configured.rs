@@ -32,7 +32,7 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the file. `@` stands for this directory, and root stays root for these tests.
+    /// Writes the file. `@` is replaced by this directory, and root stays root for these tests.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -360,7 +360,7 @@ fn passed_sockets_replace_the_addresses() {
 }
 
 #[test]
-fn warnings_are_json_if_asked_for() {
+fn json_output_includes_warnings() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\nlog-format = 'json'\n");
     let daemon = Daemon::start(place.nfs3d(&["--listen", "0.0.0.0:0"]));

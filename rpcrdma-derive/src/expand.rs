@@ -28,7 +28,7 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     let generics = eligible_bounds(container);
     let owner = Owner { generics: &generics, ..container.owner };
     let impls = impls(owner, krate, &layout(container), &bodies);
-    // In a scope of its own no name can clash with the user's.
+    // In a separate scope, no name can clash with the user's.
     quote! {
         const _: () = {
             use #krate::xdr as __xdr;

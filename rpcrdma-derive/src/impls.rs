@@ -9,13 +9,13 @@ use crate::layout::Layout;
 
 /// The bodies of the functions.
 pub(crate) struct Bodies {
-    /// How the functions are inlined.
+    /// The inlining of the functions.
     pub(crate) inline: TokenStream,
     pub(crate) encode: TokenStream,
-    /// How a struct is encoded field by field.
+    /// The encoding of a struct, field by field.
     pub(crate) fields: Option<TokenStream>,
     pub(crate) decode: TokenStream,
-    /// Items beside the impls.
+    /// Items next to the impls.
     pub(crate) beside: Option<TokenStream>,
 }
 

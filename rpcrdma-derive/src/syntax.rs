@@ -62,7 +62,7 @@ pub(crate) fn parameters(generics: &Generics) -> impl Iterator<Item = &Ident> {
 pub(crate) enum Borrow {
     /// `&[u8]` or `&str`.
     Slice,
-    /// One of the runtime's types that end in `Ref`.
+    /// A type of the runtime whose name ends in `Ref`.
     Ref,
     /// Any other reference.
     Other,

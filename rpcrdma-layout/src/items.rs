@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_in_the_second_round_has_no_bound() {
+    fn cyclic_types_are_unbounded() {
         // A list whose nodes hold an item each: the second round finds one more.
         let node = |next: Items| ITEM.and(next);
         let (first, second) = (node(Items::NONE), node(node(Items::NONE)));

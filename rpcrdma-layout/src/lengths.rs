@@ -19,7 +19,7 @@ impl Lengths {
     /// No bytes: `void`.
     pub const ZERO: Lengths = Lengths::fixed(0);
 
-    /// Any length. A box has it, since a type may hold itself behind one.
+    /// Any length. A box has it, since a type may contain itself inside one.
     pub const UNKNOWN: Lengths = Lengths::between(0, Size::Unbounded);
 
     /// Always `len` bytes.

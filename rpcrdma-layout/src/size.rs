@@ -54,7 +54,7 @@ impl Size {
     }
 
     /// The bytes or elements of variable-length data with the bound `max`. XDR's largest count, which `<>`
-    /// stands for, bounds nothing.
+    /// means, is no bound.
     #[must_use]
     pub const fn of_bound(max: u32) -> Size {
         if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }

@@ -1,7 +1,7 @@
-//! Limits of clients and servers over real connections: what is at a bound goes, what is beyond it waits or
-//! fails. Others are at their edge where they are counted: messages in `tests/codec_rpcrdma.rs`, fetched
-//! bytes in `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, pending
-//! calls and connections in `stats.rs` and `loopback.rs`.
+//! Limits of clients and servers over real connections: values at a limit pass, values beyond it wait or
+//! fail. Other limits are tested elsewhere: messages in `tests/codec_rpcrdma.rs`, fetched bytes in
+//! `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, pending calls
+//! and connections in `stats.rs` and `loopback.rs`.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod gate;
@@ -43,7 +43,7 @@ async fn come(gate: &GateServer, calls: u32) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// Two of three calls come to the gate; the third comes when one of them has passed.
+/// Two of three calls reach the gate; the third arrives when one of them has passed.
 async fn two_at_once(
     gate: &GateServer,
     client: impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static,
@@ -85,7 +85,7 @@ async fn so_many_credits_are_granted_and_so_many_are_used() {
         let (address, gate) = serve(ServerOptions { config: server, ..ServerOptions::default() }).await;
         let options = ClientOptions { config: client, ..ClientOptions::default() };
         let client = Client::connect_with(address, options).await.unwrap();
-        // The first reply says how many there are.
+        // The first reply grants the credits.
         let first = pass(&client);
         come(&gate, 1).await;
         gate.open.add_permits(1);
@@ -107,7 +107,7 @@ async fn so_many_calls_at_once_over_tcp() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_connection_is_not_bound() {
+async fn a_server_with_zero_connections_does_not_bind() {
     let options = ServerOptions { max_connections: 0, ..ServerOptions::default() };
     assert!(matches!(Server::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
     let options = TcpServerOptions { max_connections: 0, ..TcpServerOptions::default() };
@@ -262,7 +262,7 @@ async fn a_server_that_stops_waits_so_long_and_no_longer() {
     assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
 }
 
-/// A machine that does not answer: its queue is full, and nobody accepts.
+/// A machine that does not respond: its queue is full, and no connection is accepted.
 #[tokio::test]
 async fn a_connection_that_is_not_made_in_time_is_not_made() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

@@ -110,7 +110,7 @@ async fn unread_replies_over_tcp_leave_memory_to_others() {
         unread.push(socket);
     }
     let used = settled(&memory).await;
-    // Half for replies, and what the waiting calls count.
+    // Half is for replies, and for the memory of the waiting calls.
     assert!((24 << 20..=36 << 20).contains(&used), "{memory:?}");
     // Another owner over RDMA.
     let client = Client::connect(rdma).await.unwrap();

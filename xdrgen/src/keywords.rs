@@ -50,7 +50,7 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
-pub(crate) fn begun_definition(line: &str) -> Option<&str> {
+pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     let line = line.trim_start();
     // Most lines begin none, and this shows by their first byte.
     if !line.starts_with(['c', 'e', 's', 'p', 'u']) {
@@ -90,7 +90,7 @@ pub(crate) fn begins_definition(line: &str) -> bool {
 }
 
 /// The keyword of a definition that a word is a slip of.
-pub(crate) fn meant_keyword(word: &str) -> Option<&'static str> {
+pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     let mut keywords = DEFINITIONS.iter().copied();
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
         return None;

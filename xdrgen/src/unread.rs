@@ -1,5 +1,4 @@
-//! Names that may be defined in what could not be read: after an error of syntax nothing is said of their
-//! absence.
+//! Names that unparsable text may define: after a syntax error their absence is not reported.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;
@@ -23,7 +22,7 @@ impl<'s> Unread<'s> {
         Unread { words }
     }
 
-    /// Returns true if a finding says that something is not there which may have been in that.
+    /// Returns true if a finding reports the absence of a name that the unparsed text may define.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }

@@ -1,4 +1,4 @@
-//! What is emitted is laid out as a formatter that goes through a syntax tree lays it out.
+//! The output has the layout of a formatter that uses a syntax tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Compares what is emitted for documents, if they are sound, with what the formatter makes of it.
+/// Compares the output for valid documents with that of the formatter.
 #[track_caller]
 fn is_laid_out(documents: &[&Path], options: &Options) -> bool {
     let mut sources = Sources::default();

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use xtask::files::{self, relative};
 use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, documents, evidence, packages};
+use crate::{cargo, cycles, deny, documents, evidence, packages, tools};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -20,6 +21,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("generated", generate::check),
     step("requirements", trace::check),
     step("documents", |root| documents::check(root).and_then(|()| evidence::check(root))),
+    step("typos", typos),
     step("deny", deny::run),
     step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("no_std", no_std),
@@ -35,6 +37,13 @@ const MINUTES: u64 = 20;
 
 const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step {
     Step { name, minutes: MINUTES, run }
+}
+
+/// Spelling (`typos.toml`).
+fn typos(root: &Path) -> Result<(), String> {
+    let Some(program) = tools::program(root, "typos", "typos", &["typos-cli"]) else { return Ok(()) };
+    let failure = "a word is misspelt: correct it, or add it to typos.toml";
+    tools::succeed(Command::new(program).current_dir(root), failure)
 }
 
 /// The layers without I/O, and a generated crate on top of them, without the standard library.
@@ -160,10 +169,10 @@ fn names_module(line: &str, name: &str) -> bool {
     }
 }
 
-/// The package that every other may stand on.
+/// The package that all others may depend on.
 const LEAF: &str = "rpcrdma-layout";
 
-/// Packages, each with those of ours that it may stand on.
+/// Packages, each with the workspace members that it may depend on.
 const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
@@ -233,7 +242,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
             ));
         }
     }
-    // What is compiled here. loom has another syn on Windows.
+    // Crates compiled on this platform. loom uses another syn on Windows.
     let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))

@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::jobs::JOBS;
 use crate::ledger::{Entry, Ledger};
 
-/// What `cargo xtask soak` accepts.
+/// Options of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The job

@@ -1,4 +1,4 @@
-//! What the gate and the long jobs are made of.
+//! The building block of the gate and of the long jobs.
 
 use std::path::Path;
 

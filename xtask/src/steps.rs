@@ -71,7 +71,7 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
 }
 
-/// What README names, without the lab, which has steps of its own.
+/// README's test command, without the lab, which has separate steps.
 fn tests(root: &Path) -> Result<(), String> {
     let arguments = ["test", "--workspace"];
     let mut command = cargo::command(root, &arguments);

@@ -23,7 +23,7 @@ use crate::provider::Provider;
 #[derive(Debug, Parser)]
 #[command(name = "nfs3", version)]
 pub struct Arguments {
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
+    /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
     /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
@@ -33,12 +33,12 @@ pub struct Arguments {
     /// Print one JSON object per file or line
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What `nfs3` can do.
+/// The commands of `nfs3`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List a directory, or name a file
@@ -75,7 +75,7 @@ pub enum Command {
         /// How to copy
         #[command(flatten)]
         how: How,
-        /// Read back what was stored, and fail if it differs
+        /// Read back the stored data, and fail if it differs
         #[arg(long)]
         verify: bool,
         /// Local file, or with -r a directory
@@ -112,7 +112,7 @@ pub enum Command {
     ///
     /// A file is copied if its size or its time of modification differs. Its time is copied with it.
     Sync {
-        /// Which files, and how many at a time
+        /// The selection of files, and the concurrency
         #[command(flatten)]
         tree: Tree,
         /// Compare the content of files of equal size, and not their times
@@ -159,12 +159,12 @@ pub struct How {
     /// Fail unless the file has this SHA-256
     #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
     pub sha256: Option<Sum>,
-    /// Which files, and how many at a time
+    /// The selection of files, and the concurrency
     #[command(flatten)]
     pub tree: Tree,
 }
 
-/// Which files of a tree are copied, and how many at a time. Patterns have `*`, `?` and `**`; only `**`
+/// The selection of files in a tree, and the concurrency. Patterns have `*`, `?` and `**`; only `**`
 /// matches a slash. A pattern with a slash matches the path below the top, any other pattern the name.
 #[derive(Args, Clone, Debug)]
 pub struct Tree {

@@ -17,10 +17,11 @@ pub use config::Config;
 /// Serves directories by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
 /// If root runs it, callers have the rights of the user whose number they send, and own the files that they
-/// make. If another user runs it, all callers have that user's rights. Root without CAP_SETUID and CAP_SETGID
-/// cannot start it. AUTH_SYS proves nothing, and that includes programs of this machine: any caller can be
-/// any user except root. --all-squash makes every caller anonymous; --secure accepts calls only from ports
-/// that root alone may use. Serve only networks whose machines you trust to send the right user.
+/// create. If another user runs it, all callers have that user's rights. Root without CAP_SETUID and
+/// CAP_SETGID cannot start it. AUTH_SYS proves nothing, not even for programs of this machine: any caller
+/// can claim to be any user except root. --all-squash makes every caller anonymous; --secure accepts calls
+/// only from ports that root alone may use. Serve only networks whose machines you trust to send the right
+/// user.
 ///
 /// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server
 /// restarts: handle-key in STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless
@@ -48,7 +49,7 @@ pub struct Arguments {
     /// The address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     pub listen: String,
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address,
+    /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address,
     /// else iwarp)
     #[arg(long, value_name = "PROVIDER", default_value_t)]
     pub provider: Provider,
@@ -62,7 +63,7 @@ pub struct Arguments {
     /// The file that keeps the key of file handles; it is made if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
-    /// Print statistics at the end: how calls were carried, how they were answered, and what was refused
+    /// Print statistics at the end: transport of the calls, their outcomes, and rejections
     #[arg(long)]
     pub stats: bool,
     /// Serve metrics as Prometheus reads them, and /healthz, over HTTP at this address
@@ -94,7 +95,7 @@ pub struct ExportOptions {
     /// Refuse every change
     #[arg(long)]
     pub read_only: bool,
-    /// Also serve what is mounted below the directory
+    /// Also serve file systems mounted below the directory
     #[arg(long)]
     pub cross_mounts: bool,
     /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it,

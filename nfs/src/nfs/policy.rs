@@ -56,7 +56,7 @@ impl Default for Policy {
     }
 }
 
-/// The number that stands for no user and no group.
+/// The number that means no user and no group.
 const NONE: u32 = u32::MAX;
 /// The first port that any user may use.
 const UNRESERVED: u16 = 1024;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_the_number_of_nobody_at_all() {
+    fn nobody_has_a_distinct_uid() {
         assert_eq!(called(NONE, 0, &[], Squash::Strangers), (7, 8, vec![]));
         assert_eq!(called(5, NONE, &[NONE, 6], Squash::Strangers), (5, 8, vec![8, 6]));
     }

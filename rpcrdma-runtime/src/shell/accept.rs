@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_listener_outlives() {
+    fn a_listener_survives_failed_handshakes() {
         for kind in
             [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted]
         {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sender_that_goes_away_stops_nobody() {
+    async fn a_vanished_sender_blocks_no_other_sender() {
         let (stop, mut stopping) = watch::channel(false);
         drop(stop);
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), stopped(&mut stopping));

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_woken() {
+    async fn waiting_calls_are_woken() {
         let budget = MemoryBudget::new(1 << 20);
         let account = account(&budget, 1);
         let first = account.acquire(256 << 10).await;

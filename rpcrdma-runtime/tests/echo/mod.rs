@@ -1,4 +1,4 @@
-//! A program of a user's own, written by hand: it gives back what it is given.
+//! A handwritten program that returns its arguments.
 // Each test uses a part.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 

@@ -460,7 +460,7 @@ impl Run {
         }
     }
 
-    /// Looks up a call in the server's duplicate-request cache, and holds it if it has to run.
+    /// Looks up a call in the server's duplicate-request cache, and reserves it if it must run.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));

@@ -426,7 +426,7 @@ mod tests {
     use super::{Conversation, MOST_NOTES};
 
     #[test]
-    fn what_nobody_would_read_is_counted_and_not_kept() {
+    fn excess_findings_are_counted_but_not_stored() {
         let mut conversation = Conversation::default();
         for time in 0..MOST_NOTES + 50 {
             conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);

@@ -22,7 +22,7 @@ fn show(file: &[u8]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_beginning_of_a_capture_shows_what_is_in_it() {
+async fn every_prefix_of_a_capture_is_explained() {
     let capture = short().await;
     let all = show(&capture);
     let mut before = 0;
@@ -37,7 +37,7 @@ async fn every_beginning_of_a_capture_shows_what_is_in_it() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
+fn files_that_are_not_captures_are_rejected() {
     assert_eq!(read(&b""[..]).unwrap_err(), ReadError::Empty);
     assert_eq!(read(&b"MPA ID Req Frame, and what follows it"[..]).unwrap_err(), ReadError::NoCapture);
     let nothing = read(&short_head()[..]).unwrap();
@@ -146,7 +146,7 @@ fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// How long this thread has had a processor, in nanoseconds.
+/// The processor time of this thread in nanoseconds.
 fn computed() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! `rpcrdma explain`: what it shows of a capture is what happened.
+//! `rpcrdma explain` shows the actual traffic of a capture.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
@@ -49,7 +49,7 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     address
 }
 
-/// A client that writes a capture, and what it says itself of its calls.
+/// A client that writes a capture, and its own record of its calls.
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
@@ -112,7 +112,7 @@ async fn every_way(client: &Client) {
     assert!(matches!(nfs.symlink(&args).await.unwrap(), Symlink3Res::Nfs3Ok(_)));
 }
 
-/// A capture of [`every_way`], and what the client says itself.
+/// A capture of [`every_way`], and the client's own record.
 async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");

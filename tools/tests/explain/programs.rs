@@ -15,7 +15,7 @@ fn utf8(octets: &[u8]) -> String {
 
 /// As in `rpcrdma explain FILE | head -1`: a closed pipe is not an error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_standard_output_ends_the_program_quietly() {
+async fn a_closed_standard_output_ends_the_program_silently() {
     let work = tempfile::tempdir().unwrap();
     let capture = work.path().join("a.pcap");
     fs::write(&capture, short().await).unwrap();
@@ -32,7 +32,7 @@ async fn a_closed_standard_output_ends_the_program_quietly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drawings_are_whole_and_need_nothing_else() {
+async fn drawings_are_complete_and_self_contained() {
     let work = tempfile::tempdir().unwrap();
     let capture = work.path().join("a.pcap");
     fs::write(&capture, short().await).unwrap();
@@ -76,7 +76,7 @@ async fn drawings_are_whole_and_need_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_said_in_a_line() {
+async fn errors_are_one_line() {
     let work = tempfile::tempdir().unwrap();
     let path = |name: &str| work.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("a.pcap"), short().await).unwrap();

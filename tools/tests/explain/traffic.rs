@@ -1,4 +1,4 @@
-//! What is shown, against what the client says of itself.
+//! Compares the output with the client's own record.
 
 use rpcrdma_tools::explain::{Call, Chunk, Selection, Status, read};
 
@@ -54,7 +54,7 @@ async fn chunks_and_lengths_are_those_that_the_client_reports() {
                 call.operations.iter().all(|operation| operation.done.is_some() && operation.segments > 0)
             );
         }
-        // Every way was gone.
+        // Every way was used.
         let sums = |of: fn(&Call) -> bool| conversation.calls.iter().filter(|call| of(call)).count();
         assert!(sums(|call| call.long) > 0, "a long call");
         assert!(sums(|call| call.reply.as_ref().unwrap().long) > 0, "a long reply");
@@ -71,7 +71,7 @@ async fn the_ladder_of_a_short_conversation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_selected_is_shown_and_nothing_else() {
+async fn only_selected_calls_are_shown() {
     let trace = read(&short().await[..]).unwrap();
     let call = &trace.connections[0].conversation.calls[1];
     let lines = |selection| text(&trace, selection).lines().count();

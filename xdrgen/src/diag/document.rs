@@ -1,4 +1,4 @@
-//! What extraction and inclusion find.
+//! Findings of extraction and inclusion.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ kinds! {
     X002 Error NoXdr => text("the lines after `///` are not XDR")
         .label("no definition begins here, or later")
         .help("there is nothing to compile in this document; compile the one that defines the protocol");
-    /// a definition without a mark is left out
+    /// a definition without a mark is omitted
     ///
     /// Where some lines of a document have `///`, all others are prose, in which definitions are often shown
     /// once more. This one is shown nowhere else. A warning; not in published RFCs, which quote one another.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Count, Diagnostic, Label, Text, render};
 use crate::source::Sources;
 
-/// One line. Fields are added as time goes by, never taken away.
+/// One line. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {
@@ -25,7 +25,7 @@ struct Finding<'a> {
     rendered: String,
 }
 
-/// A place in a file: bytes from 0, lines and columns (characters) from 1; ends are one behind.
+/// A span of a file: bytes from 0, lines and columns (characters) from 1. Ends are exclusive.
 #[derive(Serialize)]
 struct Place<'a> {
     file: String,
@@ -61,7 +61,7 @@ pub fn json_failure(file: Option<&str>, message: &str) -> String {
 }
 
 fn line(line: &Line<'_>) -> String {
-    // Only maps whose keys are not strings cannot be written, and there are none.
+    // Serialization fails only for maps with keys that are not strings, and there are none.
     serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
 }
 

@@ -1,4 +1,4 @@
-//! What resolution and the rules of the language find.
+//! Findings of resolution and of the language rules.
 
 use super::{BreachKind, Diagnostic, Part, Text, text};
 use crate::ast::Hidden;
@@ -61,7 +61,7 @@ kinds! {
         .label("left out")
         .and(*by, "this one is used")
         .help("of several definitions in a published document, the last complete and valid one is used");
-    /// What a later document defines again breaks the rules of extensions.
+    /// A redefinition in a later document breaks the rules of extensions.
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
         let message = format!("defined twice, and not as an extension: {}", text.message);
@@ -160,8 +160,9 @@ kinds! {
         .help("in Rust the later one is a constant that equals the first");
     /// a member's name is taken
     ///
-    /// The members of all enums, the constants and the types have one name space (RFC 4506 section 6.4). As a
-    /// constant the name means the first. A warning, because published RFCs have it.
+    /// The members of all enums, the constants and the types share one name space (RFC 4506 section 6.4).
+    /// Used as a constant, the name refers to the first definition. A warning, because published RFCs
+    /// contain this.
     ///
     /// ```xdr
     /// enum answer { OK = 0, FAILED = 1 };
@@ -210,8 +211,7 @@ kinds! {
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
     /// the value of a constant in Rust is unknown
     ///
-    /// `--extern` says where a name is in Rust, and a size or a label must be known when the document is
-    /// compiled.
+    /// `--extern` maps a name to Rust, but a size or a label must be known when the document is compiled.
     ///
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT
@@ -248,8 +248,8 @@ kinds! {
         .help("define the type before the program and name it here");
     /// a definition is repeated
     ///
-    /// The two differ only in comments and layout. That is not an error, but one may be a copy that was meant
-    /// to be changed. A warning, not given in published documents, nor for definitions of two documents.
+    /// The two differ only in comments and layout. One may be a copy that was never edited. A warning,
+    /// which does not apply to published documents or to definitions in two documents.
     ///
     /// ```xdr
     /// struct point { int x; int y; };
@@ -295,7 +295,7 @@ kinds! {
     X224 Error VoidField => text("a struct's field cannot be `void`").label("nothing is declared here").help("remove it");
     /// two numbers are the same
     ///
-    /// Of two versions in a program, or of two procedures in a version.
+    /// Two versions of a program, or two procedures of a version.
     ///
     /// ```xdr
     /// program STORE {
@@ -388,9 +388,9 @@ kinds! {
         .label("programs, versions and procedures have unsigned 32-bit numbers");
     /// an addition to an undefined type
     ///
-    /// A published document may add members to an enum, or arms to a union, of another document: RFC 8276
-    /// writes them into a comment, behind one that says `to be added to` and a name. No document of the run
-    /// defines that name. A warning: the lines are left out.
+    /// A published document may add members to an enum, or arms to a union, of another document. RFC 8276
+    /// writes them into a comment, after one that contains `to be added to` and a name. No document of the
+    /// run defines that name. A warning: the lines are omitted.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -418,10 +418,10 @@ kinds! {
         text(format!("lines are to be added to `{name}`, and no document of this run defines it"))
         .label("these lines are left out")
         .help("compile the document that defines it together with this one");
-    /// an addition contradicts what is there
+    /// an addition conflicts with an existing definition
     ///
-    /// What a published document adds to another's type must have names and values, or labels, of its own. An
-    /// equal addition is not an error.
+    /// The additions of a published document to a type of another document need new names and values, or
+    /// labels. An equal addition is not an error.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -433,7 +433,7 @@ kinds! {
     ///    /// */
     /// ```
     ///
-    /// Use a version of the base, or of the extension, that the other goes with.
+    /// Use matching versions of the base and the extension.
     ///
     /// ```text
     /// Request for Comments: 9998

@@ -1,4 +1,4 @@
-//! What bindings say of replies and calls that their types contradict.
+//! Contradictions between bindings and types about replies and calls.
 
 use super::binding::{Unknown, unknown};
 use super::{Few, text};
@@ -111,7 +111,7 @@ kinds! {
     X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
         .label("bounds an item")
         .help("name the item in `eligible`, or bound the result by `whole`");
-    /// a table says nothing of its reply
+    /// a table has no bounds of its reply
     ///
     /// It needs `item`, `whole` or both.
     ///

@@ -1,4 +1,4 @@
-//! What the options of a run and the names in Rust bring up.
+//! Findings about the options of a run and the names in Rust.
 
 use super::text;
 

@@ -1,4 +1,4 @@
-//! What only some compilers accept.
+//! Constructs that only some compilers accept.
 
 use super::{Text, text};
 use crate::hir::Scalar;
@@ -8,7 +8,7 @@ kinds! {
     Portability PortabilityKind {
     /// a name after a definition's body
     ///
-    /// RFC 5531 sets one behind a union; it has no meaning. In C it would be a variable. A warning.
+    /// RFC 5531 contains one after a union; it has no meaning. In C it would be a variable. A warning.
     ///
     /// ```xdr
     /// struct point { int x; } origin;
@@ -36,7 +36,7 @@ kinds! {
         .help("remove the `,`");
     /// a string is not a constant
     ///
-    /// rpcgen passes string constants on to C. Here the constant is left out. A warning.
+    /// rpcgen passes string constants to C. This compiler omits the constant. A warning.
     ///
     /// ```xdr
     /// const NAME = "store";
@@ -151,7 +151,7 @@ kinds! {
     }
 }
 
-/// What only some compilers accept, and what the grammar of the RFCs has for it.
+/// A construct that only some compilers accept, and its form in the grammar of the RFCs.
 fn portability(what: &str, instead: &str) -> Text {
     text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask dist` and `cargo xtask release`: the archive of static programs, and what has to hold before
-//! a release.
+//! `cargo xtask dist` and `cargo xtask release`: the archive of static programs, and the checks before a
+//! release.
 #![allow(clippy::print_stdout, reason = "the output of a program")]
 
 mod archive;
@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
 
-/// Distribution: builds and checks what is shipped. Publishes nothing.
+/// Distribution: builds and checks the archive and the packages. Publishes nothing.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", max_term_width = 100)]
 struct Arguments {

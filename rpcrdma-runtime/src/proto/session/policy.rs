@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_works_begins_anew() {
+    fn a_working_connection_resets_the_backoff() {
         let backoff = Backoff { jitter: 0, ..Backoff::default() };
         let mut attempts = Attempts::new(1);
         attempts.failed(Time(MS(1000)), &backoff);

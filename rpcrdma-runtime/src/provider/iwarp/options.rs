@@ -186,7 +186,7 @@ mod tests {
 
     /// Requirement: R906
     #[tokio::test]
-    async fn a_silent_peer_is_asked_for() {
+    async fn a_silent_peer_is_probed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());

@@ -247,7 +247,7 @@ async fn calls_are_fetched_when_there_is_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_counts_after_its_connection_is_gone() {
+async fn memory_of_closed_connections_counts_until_it_returns() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
     let connection = Unread::from(1);
@@ -262,7 +262,7 @@ async fn work_counts_after_its_connection_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_whose_call_is_fetched_is_not_idle() {
+async fn a_connection_that_fetches_a_call_is_active() {
     let slots = Slots::new(1, 1, true);
     let slot = Arc::new(slots.take([192, 0, 2, 1].into()).await.unwrap());
     let serving = serving(&MemoryBudget::default(), files());

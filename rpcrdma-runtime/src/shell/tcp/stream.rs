@@ -295,7 +295,7 @@ mod tests {
 
     /// A peer that reads something now and then has no stall, but is too slow.
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_output_too_slowly_is_noticed() {
+    async fn a_peer_that_reads_too_slowly_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         let mut far = far.unwrap().0.into_std().unwrap();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_one_fragment_is_the_memory_it_came_in() {
+    fn a_record_in_one_fragment_is_not_copied() {
         let mut input = BytesMut::from(&fragment(true, &[7; 40])[..]);
         let at = input.as_ptr().wrapping_add(MARK);
         let record = Records::new(64).next(&mut input).unwrap().unwrap();
