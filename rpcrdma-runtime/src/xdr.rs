@@ -33,7 +33,7 @@ mod reader;
 pub mod serde_as;
 mod sink;
 mod slice;
-#[cfg_attr(not(feature = "std"), path = "no_spare.rs")]
+#[cfg_attr(not(feature = "std"), path = "xdr/no_spare.rs")]
 mod spare;
 mod string;
 

@@ -7,7 +7,7 @@
 #[cfg(feature = "capture")]
 mod capture;
 #[cfg(not(feature = "capture"))]
-#[path = "no_capture.rs"]
+#[path = "iwarp/no_capture.rs"]
 mod capture;
 mod connection;
 mod connector;
