@@ -15,6 +15,7 @@ pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
 }
 
 /// Returns a directory for a manifest in another directory. An absolute one stays as it is.
+#[cfg(feature = "cli")]
 pub(crate) fn for_manifest(directory: &str, manifest: Option<&Path>) -> String {
     let path = Path::new(directory);
     let seen = manifest.filter(|_| path.is_relative()).and_then(|manifest| seen_from(manifest, path));
@@ -51,7 +52,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, feature = "cli"))]
 mod tests {
     use super::*;
 
