@@ -51,7 +51,7 @@ impl Drop for Daemon {
 
 /// The server is killed, as a crash would end it: its capture has everything.
 #[test]
-fn programs_write_captures_where_the_environment_says() {
+fn programs_write_captures_to_the_path_in_the_environment() {
     let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(files.path().join("hello"), "hello").unwrap();
     let (servers, clients) = (work.path().join("server.pcap"), work.path().join("client.pcap"));

@@ -32,7 +32,7 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the file. `@` stands for this directory, and root stays root for these tests.
+    /// Writes the file. `@` is replaced by this directory, and root stays root for these tests.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -360,7 +360,7 @@ fn passed_sockets_replace_the_addresses() {
 }
 
 #[test]
-fn warnings_are_json_if_asked_for() {
+fn json_output_includes_warnings() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\nlog-format = 'json'\n");
     let daemon = Daemon::start(place.nfs3d(&["--listen", "0.0.0.0:0"]));
@@ -441,6 +441,7 @@ async fn a_scrape_counts_known_traffic() {
     assert_eq!(sample("rpcrdma_server_bytes_total{kind=\"rdma_write\"}"), f64::from(1 << 20));
     assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
     assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
+    assert_eq!(sample("rpcrdma_server_memory_max_bytes"), f64::from(48 << 20));
     // Buckets count all calls that took at most so long.
     let bucket = |bound: &str| {
         let name = "rpcrdma_server_call_duration_seconds_bucket";
@@ -450,10 +451,13 @@ async fn a_scrape_counts_known_traffic() {
     assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(fetch(&metrics, "/other").0, 404);
     client.close();
-    let gone = || samples_of(&metrics, "rpcrdma_server_connections") == 0.0;
+    let gone = || {
+        ["rpcrdma_server_connections", "rpcrdma_server_memory_bytes"].map(|name| samples_of(&metrics, name))
+            == [0.0, 0.0]
+    };
     let deadline = Instant::now() + Duration::from_secs(10);
     while !gone() {
-        assert!(Instant::now() < deadline, "the connection is still counted");
+        assert!(Instant::now() < deadline, "the connection or its memory is still counted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     daemon.stop();

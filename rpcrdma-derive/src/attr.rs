@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// Where attributes stand.
+/// The position of attributes.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
@@ -51,9 +51,9 @@ pub(crate) struct Attrs {
     pub(crate) krate: Option<Path>,
     pub(crate) union: Option<Type>,
     pub(crate) backward: Option<Span>,
-    /// How many items the type is said to hold.
+    /// The declared number of items.
     pub(crate) items: Option<(Span, Size)>,
-    /// How large each of them can be.
+    /// The declared maximum size of an item.
     pub(crate) largest: Option<(Span, Size)>,
     pub(crate) cases: Vec<Expr>,
     pub(crate) default: Option<Span>,
@@ -63,7 +63,7 @@ pub(crate) struct Attrs {
     /// The field's name in runtime errors.
     pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
-    /// An attribute was wrong and has been reported: nothing follows from what is missing.
+    /// An attribute was invalid and has been reported, so missing attributes are not.
     pub(crate) failed: bool,
 }
 

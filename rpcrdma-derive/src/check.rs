@@ -1,5 +1,5 @@
-//! Checks before anything is expanded. What only the compiler can know, such as whether a type holds an eligible item, is
-//! left to trait bounds with messages of their own.
+//! Checks before expansion. Trait bounds with custom messages cover properties that only the compiler
+//! knows, such as whether a type contains an eligible item.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -128,7 +128,7 @@ fn is_static(ty: &Type) -> bool {
         || matches!(ty, Type::Reference(of) if of.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static"))
 }
 
-/// A part of a type that has no encoding whatever it is made of.
+/// A part of a type that never has an encoding.
 fn nameless(ty: &Type) -> Option<Error> {
     let message = match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {

@@ -84,7 +84,7 @@ fn decode_arm(arm: &Arm<'_>, pattern: &TokenStream) -> TokenStream {
     quote!(#pattern => ::core::result::Result::Ok(Self::#ident #parts),)
 }
 
-/// What an arm holds, in parentheses: the discriminant, if it is kept, and the payload.
+/// The contents of an arm, in parentheses: the discriminant, if it is kept, and the payload.
 fn parts(
     arm: &Arm<'_>,
     kept: &TokenStream,
@@ -95,7 +95,7 @@ fn parts(
     (!parts.is_empty()).then(|| quote!((#(#parts),*)))
 }
 
-/// Says which discriminants an arm may keep, for other formats than XDR.
+/// The discriminants that an arm may keep, for formats other than XDR.
 fn keeps_discriminant(
     container: &Container<'_>,
     index: usize,

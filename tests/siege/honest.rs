@@ -39,7 +39,7 @@ pub(crate) struct Honest {
     _running: oneshot::Sender<()>,
 }
 
-/// What the client's tasks write to.
+/// The shared results of the client's tasks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Record>>);
 

@@ -13,7 +13,7 @@ pub(crate) const KEPT_RSS: u64 = MAX_RSS / 2;
 /// How much slower than unloaded the 99th percentile of honest calls may be.
 const SLOWDOWN: u32 = 10;
 
-/// What was seen in one phase: before, during or after an attack.
+/// The observations of one phase: before, during or after an attack.
 #[derive(Default)]
 pub(crate) struct Phase {
     /// Maximum resident memory in bytes.

@@ -1,4 +1,5 @@
-//! Messages that were captured between other implementations: `vectors/`, and whatever folder the environment names.
+//! Messages that were captured between other implementations: `vectors/`, and whatever folder the environment
+//! names.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -53,7 +53,8 @@ fn layouts_are_those_of_the_rfcs() {
     }
 }
 
-/// A document, its RFC, and the definitions that differ from it or are not in it; `specs/README.md` says why.
+/// A document, its RFC, and the definitions that differ from it or are absent from it; `specs/README.md`
+/// has the reasons.
 const COMPARISONS: &[(&str, &str, &[&str])] = &[
     (
         "rpcrdma1",

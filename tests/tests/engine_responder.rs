@@ -409,7 +409,8 @@ fn r178_only_what_was_read_or_written_and_not_yet_received_can_have_ended_a_conn
         peer.reply(&call, Message::whole(stream(len)));
         peer.sent.clear();
     }
-    // With three credits the reply to the first call had arrived before the fourth was sent; the second was inline.
+    // With three credits the reply to the first call had arrived before the fourth was sent; the second was
+    // inline.
     assert_eq!(suspects(peer), [4, 3]);
     let mut reading = Peer::with(Config { credits: 2, ..Config::default() }, 16, false);
     reading.send(with_xid(1, reply_chunk()));

@@ -1,5 +1,5 @@
-//! RPCSEC_GSS (RFC 2203) with a mechanism that is a test's: contexts, what is protected, and how such messages travel over
-//! RPC-over-RDMA (RFC 8166 section 8.2.2).
+//! RPCSEC_GSS (RFC 2203) with a mechanism that is a test's: contexts, what is protected, and how such
+//! messages travel over RPC-over-RDMA (RFC 8166 section 8.2.2).
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 #[path = "rpc_gss/contexts.rs"]
@@ -288,7 +288,8 @@ async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8
     (direct, client, message)
 }
 
-/// Where the parts of a call are: the credential's body, the verifier's body, and what is behind the verifier.
+/// Where the parts of a call are: the credential's body, the verifier's body, and what is behind the
+/// verifier.
 fn places(call: &[u8]) -> (usize, usize, usize) {
     let word = |at: usize| u32::from_be_bytes(call[at..at + 4].try_into().unwrap()) as usize;
     let verifier = 32 + word(28).next_multiple_of(4);

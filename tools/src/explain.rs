@@ -1,5 +1,5 @@
-//! What a capture shows of RPC-over-RDMA on iWARP: connections, calls with their chunks, what was moved for each by RDMA
-//! Read and Write, replies. [`read`] takes any capture, whoever wrote it, and whatever is in it.
+//! What a capture shows of RPC-over-RDMA on iWARP: connections, calls with their chunks, what was moved for
+//! each by RDMA Read and Write, replies. [`read`] takes any capture, whoever wrote it, and whatever is in it.
 
 mod call;
 mod conversation;
@@ -8,9 +8,12 @@ mod ladder;
 mod messages;
 mod names;
 mod packets;
+mod repeated;
+mod scale;
 mod segments;
 mod stream;
 mod summary;
+mod values;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -262,6 +265,7 @@ impl Tracked {
                 connection.conversation.note(side, time, "the capture ends within a message", false);
             }
         }
+        self.connection.conversation.finish();
         let mut number = 0usize;
         for call in &mut self.connection.conversation.calls {
             number = number.saturating_add(1);

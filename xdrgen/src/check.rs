@@ -1,7 +1,7 @@
 //! The rules that need more than one definition, and those of bindings.
 //!
-//! To add a rule, write its function in a module of this one, add it to [`RULES`], and add its kind to `diag`.
-//! The fixture in `tests/diagnostics/` is called after the kind's code.
+//! To add a rule, write its function in a module of this one, add it to [`RULES`], and add its kind to
+//! `diag`. The fixture in `tests/diagnostics/` is called after the kind's code.
 
 mod bindings;
 mod cycles;

@@ -40,14 +40,14 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error, unless
-    /// the run was to keep going.
+    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an
+    /// error, unless the run was to keep going.
     pub files: Vec<(PathBuf, String)>,
-    /// What was read.
+    /// The input.
     pub summary: Summary,
     /// The findings, in the order of their places.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more there are. Beyond some thousand they are only counted.
+    /// The number of further findings. Beyond some thousand they are only counted.
     pub more: Count,
     /// Whether there is something to emit.
     whole: bool,
@@ -61,8 +61,8 @@ impl Generated {
     }
 }
 
-/// Compiles documents, which may use one another's names, together. A source's kind says
-/// whether it is a document or a binding file. One run reports all errors.
+/// Compiles documents together, which may use each other's names. The kind of a source is document or
+/// binding file. One run reports all errors.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
@@ -89,8 +89,8 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// What some of the documents define; what is wrong, sorted; and the uses of macros, in the order of their places. With `all`
-/// the last definition of a name that documents define again stands, whether it extends the first or not.
+/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source order.
+/// With `all`, the last definition of a redefined name is used, even if it does not extend the first.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
@@ -126,7 +126,7 @@ fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     all
 }
 
-/// Extracts and parses a document. The last part says how far its text is taken as it stands.
+/// Extracts and parses a document. The last value is the trust in its text.
 fn read(
     id: SourceId,
     source: &Source,
@@ -147,7 +147,7 @@ fn read(
     (id, specification, trust)
 }
 
-/// What is known beside the documents; what they use of it is added to them, and what they add to one another.
+/// The known external definitions. Adds the used ones to the documents, and additions among the documents.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -177,7 +177,7 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
         .collect()
 }
 
-/// The module, and what is to be said of it.
+/// The module, and its findings.
 fn analyzed(
     sources: &Sources,
     options: &Options,
@@ -196,7 +196,7 @@ fn analyzed(
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
-    // One document of several may have none.
+    // One of several documents may have none.
     if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
         let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
@@ -215,7 +215,7 @@ fn analyzed(
     let Resolved { hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::remaining(&hir, &mut diagnostics);
     let expansions = expansions(&views);
-    // What was written takes as much memory as what it means.
+    // The syntax tree needs as much memory as the HIR.
     documents.iter_mut().for_each(|(_, specification, _)| specification.definitions = Vec::new());
     let summary = Summary {
         documents: documents.len(),
@@ -225,12 +225,12 @@ fn analyzed(
         programs: hir.programs.len(),
         procedures: hir.procedures().count(),
     };
-    // What is missing after an error would make a binding look wrong that is not.
+    // Definitions missing after an error would invalidate correct bindings.
     let module = if whole { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let whole = whole && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // What goes on is without what needs those names, and says why.
+    // The rest omits everything that needs those names, and reports the reason.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);
@@ -277,7 +277,7 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Applies bindings to a protocol in which nothing is wrong, and lowers it.
+/// Applies bindings to a valid protocol, and lowers it.
 fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &mut Found) -> Module {
     let mut hir = hir;
     crate::check::apply(&mut hir, bindings, found);
@@ -312,10 +312,11 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
+/// Reserved module names: crates next to them, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
+/// The modules of a run of several documents or of namespaces, without empty ones. A single document has no
+/// modules.
 fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],

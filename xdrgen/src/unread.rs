@@ -1,4 +1,4 @@
-//! Names that may be defined in what could not be read: after an error of syntax nothing is said of their absence.
+//! Names that unparsable text may define: after a syntax error their absence is not reported.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;
@@ -22,12 +22,13 @@ impl<'s> Unread<'s> {
         Unread { words }
     }
 
-    /// Returns true if a finding says that something is not there which may have been in that.
+    /// Returns true if a finding reports the absence of a name that the unparsed text may define.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.
+    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what
+    /// follows.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

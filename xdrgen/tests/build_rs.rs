@@ -111,12 +111,12 @@ pub mod tame {
     include!(concat!(env!("OUT_DIR"), "/tame.rs"));
 }
 
-/// What the build script wrote of two documents.
+/// The build script's output for two documents.
 pub mod both {
     include!(concat!(env!("OUT_DIR"), "/both.rs"));
 }
 
-/// What the build script wrote.
+/// The build script's output.
 pub mod store {
     include!(concat!(env!("OUT_DIR"), "/store.rs"));
 }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_refuses_what_it_cannot_run() {
+    fn a_server_rejects_invalid_options() {
         let server = Server(Shelf);
         let word = xdr::to_bytes(&1u32).unwrap();
         assert_eq!(serve(&server, 3, &word), Err(Reject::ProcedureUnavailable));
@@ -211,7 +211,7 @@ mod tests {
         (0..2048).map(|_| next()).collect()
     }
 
-    /// Values of any kind have an encoding, and keep what they are by XDR and by JSON.
+    /// Values of any kind have an encoding, and round-trip by XDR and by JSON.
     fn round_trips<T>() -> usize
     where
         T: for<'a> arbitrary::Arbitrary<'a> + xdr::Xdr + serde::Serialize + serde::de::DeserializeOwned,
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_discriminant_that_chooses_another_arm_is_not_read() {
         use crate::both::more::RESULT;
-        // Of three arms two keep it: that of KIND_DIR (2) and KIND_LINK (3), and the default's.
+        // Of three arms two keep it: that of KIND_DIR (2) and KIND_LINK (3), and the default arm.
         for (wire, kept, good, bad) in [
             (&[0, 0, 0, 2, 0, 0, 0, 7][..], "KIND_DIR", "KIND_LINK", ["KIND_FILE", "KIND_OTHER"]),
             (&[0, 0, 0, 4, 0, 0, 0, 0], "KIND_OTHER", "KIND_OTHER", ["KIND_FILE", "KIND_DIR"]),
@@ -344,20 +344,20 @@ fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
 }
 ";
 
-/// Asks for a version that is bound.
+/// Requires a version with a binding.
 const BOUND: &str = "
 
-/// Asks for a binding.
+/// Requires a binding.
 pub fn over_rdma<P: rpcrdma_runtime::program::Binding>() {}
 
-/// Has one, or has none.
+/// With or without one.
 pub fn call() {
     over_rdma::<store::store_v1::StoreV1>();
 }
 ";
 
-// The compiler is a dependency too, and nothing is only checked: cargo then compiles what it stands on as it does for
-// the compiler's own tests, and finds it built.
+// The compiler is a dependency too, and is built instead of only checked: cargo then compiles its
+// dependencies as for the compiler's own tests, and reuses them.
 fn user_crate() -> Scratch {
     let root = workspace();
     let (runtime, compiler) = (root.join("rpcrdma-runtime"), root.join("xdrgen"));
@@ -382,7 +382,7 @@ fn user_crate() -> Scratch {
     scratch
 }
 
-/// Writes the same two documents as a crate of its own.
+/// Writes the same two documents as a separate crate.
 fn emit_crate(scratch: &Scratch) {
     let mut sources = Sources::default();
     sources.add(Source::new("specs/base.x", BASE));
@@ -403,7 +403,7 @@ fn emit_crate(scratch: &Scratch) {
 
 /// The error in the README is what a build script prints.
 #[test]
-fn errors_are_data_and_their_text_shows_the_line() {
+fn errors_are_data_and_their_text_quotes_the_line() {
     let readme = include_str!("../README.md");
     let (_, error) = readme.split_once("```text\nError: ").expect("an example");
     let (error, _) = error.split_once("```").expect("its end");
@@ -420,7 +420,7 @@ fn errors_are_data_and_their_text_shows_the_line() {
     assert!(!folder.path().join("kv.rs").exists());
 }
 
-/// The program and what it alone uses are not built for a build script.
+/// The program and its own dependencies are not built for a build script.
 fn has_no_command_line(scratch: &Scratch) {
     let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
     assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
@@ -429,7 +429,7 @@ fn has_no_command_line(scratch: &Scratch) {
     }
 }
 
-/// One crate goes through all of it: to compile another would take as long again.
+/// One crate covers all cases: compiling another would take as long again.
 ///
 /// Requirement: R230
 #[test]
@@ -442,7 +442,7 @@ fn a_build_script_compiles_documents() {
         "{output}"
     );
 
-    // A mistake in the document fails the build, and says where it is.
+    // An error in the document fails the build with its position.
     scratch.write("specs/store.txt", &DOCUMENT.replace("content      data", "contents     data"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(
@@ -471,7 +471,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // What a binding says is in the types: a version without one is not bound.
+    // A binding is visible in the types: a version without one is not bound.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(success, "{output}");

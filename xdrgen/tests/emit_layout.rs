@@ -1,4 +1,4 @@
-//! What is emitted is laid out as a formatter that goes through a syntax tree lays it out.
+//! The output has the layout of a formatter that uses a syntax tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax tree.
+/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax
+/// tree.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;
@@ -22,7 +23,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Compares what is emitted for documents, if they are sound, with what the formatter makes of it.
+/// Compares the output for valid documents with that of the formatter.
 #[track_caller]
 fn is_laid_out(documents: &[&Path], options: &Options) -> bool {
     let mut sources = Sources::default();

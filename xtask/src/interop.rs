@@ -1,4 +1,5 @@
-//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the long jobs run them.
+//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the
+//! long jobs run them.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
 
-/// Which of the tests to run, and what the lab needs for them.
+/// The tests to run, and the packages that the lab needs for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     /// Parts of the names of the tests to run and to leave out.
@@ -97,7 +98,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
     filters::test(command, &group.filters)
 }
 
-/// Measures both ends beside Linux's over RDMA devices.
+/// Measures our client and server and Linux's over RDMA devices.
 pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -> Result<(), String> {
     if !ready(root, name, KERNEL, needs)? {
         return Ok(());
@@ -146,7 +147,8 @@ fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
 /// The heading in README.md of the section whose commands [`mount_commands`] runs.
 const SECTION: &str = "Mount a directory over RDMA";
 
-/// README's commands as they stand there: a server for the directory `specs`, and Linux in a guest that mounts it over RDMA.
+/// Runs README's commands verbatim: a server for the directory `specs`, and Linux in a guest that mounts it
+/// over RDMA.
 pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;

@@ -1,4 +1,4 @@
-//! What a run of steps reports at its end: outcomes, what did not run, and the sum of the tests.
+//! The report at the end of a run: outcomes, skipped steps, and the sum of the tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +38,7 @@ impl fmt::Display for Totals {
     }
 }
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -72,7 +72,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What did not run, from the records of the tests and steps (package `not-run`).
+/// Skipped tests and steps, from their records (package `not-run`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotRun {
     /// Pairs of what did not run and the reason, without repetitions.
@@ -125,7 +125,7 @@ impl fmt::Display for NotRun {
     }
 }
 
-/// What a run of steps has found so far.
+/// The results of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) totals: Totals,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_turns_what_did_not_run_into_a_failure() {
+    fn strict_mode_fails_on_tests_that_did_not_run() {
         let mut report = Report::default();
         report.add("fmt", Outcome::Passed, Duration::from_secs(61));
         report.not_run.add("tests", "interop::b\tRPCRDMA_LAB is not set\n");

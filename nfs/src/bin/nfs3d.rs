@@ -222,7 +222,7 @@ impl Signals {
     }
 }
 
-/// What a reload needs.
+/// The parts of a server that a reload needs.
 struct Running {
     arguments: Arguments,
     line: Vec<OsString>,
@@ -236,7 +236,7 @@ struct Running {
 }
 
 impl Running {
-    /// Handles signals, and reports to the watchdog, until the server is told to stop. Then drops `stop`.
+    /// Handles signals, and reports to the watchdog, until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
         loop {
@@ -326,12 +326,12 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
         log.warn("only callers of this machine are served; --allow lets others in");
     }
-    if directories.iter().any(|directory| !directory.tells_callers_apart) {
+    if directories.iter().any(|directory| !directory.impersonates_callers) {
         log.warn("not as root, so every caller has the rights of the user who runs this");
     }
     let believing = |directory: &&Directory| {
         let options = &directory.options;
-        directory.tells_callers_apart && !options.all_squash && options.sec.contains(&Security::Sys)
+        directory.impersonates_callers && !options.all_squash && options.sec.contains(&Security::Sys)
     };
     if directories.iter().any(|directory| believing(&directory)) {
         let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);

@@ -54,7 +54,7 @@ pub enum ClientError {
         path: String,
         /// The security of the URL.
         wanted: Security,
-        /// What the server accepts.
+        /// The values that the server accepts.
         offered: String,
     },
     /// The server violates the protocol in a way that only shows across calls.

@@ -33,7 +33,7 @@ impl Transport {
 }
 
 /// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
-/// hexadecimal digits stand for a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
+/// hexadecimal digits encode a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
 /// `provider=NAME` and `sec=NAME` are separated by `&`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -47,7 +47,7 @@ pub struct Url {
     pub path: Vec<u8>,
     /// The port of MOUNT over TCP, if given.
     pub mount_port: Option<u16>,
-    /// The port of rpcbind, which is asked for MOUNT if needed (default 111).
+    /// The port of rpcbind, which is queried for MOUNT if needed (default 111).
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn formatted_values_parse() {
         let rdma = Url {
             transport: Transport::Rdma,
             host: "::1".into(),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_where_the_other_programs_are() {
+    fn options_override_the_ports_of_other_programs() {
         let url: Url = "tcp://h/dir?mountport=20048&rpcbind=7".parse().unwrap();
         assert_eq!((url.mount_port, url.rpcbind_port, &url.path[..]), (Some(20048), 7, &b"/dir"[..]));
         for security in [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p] {

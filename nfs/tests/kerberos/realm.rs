@@ -15,7 +15,7 @@ const PASSWORD: &str = "secret";
 /// Debian keeps the programs of a KDC there, which is not on the path of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
-/// A principal whose user every Linux has, with the number 1.
+/// A principal whose user exists on every Linux, with the number 1.
 pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";

@@ -10,14 +10,15 @@ use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_conne
 use super::exchange::{decode, encode, transact};
 use super::message_transport::{MessageTransport, Sends};
 use super::observer::observed;
-use super::rdma::{Peer, RdmaOutbound};
+use super::rdma::{Peer, RdmaOutbound, RdmaSession};
 use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, ToAddress};
+use crate::proto::call::{IncomingReply, Traffic};
 use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds, checks};
-use crate::proto::rdma::session::{Policy, SessionCall};
-use crate::proto::rdma::{IncomingReply, PeerLimits, Traffic};
+use crate::proto::rdma::PeerLimits;
+use crate::proto::session::{Policy, SessionCall};
 use crate::provider::iwarp::IwarpConnector;
 use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
@@ -45,7 +46,7 @@ pub struct Client {
 
 /// The state that the clones of a client share. Dropping the last clone closes the connection.
 struct Inner {
-    calls: Arc<dyn SessionHandle<Peer>>,
+    calls: Arc<dyn RdmaSession>,
     stats: ClientStats,
     options: ClientOptions,
 }
@@ -147,8 +148,8 @@ impl Client {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::rdma::TransportError::Closed) when its connection ends. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends.
+    /// RPCSEC_GSS calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { retransmit: Some(false), ..self.clone() }
@@ -161,11 +162,11 @@ impl Client {
         Client { min_item: Some(min_item), ..self.clone() }
     }
 
-    /// Returns a client on the same connection whose calls receive the first eligible item of the result, such
-    /// as the data of a READ, in this memory. Over RDMA, the memory is the sink. An item that arrives inline
-    /// is copied. One call at a time can use the memory, once the result of the call before is dropped.
-    /// Calls over RPCSEC_GSS cannot use it. Generated clients call over such a client like over any other:
-    /// `Program::Client(client.with_result_memory(memory))`.
+    /// Returns a client on the same connection whose calls receive the first eligible item of the result,
+    /// such as the data of a READ, in this memory. Over RDMA, the memory is the sink. An item that arrives
+    /// inline is copied. One call at a time can use the memory, once the result of the call before is
+    /// dropped. Calls over RPCSEC_GSS cannot use it. Generated clients call over such a client like over any
+    /// other: `Program::Client(client.with_result_memory(memory))`.
     ///
     /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or one that may be
     /// larger than the memory's capacity.
@@ -222,10 +223,10 @@ impl Client {
         PeerLimits { inline, reads: self.inner.calls.peer().ird }
     }
 
-    /// Limits calls to what the server has stated (RFC 5666 section 6.2), until the connection ends. No
+    /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. No
     /// call is longer inline than the server's limit, and no call has Read chunks if the server does no
     /// RDMA Reads. A call that exceeds these limits fails. `connection` is the number of the connection on
-    /// which the server stated them, as [`Client::connections`] counts. If another connection has replaced
+    /// which the server announced them, as [`Client::connections`] counts. If another connection has replaced
     /// it, the method does nothing. The next connection starts without such limits, so ask the server
     /// again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {

@@ -12,7 +12,7 @@ use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
 use super::credits::fitted;
-use super::driver::Outbound;
+use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::metrics::Gauged;
@@ -29,6 +29,7 @@ use crate::proto::rpc::Services;
 use crate::proto::work::{CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
+use crate::wire::rdma::TooLarge;
 use crate::xdr::{Message, Received};
 
 /// A call and its memory, unless the call is small.
@@ -60,7 +61,7 @@ impl<C: Connection> RdmaInbound<C> {
     /// Returns a new connection and its caller.
     pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<Connected>) {
         let info = connection.info();
-        let config = fitted(config, info);
+        let config = serving.admitting(fitted(config, info));
         let (peer, ord) = (info.peer, info.ord);
         let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&client, &config.private_data);
@@ -102,6 +103,10 @@ impl<C: Connection> RdmaInbound<C> {
 
     /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
+        if let Some(TooLarge { xid, bytes, max }) = self.responder.take_too_large() {
+            let limit = "MessageLimits::transfer, by default at most half of Limits::memory";
+            warn!(xid, peer = ?self.peer, "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})");
+        }
         while let Some(event) = self.responder.poll_event() {
             match event {
                 ResponderEvent::Call(IncomingCall { key, message, .. }) => {
@@ -162,6 +167,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 continue;
             }
             let (calls, replies) = self.responder.unsent();
+            // A call that waits for memory uses none yet.
+            let calls = calls.saturating_sub(self.waiting.len());
             self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
             if self.was_busy != self.is_busy() {
                 self.was_busy = !self.was_busy;
@@ -206,7 +213,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
             warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
         }
-        if let Some(client) = self.link.stated() {
+        if let Some(client) = self.link.announced() {
             self.responder.limit(client);
             self.backward.with(|backward| backward.limit(client));
         }
@@ -279,8 +286,20 @@ impl<C: Connection> RdmaOutbound<C> {
     }
 }
 
+/// The interface of a client to its session over RPC-over-RDMA.
+pub(super) trait RdmaSession: SessionHandle<Peer> {
+    /// Limits calls on this connection, counted from 1, to what the server announced.
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits);
+}
+
+impl<C: Connection + 'static> RdmaSession for Shared<RdmaOutbound<C>> {
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
+        self.with_requester(connection, |requester| requester.limit(server));
+    }
+}
+
 impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
-    type Line = Requester;
+    type Requester = Requester;
     type Key = CallKey;
     type Peer = Peer;
 

@@ -24,7 +24,7 @@ fn is_rejection(answer: &[u8]) -> bool {
 
 /// Requirement: R450, R460
 #[tokio::test]
-async fn h01_nothing_comes() {
+async fn h01_a_silent_peer_times_out() {
     let (raw, outcome) = ask(&[], impatient()).await;
     assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
     assert!(rest(raw).await.is_empty());
@@ -82,7 +82,7 @@ async fn h04_revisions() {
 
 /// Requirement: R342, R451, R461, R468, R702
 #[tokio::test]
-async fn h06_h07_h09_requests_that_cannot_be_met() {
+async fn h06_h07_h09_invalid_read_requests() {
     for (octets, rejected) in [
         (request(0x50, 2, 3, &[0, 1, 0]), false), // enhanced, without room for the depths
         (request(0x50, 2, 65_535, &[0; 600]), false), // more private data than there may be
@@ -170,7 +170,7 @@ fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
 
 /// Requirement: R340, R342, R445, R447, R455, R456, R459, R461, R462
 #[tokio::test]
-async fn what_an_initiator_does_not_take_for_a_reply() {
+async fn an_initiator_rejects_invalid_replies() {
     let outcome = answered(reply(0x70, 2, 8, &[0, 1, 0, 1, b'b', b'u', b's', b'y'])).await;
     assert!(matches!(outcome, Err(IwarpError::Refused { private_data }) if private_data == "busy"));
     let outcome = answered(reply(0x50, 2, 3, &[0, 0, 0])).await;

@@ -96,8 +96,8 @@ async fn lost<C: MessageTransport<Echo>>(
     assert_eq!(gate.come.load(Ordering::Relaxed), 2);
 }
 
-/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server has forgotten the
-/// context, it would be executed twice.
+/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server
+/// has forgotten the context, it would be executed twice.
 #[tokio::test]
 async fn a_call_that_was_sent_fails_with_its_connection() {
     for (tcp, forgets) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -105,7 +105,8 @@ async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -
     address
 }
 
-/// As a client does whose connection went away: the call is run once, and its reply comes again if it is remembered.
+/// As a client does whose connection went away: the call is run once, and its reply comes again if it is
+/// remembered.
 #[tokio::test]
 async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before() {
     for service in SERVICES {

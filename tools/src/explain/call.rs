@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
+use rpcrdma_runtime::wire::rpc::{CallHeader, Credential};
+use rpcrdma_runtime::xdr::Reader;
+
+use super::values::{Codec, Parts};
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +42,8 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, once its RPC header was read.
     pub procedure: Option<Called>,
+    /// Its arguments, abbreviated, if the program is known and they are not encrypted.
+    pub arguments: Option<String>,
     /// The octets of its Send.
     pub len: usize,
     /// The RPC message is in a Position-Zero Read chunk: RDMA_NOMSG.
@@ -53,6 +60,10 @@ pub struct Call {
     pub(super) places: Vec<Place>,
     /// What a reply says that was written to the Reply chunk, until the reply itself is there.
     pub(super) written: Option<Status>,
+    /// Decodes its arguments and results.
+    pub(super) codec: Option<&'static Codec>,
+    /// What is kept of it until they are decoded.
+    pub(super) parts: Parts,
     /// As many calls in the same direction had no reply when it was made, itself included.
     pub in_flight: usize,
 }
@@ -62,6 +73,8 @@ pub struct Call {
 pub(super) struct Place {
     segment: Segment,
     chunk: Chunk,
+    /// Offset of the segment in the chunk.
+    before: u64,
 }
 
 impl Place {
@@ -72,15 +85,18 @@ impl Place {
 
     /// Returns the segments of all chunks. Sorted, so that an operation does not have to look at all of them.
     pub(super) fn all(lists: &ChunkLists) -> Vec<Place> {
-        let place = |segment: &Segment, chunk| Place { segment: *segment, chunk };
-        let reads = lists.reads.iter().map(|read| place(&read.segment, Chunk::Read(read.position)));
+        let reads = lists.reads.iter().map(|read| (&read.segment, Chunk::Read(read.position)));
         let numbered = lists.writes.iter().zip(1..);
-        let writes = numbered.flat_map(|(chunk, number)| {
-            chunk.0.iter().map(move |segment| place(segment, Chunk::Write(number)))
-        });
-        let reply = lists.reply.iter().flat_map(|chunk| &chunk.0);
-        let reply = reply.map(|segment| place(segment, Chunk::Reply));
-        let mut places: Vec<Place> = reads.chain(writes).chain(reply).collect();
+        let writes = numbered
+            .flat_map(|(chunk, number)| chunk.0.iter().map(move |segment| (segment, Chunk::Write(number))));
+        let reply = lists.reply.iter().flat_map(|chunk| &chunk.0).map(|segment| (segment, Chunk::Reply));
+        let mut end = (Chunk::Reply, 0u64);
+        let place = |(segment, chunk): (&Segment, Chunk)| {
+            let before = if end.0 == chunk { end.1 } else { 0 };
+            end = (chunk, before.saturating_add(segment.length.into()));
+            Place { segment: *segment, chunk, before }
+        };
+        let mut places: Vec<Place> = reads.chain(writes).chain(reply).map(place).collect();
         places.sort_by_key(Place::key);
         places
     }
@@ -114,6 +130,8 @@ pub struct Reply {
     pub invalidated: Option<u32>,
     /// What it says.
     pub status: Status,
+    /// Its results, abbreviated, if they can be decoded.
+    pub results: Option<String>,
 }
 
 /// What a reply says.
@@ -133,7 +151,7 @@ pub enum Status {
 }
 
 /// A chunk of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chunk {
     /// A Read chunk by its position; at zero the message itself.
     Read(u32),
@@ -167,14 +185,40 @@ pub struct Operation {
 }
 
 impl Call {
-    /// The chunk that a place in memory belongs to: of the last segment that begins there or before.
+    /// The chunk that a place in memory belongs to, of the last segment that begins there or before, and the
+    /// offset in that chunk.
     #[must_use]
-    pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<Chunk> {
+    pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
-        let Place { segment, chunk } = self.places.get(behind.checked_sub(1)?)?;
+        let Place { segment, chunk, before } = self.places.get(behind.checked_sub(1)?)?;
         let is_of = segment.handle == handle && matches!(chunk, Chunk::Read(_)) == for_read;
         let inside = offset.checked_sub(segment.offset)?;
-        (is_of && inside <= u64::from(segment.length)).then_some(*chunk)
+        (is_of && inside <= u64::from(segment.length)).then_some((*chunk, before.saturating_add(inside)))
+    }
+
+    /// Takes the RPC header that its message begins with.
+    pub(super) fn name(&mut self, message: &[u8]) {
+        let Ok(header) = CallHeader::decode(&mut Reader::from_slice(message)) else { return };
+        let CallHeader { program, version, procedure, .. } = header;
+        let called = Called { program, version, procedure };
+        self.procedure = Some(called);
+        // What RPCSEC_GSS protects is not the procedure's own.
+        let is_plain = matches!(header.credential, Credential::None | Credential::Sys(_));
+        self.codec = Codec::of(called).filter(|_| is_plain);
+    }
+
+    /// Decodes the arguments, once everything that can come of them is there.
+    pub(super) fn decode_arguments(&mut self) {
+        if let (Some(codec), None) = (self.codec, &self.arguments) {
+            let message = self.parts.call(&self.lists, self.long);
+            self.arguments = message.and_then(|message| codec.arguments(&message));
+        }
+    }
+
+    /// Returns its results: in a Send, or in its Reply chunk.
+    pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
+        let codec = self.codec?;
+        codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)
     }
 
     /// From the call's Send to the reply's, in nanoseconds.

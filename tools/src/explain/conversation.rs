@@ -7,17 +7,21 @@ use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
 use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, decode_call,
-    decode_reply, direction,
+    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, TooLarge,
+    decode_call, decode_reply, direction,
 };
-use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
+use rpcrdma_runtime::wire::rpc::{ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
 
 use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
 use super::messages::{Placed, Said, What};
+use super::values::Parts;
 
-/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
-const LIMITS: MessageLimits = MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
+/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read
+/// or Write of it.
+fn limits() -> MessageLimits {
+    MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
+}
 
 /// Something that is no part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +64,15 @@ pub struct Conversation {
     reads: [VecDeque<Option<(usize, usize)>>; 2],
     private: [Option<PrivateData>; 2],
     asked_crc: Option<bool>,
+    /// Bytes in the parts of calls without a reply.
+    kept: usize,
 }
 
 /// Nobody reads more of them.
 const MOST_NOTES: usize = 10_000;
+/// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not
+/// shown.
+const KEPT_MAX: usize = 4 << 20;
 
 pub(super) fn index(side: Side) -> usize {
     match side {
@@ -149,7 +158,7 @@ impl Conversation {
             // A long reply has no RPC message that would tell.
             None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
-                let why = match decode_call(octets, &LIMITS) {
+                let why = match decode_call(octets, &limits()) {
                     Err(refusal) => format!(": {}", refused(refusal)),
                     Ok(_) => String::new(),
                 };
@@ -166,7 +175,7 @@ impl Conversation {
     }
 
     fn call(&mut self, by: Side, time: u64, octets: &Bytes) {
-        let (header, payload) = match decode_call(octets, &LIMITS) {
+        let (header, payload) = match decode_call(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 return self.note(
@@ -197,11 +206,10 @@ impl Conversation {
         if let Some(most) = self.most_in_flight.get_mut(index(by)) {
             *most = in_flight.max(*most);
         }
-        self.calls.push(Call {
+        let mut call = Call {
             by: Some(by),
             time,
             xid,
-            procedure: called(&payload),
             len: octets.len(),
             long,
             credits,
@@ -209,11 +217,22 @@ impl Conversation {
             lists,
             in_flight,
             ..Call::default()
-        });
+        };
+        call.name(&payload);
+        call.parts.stream = payload;
+        if call.lists.reads.is_empty() {
+            call.decode_arguments();
+            call.parts = Parts::default();
+        }
+        if self.kept.saturating_add(call.parts.len()) > KEPT_MAX {
+            (call.parts, call.codec) = (Parts::default(), None);
+        }
+        self.kept = self.kept.saturating_add(call.parts.len());
+        self.calls.push(call);
     }
 
     fn reply(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
-        let (header, payload) = match decode_reply(octets, &LIMITS) {
+        let (header, payload) = match decode_reply(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 let why = match refusal {
@@ -233,16 +252,19 @@ impl Conversation {
             *count = count.saturating_sub(1);
         }
         let Some(call) = self.calls.get_mut(at) else { return };
+        call.decode_arguments();
         let len = octets.len();
         let mut reply = Reply { time, len, credits: header.credits, invalidated, ..Reply::default() };
         match header.body {
             Body::Msg(lists) => {
                 reply.status = status(call.procedure, call.xid, &payload);
                 reply.lists = lists;
+                reply.results = call.results(&reply.lists, Some(payload));
             }
             Body::NoMsg(lists) => {
                 (reply.long, reply.lists) = (true, lists);
                 reply.status = call.written.take().unwrap_or_default();
+                reply.results = call.results(&reply.lists, None);
             }
             Body::Error(ErrorBody::Version { low, high }) => {
                 reply.status = Status::Transport(format!("ERR_VERS, versions {low} to {high}"));
@@ -250,6 +272,12 @@ impl Conversation {
             Body::Error(ErrorBody::Chunk) => reply.status = Status::Transport("ERR_CHUNK".to_owned()),
         }
         call.reply = Some(reply);
+        self.kept = self.kept.saturating_sub(std::mem::take(&mut call.parts).len());
+    }
+
+    /// Decodes the arguments of calls that have no reply.
+    pub(super) fn finish(&mut self) {
+        self.calls.iter_mut().filter(|call| call.reply.is_none()).for_each(Call::decode_arguments);
     }
 
     fn write(&mut self, by: Side, begun: u64, time: u64, placed: &Placed) {
@@ -262,11 +290,12 @@ impl Conversation {
             let text = format!("RDMA Write of {len} bytes to {handle:#010x}, which no call has offered");
             return self.note(by, begun, text, true);
         };
-        let chunk = call.chunk_at(handle, offset, false);
-        let begins_reply = call.lists.reply.as_ref().and_then(|reply| reply.0.first());
-        if chunk == Some(Chunk::Reply) && begins_reply.is_some_and(|first| first.offset == offset) {
+        let place = call.chunk_at(handle, offset, false);
+        if place == Some((Chunk::Reply, 0)) {
             call.written = Some(status(call.procedure, call.xid, &placed.head));
         }
+        keep(&mut self.kept, call, place, &placed.head);
+        let chunk = place.map(|(chunk, _)| chunk);
         call.operations.push(Operation {
             time: begun,
             done: Some(time),
@@ -284,7 +313,7 @@ impl Conversation {
         let ReadRequest { length, source_stag: handle, source_offset: offset, .. } = *request;
         let known = self.memory.get(&(by.other(), handle)).copied();
         let place = known.and_then(|at| self.calls.get_mut(at).map(|call| (at, call))).map(|(at, call)| {
-            let chunk = call.chunk_at(handle, offset, true);
+            let chunk = call.chunk_at(handle, offset, true).map(|(chunk, _)| chunk);
             let len = u64::from(length);
             let (done, is_read, came, segments) = (None, true, 0, 0);
             call.operations.push(Operation {
@@ -320,13 +349,12 @@ impl Conversation {
         let Some(call) = self.calls.get_mut(call) else { return };
         let Some(operation) = call.operations.get_mut(operation) else { return };
         (operation.done, operation.came, operation.segments) = (Some(time), placed.len, placed.segments);
-        let begins = call.lists.reads.first().map(|read| read.segment.offset);
-        if call.procedure.is_none()
-            && operation.chunk == Some(Chunk::Read(0))
-            && begins == Some(operation.offset)
-        {
-            call.procedure = called(&placed.head);
+        let (handle, offset) = (operation.handle, operation.offset);
+        let place = call.chunk_at(handle, offset, true);
+        if call.procedure.is_none() && place == Some((Chunk::Read(0), 0)) {
+            call.name(&placed.head);
         }
+        keep(&mut self.kept, call, place, &placed.head);
     }
 }
 
@@ -367,13 +395,17 @@ fn refused(refusal: Refusal) -> String {
         Refusal::Discard(why) => why.to_owned(),
         Refusal::Version { version, .. } => format!("version {version} of RPC-over-RDMA"),
         Refusal::Chunk { why, .. } => why,
+        Refusal::TooLarge(TooLarge { bytes, max, .. }) => {
+            format!("{bytes} bytes in Read chunks, limit {max}")
+        }
     }
 }
 
-/// The procedure that the RPC header at the beginning of a message names.
-fn called(message: &[u8]) -> Option<Called> {
-    let header = CallHeader::decode(&mut Reader::from_slice(message)).ok()?;
-    Some(Called { program: header.program, version: header.version, procedure: header.procedure })
+/// Keeps the data that RDMA moved for a call, within the limit of the connection.
+fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[u8]) {
+    if let Some((chunk, offset)) = place.filter(|_| *kept < KEPT_MAX && call.reply.is_none()) {
+        *kept = kept.saturating_add(call.parts.add(chunk, offset, data));
+    }
 }
 
 /// What a reply says, of which the beginning is there.
@@ -394,7 +426,7 @@ mod tests {
     use super::{Conversation, MOST_NOTES};
 
     #[test]
-    fn what_nobody_would_read_is_counted_and_not_kept() {
+    fn excess_findings_are_counted_but_not_stored() {
         let mut conversation = Conversation::default();
         for time in 0..MOST_NOTES + 50 {
             conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);

@@ -10,8 +10,8 @@ use super::stream::Piece;
 
 /// What is kept of a Send: longer than any inline threshold that can be announced.
 const SEND_KEPT: usize = 512 << 10;
-/// What is kept of the data of a Read or Write: enough for the header of an RPC message, and where it stands.
-const HEAD_KEPT: usize = 1024;
+/// What is kept of the data of a Read or Write: enough for most RPC messages.
+const HEAD_KEPT: usize = 64 << 10;
 
 /// Something that an end said.
 #[derive(Clone, Debug)]
@@ -355,8 +355,8 @@ fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Whether a segment of TCP may begin with an FPDU: as strictly as its header lets one tell, since anything can stand where
-/// octets lack before it.
+/// Whether a segment of TCP may begin with an FPDU: as strictly as its header lets one tell, since anything
+/// can stand where octets lack before it.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

@@ -4,7 +4,8 @@ use std::io::Read;
 
 use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, create_reader};
 
-/// The longest block of a capture that is read, in octets. tcpdump and Wireshark write packets of 262,144 at most.
+/// The longest block of a capture that is read, in octets. tcpdump and Wireshark write packets of 262,144 at
+/// most.
 const LONGEST: usize = 1 << 20;
 /// Interfaces of one section of a pcapng file.
 const INTERFACES: usize = 65_536;
@@ -36,7 +37,8 @@ pub(super) struct Packet<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Hands every packet to `take`. Gives what is wrong with the file's end, if something is: what came before is good.
+/// Hands every packet to `take`. Gives what is wrong with the file's end, if something is: what came before
+/// is good.
 ///
 /// # Errors
 /// [`ReadError`]: there is no packet to be had at all.

@@ -1,4 +1,5 @@
-//! One direction of a TCP connection, put together again: in order, each octet once, with a word where some lack.
+//! One direction of a TCP connection, put together again: in order, each octet once, with a word where some
+//! lack.
 
 use std::collections::BTreeMap;
 
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_and_repetition_gives_the_octets_once() {
+    fn reordered_and_repeated_segments_yield_each_octet_once() {
         // Sequence numbers that wrap as well.
         for base in [0, 7, u32::MAX - 4] {
             let syn: (u32, &[u8]) = (0, b"");
@@ -188,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_is_said_once() {
+    fn a_missing_name_is_reported_once() {
         let (text, direction) = read(9, &[(0, b""), (1, b"ab"), (5, b"ef"), (9, b"ij"), (7, b"gh")]);
         assert_eq!((text.as_str(), direction.lost), ("ab..efghij", 2));
     }
 
     #[test]
-    fn what_the_peer_has_and_the_capture_has_not_is_not_waited_for() {
+    fn segments_missing_from_a_capture_do_not_stall() {
         let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         let mut direction = Direction::default();
         let mut segment =

@@ -131,7 +131,8 @@ impl fmt::Display for Summary {
         if self.procedures.is_empty() {
             return Ok(());
         }
-        let (a, b, c, d, e, g, h) = ("calls", "failed", "mean ms", "max ms", "inline", "by Read", "by Write");
+        let (a, b, c, d) = ("calls", "failed", "mean, ms", "max, ms");
+        let (e, g, h) = ("inline, B", "Read, B", "Write, B");
         writeln!(f, "  {:<24} {a:>7} {b:>7} {c:>10} {d:>10} {e:>12} {g:>12} {h:>12}", "procedure")?;
         for (called, line) in &self.procedures {
             let (mean, max) = line.times();

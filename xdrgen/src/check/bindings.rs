@@ -1,4 +1,4 @@
-//! The Upper-Layer Binding against the XDR: what is eligible, and how large replies can be.
+//! Checks the Upper-Layer Binding against the XDR: eligible items and bounds of replies.
 
 use super::{Facts, service};
 use crate::binding::{Binding, Direction, Placed, Reply, Term};
@@ -9,8 +9,8 @@ use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::likeness::nearest;
 use crate::source::Span;
 
-/// Items that are never larger stay in the message: the runtime moves nothing smaller unless it is told to, and what is
-/// this small fits into a message of the smallest inline threshold.
+/// Items of at most this size stay in the message. By default the runtime does not move smaller items, and
+/// this size fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
 
 /// A binding, and what its names mean.
@@ -44,7 +44,7 @@ enum ItemSize {
     None,
 }
 
-/// What is said of the reply of a procedure.
+/// The bounds of the reply of a procedure.
 struct BoundReply<'b> {
     reply: &'b Reply,
     procedure: usize,
@@ -54,7 +54,7 @@ struct BoundReply<'b> {
 
 // ---- names
 
-/// Resolves the names in bindings. The second binding of a version is left out.
+/// Resolves the names in bindings. A second binding of a version is dropped.
 pub(super) fn resolve<'b>(
     hir: &Hir,
     graph: &Graph,
@@ -232,7 +232,7 @@ impl Bound<'_> {
         }
     }
 
-    /// Says of the version what is sound.
+    /// Applies the valid parts of a binding to the version.
     pub(super) fn write(&self, hir: &mut Hir, graph: &Graph) {
         let has_item = |one: &&BoundReply<'_>| {
             self.procedure_of(hir, one).is_some_and(|procedure| has_item(hir, graph, procedure))
@@ -365,7 +365,7 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
-/// What to name instead of a union, or of a struct with data in it.
+/// Returns the names to use instead of a union, or of a struct that contains data.
 fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
     let of_union = match ty.body {

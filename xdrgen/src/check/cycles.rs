@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
 
-/// How many of the types of a cycle are named.
+/// Maximum number of types named in a report of a cycle.
 const NAMED: usize = 8;
 
 /// X222: every value of the type would be infinite.
@@ -53,8 +53,8 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     found.push(CycleKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle once: those of typedefs alone, or the others. The place is a field of the type that comes
-/// first in the documents: the field that leads into the cycle.
+/// Reports each cycle once: cycles of typedefs, or all others. The position is the field that leads into
+/// the cycle, in the type that is defined first.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
@@ -100,7 +100,8 @@ fn ends(body: &Body, finite: &[bool]) -> bool {
     }
 }
 
-/// The type that a type holds in place. An array of none has an end, but its type has none in Rust, nor a size here.
+/// The type that a type holds in place. An array of none has an end, but its type has none in Rust, nor a
+/// size here.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {
         Type::Named(id) => Some(*id),

@@ -1,4 +1,4 @@
-//! How a run is repeated: the command that the heads of files and manifests show.
+//! The command that repeats a run, shown in the headers of files and manifests.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
 
-/// The command, with what was asked for. Paths are as they were given; of one that holds on this machine only, the last
-/// part stands there, so that the same documents give the same bytes elsewhere.
+/// The command with its arguments. Relative paths are kept. An absolute path is reduced to its last
+/// component, so that the output does not depend on the machine.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let mut words = vec!["rpcrdma-xdrgen".to_owned(), "generate".to_owned()];

@@ -9,7 +9,7 @@ use crate::compat::{self, Addition, Compat, Kind, NotCompared, Rules, Verdict};
 use crate::diag;
 use crate::source::{Sources, Span};
 
-/// Two versions of a protocol, and how the second is meant.
+/// Two versions of a protocol, and their relation.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 An extension keeps every message of the base as it is and adds message types: values of an enum with the arms that they
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// NEW holds the additions only: it is compiled together with BASE.
     #[arg(long)]
     extends: bool,
-    /// The document whose rules say what an extension is.
+    /// The document whose rules define an extension.
     #[arg(long, value_name = "DOCUMENT", value_enum, default_value_t)]
     rules: Rules,
 }
@@ -76,7 +76,7 @@ fn line(addition: &Addition) -> String {
     }
 }
 
-/// What was not compared: its name, why not, and where.
+/// A definition that was not compared: its name, the reason, and its position.
 pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
     let name = if one.name.is_empty() { "a definition" } else { &one.name };
     format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::diag::Form;
 use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
 
-/// How many names for one thing are followed. More are an error of their own.
+/// Maximum length of a chain of typedefs. Longer chains are a separate error.
 const MAX_NAMES: usize = 128;
 
 /// A type where it is used.
@@ -17,12 +17,12 @@ pub(crate) enum Use<'m> {
 }
 
 impl<'m> Use<'m> {
-    /// What an arm carries.
+    /// The payload of an arm.
     pub(super) fn payload(field: Option<&'m Field>) -> Self {
         Use::Type(field.map_or(&Type::Void, |field| &field.ty))
     }
 
-    /// The same for the same use: what tells one from another.
+    /// A key that is equal for equal uses.
     pub(super) fn key(self) -> usize {
         match self {
             Use::Type(ty) => std::ptr::from_ref(ty).addr(),
@@ -32,7 +32,7 @@ impl<'m> Use<'m> {
     }
 }
 
-/// What a type is on the wire.
+/// The wire form of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum View<'m> {
     Void,
@@ -56,7 +56,7 @@ impl<'m> View<'m> {
             let id = match of {
                 Use::Id(id) => id,
                 Use::Type(Type::Named(id)) => *id,
-                // One of something is the thing itself.
+                // An array of one element equals the element.
                 Use::Type(Type::FixedArray(ty, len)) if len.value == 1 => {
                     of = Use::Type(ty);
                     continue;
@@ -96,7 +96,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// The type that it is, if it has a name of its own.
+    /// The named type, if the type has a name.
     pub(super) fn id(&self) -> Option<TypeId> {
         match self {
             View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
@@ -104,7 +104,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// What is said of it.
+    /// The declaration.
     pub(super) fn form(&self, hir: &Hir) -> Form {
         let name = |id: &TypeId| name(hir, *id).to_owned();
         match self {

@@ -1,4 +1,4 @@
-//! What is sent: two types side by side, and all that they lead to.
+//! Compares the wire forms of two types and of all types that they contain.
 //!
 //! Nothing here recurses: a document may lead from type to type as far as it likes.
 
@@ -8,7 +8,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Field, Hir, TypeId, Union};
 use crate::namespace::last;
 
-/// How many fields of structs within structs are laid out side by side at most.
+/// Maximum number of fields of nested structs that are compared in sequence.
 const MOST_FIELDS: usize = 4096;
 
 /// When a walk ends.
@@ -34,8 +34,8 @@ pub(super) struct Walk<'m> {
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
     uses: HashSet<(usize, usize)>,
-    /// How many more pairs are looked at, here and in trials. Types of one name are paired once; only a wild mixture needs
-    /// more.
+    /// The remaining number of pairs to compare, including trials. Types of one name are paired once, so
+    /// only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
     /// Whether types of two names have one layout.
@@ -100,7 +100,7 @@ impl<'m> Walk<'m> {
         self.stop == Stop::Never && name(self.base, old) == name(self.new, new)
     }
 
-    /// Adds a change. To a trial only matters what is sent.
+    /// Adds a change. In a trial, only changes of the wire form matter.
     pub(super) fn emit(&mut self, path: Path<'m>, kind: Kind<'m>, wire: bool, sides: Pair<Side>) {
         let effect = match (wire, self.in_messages) {
             (false, _) => Effect::Unsent,
@@ -199,7 +199,7 @@ impl<'m> Walk<'m> {
 
     // ---- structs
 
-    /// Compares what is sent one behind the other. That one struct stands in another is not seen on the wire.
+    /// Compares sequences of fields. Nesting of structs is invisible on the wire.
     fn streams(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         let (old_hir, new_hir) = (self.base, self.new);
         let both = |most, arrays| (items(old_hir, base, most, arrays), items(new_hir, new, most, arrays));
@@ -394,14 +394,14 @@ fn label(arm: &Arm) -> &str {
     arm.docs.declaration.split_once(':').map_or(&arm.docs.declaration, |(label, _)| label)
 }
 
-/// One thing that is sent: a field with its struct's name, or what is no field.
+/// One element of a sequence: a field with the name of its struct, or a type that is not a field.
 struct Sent<'m> {
     of: Use<'m>,
     field: Option<(&'m str, &'m Field)>,
 }
 
-/// What a use sends one behind the other, structs within structs opened while fewer than `most` are there. The first
-/// one is opened always. With `arrays` those of fixed length are opened, too, while their elements are few.
+/// Returns the fields of a use in wire order. Expands nested structs while there are fewer than `most`
+/// fields; the first struct is always expanded. With `arrays`, also expands short arrays of fixed length.
 fn items<'m>(hir: &'m Hir, of: Use<'m>, most: usize, arrays: bool) -> Vec<Sent<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;

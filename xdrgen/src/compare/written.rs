@@ -1,4 +1,4 @@
-//! What is written: the parts of two definitions of one name, found by their names.
+//! Compares the declarations of two definitions of one name, by the names of their parts.
 
 use super::view::{Use, View};
 use super::walk::Walk;
@@ -42,7 +42,7 @@ impl<'m> Walk<'m> {
         let wire = !self.same(old.0, new.0);
         let (mut one, mut other) = (line(old.1), line(new.1));
         if wire && one == other {
-            // Both are written in the same words, whose meaning changed: a constant's value.
+            // Both declarations have the same text, but its meaning changed: the value of a constant.
             let (was, is) =
                 (View::of(self.base, old.0).form(self.base), View::of(self.new, new.0).form(self.new));
             if was != is {

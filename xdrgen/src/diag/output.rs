@@ -1,4 +1,4 @@
-//! What the options of a run and the names in Rust bring up.
+//! Findings about the options of a run and the names in Rust.
 
 use super::text;
 
@@ -7,9 +7,10 @@ kinds! {
     Output OutputKind {
     /// two names become one in Rust
     ///
-    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ by case or underscores alone fall together.
-    /// The later one has an underscore added, so that nothing is lost; `--names verbatim` keeps them as they are. So it is with
-    /// modules, where the files of two documents have one name, or two namespaces (`a::b` and `a_b`). A warning.
+    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ by case or underscores
+    /// alone fall together. The later one has an underscore added, so that nothing is lost;
+    /// `--names verbatim` keeps them as they are. So it is with modules, where the files of two documents
+    /// have one name, or two namespaces (`a::b` and `a_b`). A warning.
     ///
     /// ```xdr
     /// struct foo_bar { int x; };
@@ -33,7 +34,8 @@ kinds! {
     };
     /// not a valid Rust path
     ///
-    /// In `--extern name=path`, in `--runtime`, in `--derive` (which knows `serde` and `arbitrary` without a path), or in what a build script gives for them.
+    /// In `--extern name=path`, in `--runtime`, in `--derive` (which knows `serde` and `arbitrary` without a
+    /// path), or in what a build script gives for them.
     ///
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern handle=my-crate::Handle
@@ -46,7 +48,8 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and has letters, digits, `-` and `_`; a title is one line without quotes and backslashes, the directory in `--runtime-path` one without apostrophes.
+    /// A name begins with a letter and has letters, digits, `-` and `_`; a title is one line without quotes
+    /// and backslashes, the directory in `--runtime-path` one without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -64,7 +67,8 @@ kinds! {
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");
     /// what borrows cannot have this derive
     ///
-    /// `serde` and `arbitrary` make values from something else than a message, so that there is nothing to borrow from.
+    /// `serde` and `arbitrary` make values from something else than a message, so that there is nothing to
+    /// borrow from.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --data borrowed --derive serde

@@ -40,7 +40,7 @@ fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     }
     let mut elements = Vec::new();
     for (id, source) in documents.iter().filter_map(|id| Some((*id, sources.get(*id)?))) {
-        let mut groups = near_places(found, id, source.text());
+        let mut groups = nearby_spans(found, id, source.text());
         groups.sort_by_key(|group| !group.iter().any(|place| place.kind == AnnotationKind::Primary));
         groups.into_iter().for_each(|group| picture(group, source, &mut elements));
     }
@@ -54,11 +54,12 @@ struct Place<'a> {
     range: Range<usize>,
 }
 
-/// How many bytes may stand between two places of one picture: a long document costs no more than a short one.
+/// Maximum distance in bytes between two spans of one excerpt, so that long documents cost no more than
+/// short ones.
 const NEAR: usize = 4096;
 
 /// The places in a document, in groups of those that are near one another.
-fn near_places<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
+fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
     let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
     let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));
     let labels = labels.filter(|(_, label)| label.span.source == id);
@@ -78,7 +79,7 @@ fn near_places<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'
     groups
 }
 
-/// The lines from the first place to the last. Of a line that is very long a part is shown.
+/// The lines from the first span to the last. A very long line is truncated.
 fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Element<'a>>) {
     let text = source.text();
     let first = group.iter().map(|place| place.range.start).min().unwrap_or(0);
@@ -101,7 +102,7 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
         group.iter().map(|place| within(place.range.start)..within(place.range.end)).collect();
     let mut snippet = Snippet::source(shown).line_start(line);
     if begin.is_none() && from > 0 {
-        // What is shown does not begin where its line does, so the column is said beside it.
+        // The excerpt does not begin at the start of its line, so the column is printed next to it.
         let shown = group.iter().find(|place| place.kind == AnnotationKind::Primary).or(group.first());
         let at = source.line_column(narrow(shown.map_or(first, |place| place.range.start)));
         let origin = Origin::path(name).line(at.line as usize).char_column(at.column as usize);

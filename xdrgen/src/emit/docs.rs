@@ -1,4 +1,4 @@
-//! Documentation: a document's comments as Markdown that shows what they say.
+//! Documentation: the comments of a document as Markdown with the same appearance.
 
 use super::code::Code;
 use crate::ir::Docs;
@@ -37,7 +37,8 @@ impl<'c> Lines<'c> {
     }
 }
 
-/// Writes the documentation of a definition: its name and section, its comments, and its text in the document.
+/// Writes the documentation of a definition: its name and section, its comments, and its text in the
+/// document.
 pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     lines.with(|out| {
         code(name, out);
@@ -72,7 +73,7 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     }
 }
 
-/// Writes text as it is, in a block of its own.
+/// Writes verbatim text in a separate block.
 fn fenced(text: &str, lines: &mut Lines<'_>) {
     let mut fence = "```".to_owned();
     while text.as_bytes().contains(&b'`') && text.contains(&fence) {
@@ -155,7 +156,7 @@ fn escape(line: &str, out: &mut String) {
     out.truncate(begin + kept);
 }
 
-/// Returns true if Markdown interprets a character wherever it stands.
+/// Returns true if Markdown interprets a character in any position.
 fn is_mark(c: char) -> bool {
     matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|')
 }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_what_it_was() {
+    fn text_is_unchanged() {
         assert_eq!(
             escaped("an array[n] of <x> and AUTH_SYS, _x"),
             "an array\\[n\\] of \\<x\\> and AUTH_SYS, \\_x"

@@ -10,7 +10,7 @@ use super::{Emitter, Known};
 use crate::ir::Item;
 use crate::options::{Manifest, Package};
 
-/// What the head of a file says.
+/// The contents of a file's header.
 pub(crate) struct Head {
     /// The documents' names.
     pub(crate) documents: String,
@@ -52,7 +52,7 @@ fn rendered(template: &impl Template) -> String {
     template.render().unwrap_or_default()
 }
 
-/// The files of a run, and what their heads say.
+/// The files of a run, and the contents of their headers.
 pub(crate) struct Files<'e> {
     pub(crate) emitter: &'e Emitter<'e>,
     pub(crate) head: Head,
@@ -163,7 +163,7 @@ fn runtime(package: &Package) -> String {
     }
 }
 
-/// Returns words in lines of at most [`WIDTH`] bytes, each behind a mark.
+/// Returns words in lines of at most [`WIDTH`] bytes, each after a mark.
 pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -179,7 +179,7 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes the items of a document, or every item, behind the `use` lines that they need.
+    /// Writes the items of a document, or every item, after the `use` lines that they need.
     fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
         let begin = code.len();
@@ -208,7 +208,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Inserts `use` lines for the names that the items behind `begin` use.
+    /// Inserts `use` lines for the names that the items after `begin` use.
     fn imports(&self, begin: usize, code: &mut Code) {
         let (mut used, mut lines) = code.imports();
         for (path, name) in [("alloc::boxed", "Box"), ("alloc::vec", "Vec")] {

@@ -6,8 +6,8 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns of such conditions behind an `#include`. Names that `-D` or the document itself defines are not
-/// meant.
+/// Warns of such conditions after an `#include`. Names defined by `-D` or by the document itself are
+/// exempt.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

@@ -1,4 +1,4 @@
-//! What definitions are called in Rust, and which names emitted code has for itself.
+//! The Rust names of definitions, and names reserved for emitted code.
 
 use crate::diag::{Found, OutputKind};
 use crate::hash::HashMap;
@@ -37,7 +37,7 @@ const IN_VERSION: &[&str] = &[
     "Server", "Some", "Sync", "Vec",
 ];
 
-/// Crates that stand beside the module of a version: in emitted code, or in what derives write.
+/// Crates visible in the module of a version, in emitted code or in the output of derives.
 const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
 /// Types that the module of procedures uses by their names alone: no procedure is called so.
@@ -46,7 +46,7 @@ const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 /// Names of parameters and constants that methods have besides what a procedure takes.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
-/// What definitions are called.
+/// The names of definitions.
 pub(super) struct Naming<'f> {
     pub(super) names: Names,
     data: Data,
@@ -83,13 +83,13 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Takes a name, and says so if it had to be changed because something else has it.
+    /// Reserves a name, and reports it if it had to change because of a conflict.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)
     }
 
-    /// Says so if a name had to be changed because something else has it.
+    /// Reports a name that had to change because of a conflict.
     fn given(&mut self, (ident, clash): (String, Option<String>), name: &str, at: Span) -> String {
         if let Some(other) = clash {
             let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
@@ -125,7 +125,8 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// A version's names: its own, or with its program's before it where something else has them; and its module.
+    /// A version's names: its own, or with its program's before it where something else has them; and its
+    /// module.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);
@@ -153,7 +154,7 @@ impl<'f> Naming<'f> {
         }
     }
 
-    /// What a method calls what it takes: as the only argument is called.
+    /// The name of a method's parameter: that of the only argument.
     pub(super) fn of_parameter(&self, name: Option<String>) -> String {
         let named = name.map(|name| Taken::with(IN_METHODS).take(self.names.of_field(&name), &name).0);
         named.unwrap_or_else(|| "args".to_owned())

@@ -8,7 +8,7 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
 
-/// One `#if` that is open.
+/// One open `#if`.
 #[derive(Clone, Debug)]
 struct Open {
     /// Whether the text around it counts.
@@ -21,7 +21,7 @@ struct Open {
     is_else: bool,
     /// Whether its `#else` was there.
     last: bool,
-    /// Where the `#if` stands.
+    /// The position of the `#if`.
     place: Range<u32>,
 }
 
@@ -50,7 +50,8 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// The outermost condition for which the text does not count here, and whether this is a later branch of it.
+    /// The outermost condition for which the text does not count here, and whether this is a later branch of
+    /// it.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))
@@ -60,7 +61,7 @@ impl Conditions {
         self.defined.insert(name.to_owned(), value);
     }
 
-    /// One directive; those without a condition (`include`, `pragma`) say nothing to XDR.
+    /// One directive; those without a condition (`include`, `pragma`) do not concern XDR.
     pub(crate) fn directive(&mut self, word: &str, argument: &str, place: Range<u32>) {
         match word {
             "ifdef" | "ifndef" | "if" => {
@@ -136,7 +137,7 @@ impl Conditions {
         self.open.first().map(|open| open.place.start)
     }
 
-    /// What was wrong with the conditions of a whole text.
+    /// The findings about the conditions of a text.
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
         let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))

@@ -1,4 +1,4 @@
-//! One definition at the start of a text that goes on as prose.
+//! One definition at the start of a text that continues as prose.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,11 +1,11 @@
-//! Lines for C alone, `#include` and `#define`: they may define a name that the document lacks.
+//! Lines for C alone, `#include` and `#define`: they may define a name that the document misses.
 
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
-/// How many files a help names.
+/// Maximum number of files named in a help.
 const NAMED: usize = 4;
 
 /// The lines for C of a run.
@@ -52,7 +52,7 @@ impl<'a> Asides<'a> {
         self.includes.contains_key(&document)
     }
 
-    /// Where a name that nothing defines may have been meant to come from.
+    /// The possible origin of an undefined name.
     pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
         if let Some(hidden) = self.hidden.get(name.name.as_str()) {
             return Some(Origin::Hidden((*hidden).clone()));

@@ -44,7 +44,7 @@ fn tests<'a>(trace: &'a Trace, entry: &Entry) -> &'a [Claim] {
     trace.tests.get(&entry.id).map_or(&[], Vec::as_slice)
 }
 
-/// How many rules of each document have each status.
+/// The number of rules of each document by status.
 fn counts(trace: &Trace) -> BTreeMap<&str, [usize; 4]> {
     let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for entry in &trace.entries {
@@ -87,7 +87,7 @@ pub(super) fn markdown(trace: &Trace) -> String {
     text
 }
 
-/// What stands before the rules.
+/// The text before the rules.
 const HEAD: &str = "\
 # Rules and the tests that show them
 

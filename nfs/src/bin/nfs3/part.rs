@@ -36,7 +36,8 @@ pub(crate) struct Part {
     sum: Sha256,
     length: u64,
     saved: u64,
-    /// Dropping it changes no file: nothing was begun, or the data has its final name or is gone.
+    /// Dropping it changes no file: the copy has not started, or the data has its final name or was
+    /// removed.
     settled: bool,
 }
 

@@ -241,7 +241,7 @@ fn left_out(what: &str, why: &str) {
     complain("nfs3", format_args!("{}: is left out: {why}", show::text(what.as_bytes())));
 }
 
-/// Copies a tree to a directory of the server, or with `inside` what is in it.
+/// Copies a tree to a directory of the server, or with `inside` the contents of the tree.
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
@@ -287,7 +287,7 @@ pub(crate) async fn put(
 /// A local file, and its place on the server.
 type Pending = (PathBuf, (RemoteFile, Bytes));
 
-/// Returns what is in a local directory, with its place in a directory of the server.
+/// Returns the entries of a local directory, with their places in a directory of the server.
 fn children(here: &Path, dir: &RemoteFile) -> anyhow::Result<Vec<Pending>> {
     let shown = || here.display().to_string();
     let child = |entry: io::Result<DirEntry>| {

@@ -14,8 +14,8 @@ const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
 const COPY: usize = 256;
 /// The allocation size for headers and trailers.
 const ARENA: usize = 1024;
-/// Maximum size of a sent FPDU in octets. A multiple of four, so that no ULPDU exceeds 64,768 octets (RFC 5044
-/// section 3).
+/// Maximum size of a sent FPDU in octets. A multiple of four, so that no ULPDU exceeds 64,768 octets (RFC
+/// 5044 section 3).
 const MAX_FPDU: usize = 64_772;
 
 /// The queues of outgoing messages.

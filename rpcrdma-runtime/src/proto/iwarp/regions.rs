@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_comes_back_when_its_last_response_has_left() {
+    fn a_source_returns_after_its_last_read_response() {
         let mut regions = regions();
         let source = Memory::Source(Bytes::from_static(b"abcdef"));
         let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn without_randomness_or_above_the_limit_nothing_is_advertised() {
+    fn memory_is_not_advertised_without_randomness_or_above_the_limit() {
         let mut dry = Regions::new(Box::new(|| None));
         assert!(dry.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err());
         assert!(regions().register(Memory::Sink(BytesMut::zeroed(9)), 8).is_err());

@@ -286,8 +286,8 @@ impl Stream {
         self.cut(Some(fault.terminate(ulpdu)), reason);
     }
 
-    /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes the
-    /// place of the request (RFC 5040 section 7.1).
+    /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes
+    /// the place of the request (RFC 5040 section 7.1).
     fn refuse(&mut self, what: &str) {
         let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
         let reason = CloseReason::Io(format!("this side asked for what cannot be: {what}"));

@@ -1,4 +1,4 @@
-use super::Traffic;
+use crate::proto::call::Traffic;
 use crate::proto::counts::counts;
 use crate::wire::rdma::ChunkLists;
 

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_read_chunk_brings_nothing() {
+    fn an_empty_read_chunk_has_no_data() {
         assert_eq!(fetched(&[read(48, 0)], inline(60)).items, Placed::None);
     }
 

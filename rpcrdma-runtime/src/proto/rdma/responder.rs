@@ -11,12 +11,13 @@ use tracing::debug;
 use super::reads::Fetch;
 use super::reply;
 use super::requester::FIRST_BACKWARD;
-use super::{Config, PeerLimits, Refusals, Traffic, TrafficCounts};
+use super::{Config, PeerLimits, Refusals, TrafficCounts};
+use crate::proto::call::Traffic;
 use crate::proto::slab::{Key, Slab};
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Refusal, WriteChunk, decode_call, encode_version_error,
+    Body, ChunkLists, ErrorBody, Header, Refusal, TooLarge, WriteChunk, decode_call, encode_version_error,
 };
 use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
@@ -76,6 +77,8 @@ pub struct Responder {
     reading: Vec<(Token, Part)>,
     /// Bytes of Read chunks of unanswered calls, from their first RDMA Read on.
     fetched: u64,
+    /// The last call that exceeded the limit of Read chunks.
+    too_large: Option<TooLarge>,
     /// Answers that wait because the requester does not receive the preceding ones.
     held: VecDeque<Answer>,
     /// Calls to reject on arrival ([`Responder::refuse_calls`]).
@@ -158,6 +161,7 @@ impl Responder {
             read_queue: VecDeque::new(),
             reading: Vec::new(),
             fetched: 0,
+            too_large: None,
             held: VecDeque::new(),
             fatal: BTreeSet::new(),
             recent: VecDeque::new(),
@@ -296,6 +300,13 @@ impl Responder {
         self.events.pop_front()
     }
 
+    /// Returns the last call that exceeded
+    /// [`MessageLimits::transfer`](crate::wire::rdma::MessageLimits::transfer), once. It was answered with
+    /// ERR_CHUNK.
+    pub fn take_too_large(&mut self) -> Option<TooLarge> {
+        self.too_large.take()
+    }
+
     /// Closes the connection.
     pub fn close(&mut self, reason: CloseReason) {
         if !self.closed {
@@ -357,6 +368,10 @@ impl Responder {
             }
             Err(Refusal::Chunk { xid, why }) => {
                 self.refuse_chunks(xid, &why, |refusals| &mut refusals.header);
+            }
+            Err(Refusal::TooLarge(call)) => {
+                self.too_large = Some(call);
+                self.refuse_chunks(call.xid, "a call larger than the limit", |refusals| &mut refusals.header);
             }
         }
     }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn h32_what_was_not_offered_is_refused() {
+    fn h32_chunks_that_were_not_offered_are_rejected() {
         let offered = chunk(&[10]);
         assert!(check(&chunk(&[11]), offered.0.iter()).is_err());
         assert!(check(&chunk(&[10, 0]), offered.0.iter()).is_err());

@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn both_ends_find_out_that_the_other_is_gone() {
+    async fn both_peers_detect_a_cut_connection() {
         let options = IwarpOptions::default();
         let listener = IwarpListener::bind("127.0.0.1:0", options.clone()).await.unwrap();
         let address = listener.local_addr().unwrap();

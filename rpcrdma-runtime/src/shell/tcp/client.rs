@@ -20,9 +20,9 @@ use super::super::{CallError, ConnectError, ToAddress};
 use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
+use crate::proto::call::{IncomingReply, Traffic};
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
-use crate::proto::rdma::session::{Policy, SessionCall};
-use crate::proto::rdma::{IncomingReply, Traffic};
+use crate::proto::session::{Policy, SessionCall};
 use crate::xdr::{BytesMut, Message, Received, Reducer};
 
 /// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
@@ -111,16 +111,16 @@ impl TcpClient {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::rdma::TransportError::Closed) when its connection ends. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends.
+    /// RPCSEC_GSS calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { retransmit: Some(false), ..self.clone() }
     }
 
     /// Returns a client on the same connection whose calls receive the first eligible item of the result in
-    /// this memory, as [`Client::with_result_memory`](super::super::Client::with_result_memory) does. Over TCP,
-    /// the item is copied.
+    /// this memory, as [`Client::with_result_memory`](super::super::Client::with_result_memory) does. Over
+    /// TCP, the item is copied.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         TcpClient { memory: Some(Arc::new(ResultMemory::new(memory))), ..self.clone() }

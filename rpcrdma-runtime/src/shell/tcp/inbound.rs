@@ -16,7 +16,7 @@ use super::super::slots::Slot as ConnectionSlot;
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
-use super::line::Slot;
+use super::requester::Slot;
 use super::stream::{Incoming, Outgoing, halves, prepare};
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
@@ -52,6 +52,7 @@ impl TcpInbound {
         serving: &Serving,
         options: &TcpOptions,
     ) -> (Self, Arc<Connected>) {
+        let options = &serving.admitting_tcp(options);
         let (incoming, outgoing) = halves(socket, options, options.min_rate);
         let backward = Calling::new(TcpBackward::new(options), serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), Some(peer));
@@ -77,7 +78,7 @@ impl TcpInbound {
 
     /// Records the end of the connection.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
-        self.backward.with(|backward| backward.line.ended(reason));
+        self.backward.with(|backward| backward.requester.ended(reason));
     }
 
     /// Returns the next call, or `None` at the end of the connection.
@@ -104,7 +105,8 @@ impl TcpInbound {
                 self.received(record)?;
                 continue;
             }
-            while let Some((call, slot)) = self.backward.with_used(|backward| backward.line.poll_send()) {
+            while let Some((call, slot)) = self.backward.with_used(|backward| backward.requester.poll_send())
+            {
                 self.outgoing.push(call, slot)?;
             }
             self.small.set((self.slots.unwritten() as u64).saturating_mul(SMALL_CALL));
@@ -127,7 +129,7 @@ impl TcpInbound {
 
     /// Replies to the server's own calls may arrive behind more calls than it can run.
     fn may_read(&self) -> bool {
-        let awaits = self.backward.with_used(|backward| backward.line.awaits());
+        let awaits = self.backward.with_used(|backward| backward.requester.awaits());
         self.open && if self.draining { awaits } else { self.slots.has_room(awaits) }
     }
 
@@ -137,7 +139,7 @@ impl TcpInbound {
     /// # Errors
     /// The record is too long.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
-        if self.arriving.is_some() || self.backward.with_used(|backward| backward.line.awaits()) {
+        if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.awaits()) {
             return Ok(None);
         }
         let announced = self.incoming.announced()?.map(|len| len as u64);
@@ -151,7 +153,7 @@ impl TcpInbound {
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => self.slots.push(record, memory),
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
-                self.backward.with(|backward| backward.line.received(record));
+                self.backward.with(|backward| backward.requester.received(record));
             }
             _ => return Err(io::Error::other("a message that is no call")),
         }
@@ -171,7 +173,7 @@ impl Inbound for TcpInbound {
             Ok(None) => Event::Closed(CloseReason::Peer),
             Err(error) => {
                 if error.get_ref().is_some_and(|inner| inner.is::<RecordError>()) {
-                    warn!(peer = %self.peer, "{error} (TcpOptions::max_record); closing the connection");
+                    warn!(peer = %self.peer, "{error}; closing the connection");
                 }
                 Event::Closed(CloseReason::Io(error.to_string()))
             }

@@ -14,9 +14,9 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::TcpOptions;
-use super::line::Slot;
+use super::requester::Slot;
 use crate::provider::min_rate::MinRate;
-use crate::wire::rpc::{Records, record_mark};
+use crate::wire::rpc::{RecordError, Records, record_mark};
 use crate::xdr::Message;
 
 /// Octets per read.
@@ -95,6 +95,19 @@ impl Incoming {
     /// The record is too long.
     pub(super) fn announced(&mut self) -> io::Result<Option<usize>> {
         self.records.announced(&mut self.input).map_err(io::Error::other)
+    }
+
+    /// Raises the limit of a record to this many octets.
+    pub(super) fn admit(&mut self, max: usize) {
+        self.records.admit(max);
+    }
+
+    /// Returns the XID of the message that is too long, if this error says so and its first words have
+    /// arrived.
+    pub(super) fn refused_xid(&self, error: &io::Error) -> Option<u32> {
+        error.get_ref()?.downcast_ref::<RecordError>()?;
+        let first = self.records.is_between().then(|| self.input.get(4..))??;
+        first.first_chunk().map(|xid| u32::from_be_bytes(*xid))
     }
 
     /// Nothing is read for now: the time until the rest of a record arrives does not count.
@@ -282,7 +295,7 @@ mod tests {
 
     /// A peer that reads something now and then has no stall, but is too slow.
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_output_too_slowly_is_noticed() {
+    async fn a_peer_that_reads_too_slowly_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         let mut far = far.unwrap().0.into_std().unwrap();

@@ -17,7 +17,7 @@ struct Region {
     memory: Memory,
     /// The peer has invalidated the handle. The owner has not removed the region yet.
     fenced: bool,
-    /// Its owner reads nothing from it any more: what the peer writes is dropped.
+    /// Its owner no longer reads it: writes of the peer are dropped.
     abandoned: bool,
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_reads_sources_and_writes_sinks_within_bounds() {
+    fn the_peer_reads_sources_and_writes_sinks_in_bounds() {
         let (mut regions, mut rng) = (Regions::default(), Rng::new(1));
         let source = regions.register(Memory::Source(Bytes::from_static(b"source")), &mut rng);
         let sink = regions.register(Memory::Sink(BytesMut::zeroed(6)), &mut rng);

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use crate::proto::rdma::session::{Line, SessionCall};
-use crate::proto::rdma::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
+use crate::proto::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
+use crate::proto::session::{SessionCall, SessionRequester};
 use crate::proto::table::Table;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
@@ -23,7 +23,7 @@ use crate::xdr::{Message, Received};
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 /// The queued and the outstanding calls of one connection.
-pub(super) struct TcpLine {
+pub(super) struct TcpRequester {
     slots: Arc<Semaphore>,
     /// Calls that wait for a slot, in the order of submission.
     queue: BTreeMap<CallId, Message>,
@@ -37,6 +37,8 @@ pub(super) struct TcpLine {
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
+    /// The largest bound of a reply, in octets.
+    max_reply: u64,
 }
 
 struct Sent {
@@ -46,10 +48,10 @@ struct Sent {
     _slot: Slot,
 }
 
-impl TcpLine {
-    /// Returns the line of a new connection, for at most `calls` calls at once.
+impl TcpRequester {
+    /// Returns the requester of a new connection, for at most `calls` calls at once.
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
-        TcpLine {
+        TcpRequester {
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
             calls: Table::default(),
@@ -58,7 +60,13 @@ impl TcpLine {
             silent: BTreeSet::new(),
             events: VecDeque::new(),
             closing: None,
+            max_reply: 0,
         }
+    }
+
+    /// Returns the largest bound of a reply to any call so far, in octets.
+    pub(super) fn max_reply(&self) -> u64 {
+        self.max_reply
     }
 
     /// Returns why the connection must be closed, if it must.
@@ -125,6 +133,13 @@ impl TcpLine {
         self.end(sent.id, Ok(IncomingReply { message: Received::whole(reply), traffic }));
     }
 
+    /// Ends the call whose reply cannot be read. The connection is lost with it.
+    pub(super) fn refuse(&mut self, xid: u32, why: &impl ToString) {
+        if let Some(sent) = self.calls.remove(xid) {
+            self.end(sent.id, Err(TransportError::BadReply(why.to_string())));
+        }
+    }
+
     /// Ends all calls without a reply: the connection is lost.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
@@ -138,8 +153,9 @@ impl TcpLine {
     }
 }
 
-impl Line for TcpLine {
+impl SessionRequester for TcpRequester {
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
+        self.max_reply = self.max_reply.max(call.bounds.whole.bound().unwrap_or(0));
         self.enqueue(id, call.message.clone())
     }
 
