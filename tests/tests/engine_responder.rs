@@ -257,9 +257,9 @@ fn h75_what_a_provider_says_twice_is_heard_once() {
     assert!(matches!(events, [ResponderEvent::Closed(CloseReason::Peer)]), "{events:?}");
 }
 
-/// Requirement: R072, R130, R131, R143, R153, R144, R160, R161, R162, R165, R166, R167, R168, R171, R172,
-/// R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24, H25, H26, H29,
-/// H34, H35
+/// Requirement: R072, R130, R131, R143, R153, R144, R160, R161, R162, R165, R166, R167, R168, R171, R172
+/// Requirement: R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24
+/// Requirement: H25, H26, H29, H34, H35
 #[test]
 fn every_bad_header_gets_what_its_rule_says() {
     let mut peer = Peer::new();
