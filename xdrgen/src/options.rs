@@ -14,13 +14,13 @@ pub enum Output {
     Module {
         /// The file's name without `.rs`.
         name: String,
-        /// Whether the standard library is there.
+        /// Whether the standard library is available.
         std: bool,
     },
     /// Files for a directory of modules: `mod.rs` and one for each document. A single document is one file
     /// with the document's name.
     Directory {
-        /// Whether the standard library is there.
+        /// Whether the standard library is available.
         std: bool,
     },
     /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the
@@ -80,7 +80,7 @@ pub struct Options {
     pub defined: BTreeSet<String>,
     /// The documents' language.
     pub dialect: Dialect,
-    /// Whether names that documents leave to others are supplied: the usual typedefs of integers, and RPC's
+    /// Whether names that documents do not define are supplied: the usual typedefs of integers, and RPC's
     /// own names.
     pub prelude: bool,
     /// Whether valid definitions are emitted even if others have errors, except for those that need them.
