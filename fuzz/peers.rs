@@ -298,7 +298,7 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
             let _ = socket.write_all(&stream).await;
         }
         let _ = socket.shutdown().await;
-        // Until the client closes, too.
+        // Waits until the client also closes.
         while socket.read_buf(&mut call).await.is_ok_and(|count| count > 0) {}
     };
     let calling = async {

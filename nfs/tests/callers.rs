@@ -208,7 +208,7 @@ fn nfs_permissions_beyond_mode_bits() {
     assert_eq!(export.commit(&bob(), &file, 0, 0).result, Err(Error::Acces));
 }
 
-/// A write by another one than the owner takes away what would let its data run as the owner.
+/// A write by a caller other than the owner clears setuid and setgid.
 #[test]
 fn a_write_clears_setuid_and_setgid() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -218,7 +218,7 @@ fn a_write_clears_setuid_and_setgid() {
     assert_eq!(export.attributes(&file).unwrap().mode, 0o777);
 }
 
-/// Whether this machine lets these tests make devices.
+/// Whether this machine lets these tests create devices.
 fn may_make_devices(dir: &Path) -> bool {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     let name = dir.join("tried");
@@ -310,8 +310,8 @@ fn try_and_blocking_operations_agree(
     }
 }
 
-/// Another process moves directories and files away and puts links in their place, again and again, while
-/// calls use them.
+/// Another process repeatedly moves directories and files away and replaces them by links, while calls use
+/// them.
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
@@ -422,7 +422,7 @@ fn nested_mounts_are_served_only_if_configured() {
     assert_eq!(export.attributes(&beyond.handle), Err(Error::Stale));
 }
 
-/// Another process puts an older file in the place of the new one.
+/// Another process replaces the new file by an older one.
 #[test]
 fn a_create_sets_no_attributes_of_another_file() {
     let dir = tempfile::tempdir().unwrap();

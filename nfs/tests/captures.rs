@@ -65,7 +65,7 @@ fn programs_write_captures_to_the_path_in_the_environment() {
     drop(daemon);
     let (server, client) = (calls_of(&servers), calls_of(&clients));
     assert!(server.contains("NFSv3 READDIRPLUS") && server.contains("MOUNTv3 MNT"), "{server}");
-    // Both ends saw the same calls; times differ.
+    // Both peers captured the same calls; times differ.
     let calls = |shown: &str| -> Vec<String> {
         let lines = shown.lines().filter(|line| line.contains(" xid "));
         lines.filter_map(|line| Some(line.split_once("-->")?.1.rsplit_once(',')?.0.to_owned())).collect()

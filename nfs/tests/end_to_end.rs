@@ -1,4 +1,4 @@
-//! Server and client over iWARP on this machine: what a file is like after it went there and back.
+//! Server and client over iWARP on this machine: files survive a round trip.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -62,7 +62,7 @@ impl Running {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ by position.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

@@ -551,7 +551,7 @@ fn memory_holds_callers_to_the_modes() {
     assert_eq!(set(&Caller::ROOT, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Ok(()));
 }
 
-/// A handle stays with its file whatever other processes put in its place.
+/// A handle refers to its file even if other processes replace the name.
 #[cfg(unix)]
 #[test]
 fn paths_outside_an_export_are_unreachable() {
@@ -571,7 +571,7 @@ fn paths_outside_an_export_are_unreachable() {
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());
     assert!(export.write(&WHO, &file, 0, &Bytes::from_static(b"x"), Stability::FileSync).result.is_err());
-    // It is found where it is now, and not where the link leads.
+    // It is found at its current name, and not at the link's target.
     assert_eq!(export.lookup(&WHO, &inner, b"file").unwrap().handle, file);
 
     let again = export.lookup(&WHO, &root, b"elsewhere").unwrap().handle;

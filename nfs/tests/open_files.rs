@@ -1,5 +1,5 @@
-//! Descriptors that a served directory keeps open between calls: permissions are still those of each call,
-//! and a name leads to the file that has it.
+//! Descriptors that a served directory keeps open between calls: each call has its own permissions, and a
+//! name refers to its current file.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -33,7 +33,7 @@ fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =
         fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    // Not the directory itself, which is always open.
+    // The directory itself is always open and does not count.
     links.filter(|link| link.starts_with(&path) && *link != path).count()
 }
 

@@ -70,7 +70,7 @@ impl Daemon {
         Daemon { child, out, line, url, tcp }
     }
 
-    /// Where it is over either transport.
+    /// Its URL over either transport.
     fn urls(&self) -> [&str; 2] {
         [&self.url, self.tcp.as_deref().unwrap()]
     }
@@ -117,7 +117,7 @@ fn fails(output: &Output) -> (i32, &str) {
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
-/// Where a server listens for TCP, by its first line.
+/// The address of a server's TCP listener, from its first line.
 fn tcp_of(line: &str) -> String {
     let url = line.split_whitespace().find_map(|word| word.strip_prefix("tcp://")).unwrap();
     url.trim_end_matches(['/', ',']).to_owned()
@@ -226,7 +226,7 @@ fn only_directories_are_exported() {
     assert!(message.starts_with(&format!("nfs3d: {}: ", file.display())), "{message}");
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ by position.
 fn content(len: u32) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -341,7 +341,7 @@ fn an_interrupted_get_resumes() {
                 (cut.status.code(), text(&cut.stderr).to_owned())
             };
             assert_eq!(code, Some(1), "{message}");
-            assert!(message.contains("iB) are kept; --resume goes on with them"), "{message}");
+            assert!(message.contains("iB); --resume continues"), "{message}");
             assert!(!here.join("file").exists());
             let kept = message.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);
@@ -527,7 +527,7 @@ fn trees_survive_a_round_trip() {
         }
         assert!(here.join("back/empty").is_dir());
         assert_eq!(fs::read_link(here.join("back/a/link")).unwrap(), Path::new("../one"));
-        // A link that was put in the place of a directory leads nowhere.
+        // A link that replaced a directory is not followed.
         let elsewhere = tempfile::tempdir().unwrap();
         fs::remove_dir_all(here.join("back")).unwrap();
         fs::create_dir_all(here.join("back/tree")).unwrap();

@@ -36,7 +36,7 @@ struct Reluctant {
     /// Whether the file changes with each READ.
     changes: bool,
     lists: Lists,
-    /// Handles that it has made up.
+    /// Invented handles.
     invented: AtomicU64,
 }
 
@@ -287,7 +287,7 @@ async fn a_file_that_changes_during_a_download_is_rejected() {
     let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
     assert_eq!(got.status.code(), Some(4), "{got:?}");
     let said = String::from_utf8(got.stderr).unwrap();
-    assert_eq!(said, "nfs3: /file: has changed meanwhile; nothing is kept\n");
+    assert_eq!(said, "nfs3: /file: changed during the copy; the copy was discarded\n");
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! The input as the derive sees it.
+//! The derive's model of the input.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident};
@@ -83,7 +83,7 @@ impl Field<'_> {
         }
     }
 
-    /// The field's name with the place of its type, for errors at the type.
+    /// The field's name with the span of its type, for errors at the type.
     pub(crate) fn member_at_type(&self) -> Member {
         let mut member = self.member.clone();
         let span = self.ty.span();

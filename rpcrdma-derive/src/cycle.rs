@@ -1,4 +1,4 @@
-//! Whether a field leads back to the type that is being derived.
+//! How a field refers back to the derived type.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

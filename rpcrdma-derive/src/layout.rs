@@ -14,7 +14,7 @@ use crate::syntax::{is_one_of, is_scalar};
 
 const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items = unbounded, largest = 4096)]`";
 const STATED: &str =
-    "the fields hold more DDP-eligible items, or larger ones, than `items` says: write the larger numbers";
+    "the fields hold more DDP-eligible items, or larger ones, than `items` allows: write the larger numbers";
 
 /// The values of `Layout`'s constants.
 pub(crate) struct Layout {

@@ -63,7 +63,7 @@ pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
     aliases
 }
 
-/// A type with the owner in place of `Self`, which means nothing outside of the impls.
+/// A type with the owner in place of `Self`, which is undefined outside of the impls.
 fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
     let named = |token| match token {
         TokenTree::Ident(name) if name == "Self" => owner.clone(),

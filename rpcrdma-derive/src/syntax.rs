@@ -124,8 +124,8 @@ pub(crate) fn number(expr: &Expr) -> Option<i128> {
     }
 }
 
-/// The first and the last place of a type. Tokens put around it have these places, so that an error always
-/// covers all of it and is reported once.
+/// The first and the last span of a type. Tokens around it get these spans, so that an error always covers
+/// the whole type and is reported once.
 pub(crate) fn ends(ty: &Type) -> (Span, Span) {
     let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
     (ty.span(), last.unwrap_or_else(|| ty.span()))

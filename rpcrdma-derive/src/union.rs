@@ -57,7 +57,7 @@ fn encode_arm(
     let (name, value) = (local("__word"), local("__discriminant"));
     let word = quote_spanned!(span=> let #name = <#discriminant as __xdr::Discriminant>::word(&#value););
     let word = match (arm.kept, arm.cases.first()) {
-        // With a discriminant of another arm the value would be decoded as something else.
+        // With a discriminant of another arm, the value would decode as another arm.
         (Some(_), _) => quote! {
             let __discriminant: #discriminant = ::core::clone::Clone::clone(__kept);
             if !(#chooses) {

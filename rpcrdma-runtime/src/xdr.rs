@@ -77,7 +77,7 @@ pub trait Discriminant {
 ///
 /// `T::LENGTHS.max` is the maximum size in bytes, and `T::HELD.largest` the maximum size of an item.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no XDR encoding, so its size is not known",
+    message = "`{Self}` has no XDR encoding, so its size is unknown",
     label = "no encoding",
     note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]
@@ -90,7 +90,7 @@ pub trait Layout {
 
 /// A type that can be encoded as XDR.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no XDR encoding, so it cannot be written",
+    message = "`{Self}` has no XDR encoding, so it cannot be encoded",
     label = "no encoding",
     note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]
@@ -113,7 +113,7 @@ pub trait Encode: Layout {
 
 /// A type that can be decoded from XDR. Values may borrow from the input.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no XDR encoding, so it cannot be read",
+    message = "`{Self}` has no XDR encoding, so it cannot be decoded",
     label = "no encoding",
     note = "put `#[derive(Xdr)]` on it; text is `XdrString<N>`, opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`"
 )]

@@ -85,7 +85,7 @@ async fn client(address: SocketAddr, options: iwarp::IwarpOptions) -> Client {
     Client::connect_with(address, options).await.unwrap()
 }
 
-/// Both ends are in this process and write to one file: each connection is there once.
+/// Both peers are in this process and write to one file: each connection is in it once.
 #[tokio::test]
 async fn each_direction_is_there_to_its_last_octet_and_once() {
     let dir = tempfile::tempdir().unwrap();

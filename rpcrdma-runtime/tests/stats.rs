@@ -39,7 +39,7 @@ async fn connect(address: SocketAddr, options: ClientOptions) -> Client {
     Client::connect_with(address, ClientOptions { config: config(), ..options }).await.unwrap()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(what: impl Fn() -> bool) {
     let so = async {
         while !what() {
@@ -188,7 +188,7 @@ async fn an_address_has_so_many_connections_and_no_more() {
     assert_eq!((connections.made, connections.turned_away), (2, 1));
     drop(first);
     until(|| stats.snapshot().connected == 1).await;
-    // Its place is free once its task has ended.
+    // Its slot is free once its task has ended.
     let mut third = Client::connect(address).await;
     while third.is_err() {
         third = Client::connect(address).await;

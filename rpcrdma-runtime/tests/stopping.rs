@@ -20,7 +20,7 @@ use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A client, and what serves it on a connection in memory.
+/// A client, and its server over a connection in memory.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
     let gate = GateServer::new(false);
     let mut services = Services::new();

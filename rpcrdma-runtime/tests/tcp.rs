@@ -195,7 +195,7 @@ async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
     let running = serve(options).await;
     let client = running.client(TcpOptions::default()).await;
     let too_long = fragment(true, &[0; 1001]);
-    let no_call = fragment(true, b"a message that is no call at all");
+    let no_call = fragment(true, b"a message that is not a call at all");
     let empty = fragment(true, b"");
     let reply = fragment(true, &[[0, 0, 0, 5], [0, 0, 0, 1], [0; 4], [0; 4], [0; 4], [0; 4]].concat());
     let unfinished = fragment(true, &sleep_call(1, 1))[..20].to_vec();

@@ -80,7 +80,7 @@ async fn a_timeout_disturbs_no_other_call() {
 async fn late_replies_to_timed_out_calls_with_chunks_leave_the_connection_as_it_is() {
     let client = client().await;
     let impatient = client.with_timeout(SHORT);
-    // Both the call and the reply travel in chunks.
+    // Both the call and the reply use chunks.
     let large = blob(3, 300_000);
     for _ in 0..3 {
         assert_timed_out(impatient.call::<EchoBlob>(&large).await);

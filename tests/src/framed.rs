@@ -52,10 +52,10 @@ impl Splitter {
     }
 }
 
-/// Whether both openings together have CRCs used (RFC 5044 section 7.1: if either end wants them).
+/// Whether the openings enable CRCs (RFC 5044 section 7.1: if either peer requires them).
 ///
 /// # Panics
-/// If they are not openings.
+/// Fails if they are not openings.
 #[must_use]
 pub fn have_crcs(request: &[u8], reply: &[u8]) -> bool {
     opening(request).0.crc || opening(reply).0.crc
@@ -72,7 +72,7 @@ fn opening(octets: &[u8]) -> (FrameHeader, &[u8]) {
 /// An MPA request or reply, decoded and encoded.
 ///
 /// # Panics
-/// If it does not decode.
+/// Fails if it does not decode.
 #[must_use]
 pub fn reencode_opening(octets: &[u8]) -> Vec<u8> {
     let (header, private_data) = opening(octets);
@@ -91,7 +91,7 @@ pub fn reencode_opening(octets: &[u8]) -> Vec<u8> {
 /// format.
 ///
 /// # Panics
-/// If it does not decode.
+/// Fails if it does not decode.
 #[must_use]
 pub fn reencode_fpdu(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u8>) {
     let ulpdu = fpdu::open(octets, crc).expect("an FPDU");

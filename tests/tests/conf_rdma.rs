@@ -321,7 +321,7 @@ async fn configuration_applies_to_one_connection() {
     conf::configure(&client).await.unwrap();
     let first = client.connections();
     assert!(long_call().await || client.connections() > first);
-    // Closed for want of calls, and made anew.
+    // Closed because it was idle, and reopened.
     while client.connections() == 1 {
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         echo(&client, 1).await.unwrap();

@@ -148,7 +148,7 @@ fn name(kind: &DefinitionKind) -> Option<&Identifier> {
     }
 }
 
-/// Words and signs without comments, and with one spelling for what XDR spells in several ways.
+/// Words and symbols without comments, in one spelling where XDR allows several.
 fn tokens(text: &str) -> Vec<String> {
     let mut bare = String::new();
     let mut rest = text;

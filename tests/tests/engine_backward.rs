@@ -1,5 +1,5 @@
-//! Both directions on one connection (RFC 8167): two engines at each end, over the fabric; and a peer that
-//! sends the one end or the other whatever it likes.
+//! Both directions on one connection (RFC 8167): two engines on each side, over the fabric; and a peer that
+//! sends arbitrary messages to either side.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
@@ -356,7 +356,7 @@ fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
     ends.call_back(1028 - HEADER);
     assert_eq!(ends.done[1][2], (long_reply, Err(TransportError::Chunk)));
     assert_eq!(ends.caller.credits().in_flight(), 0, "no credit is lost");
-    // The forward direction has the other two: 1,024 bytes there and 2,048 back.
+    // The forward direction has the other two: Thresholds: 1,024 bytes for calls and 2,048 for replies.
     let there = ends.forward(4);
     ends.settle();
     for call in std::mem::take(&mut ends.calls[0]) {
@@ -377,7 +377,7 @@ fn a_client_rejects_chunks_in_backward_calls() {
         assert_eq!(sent, [words(&[5, 1, 3, 4, 2])], "{which}");
         assert!(client.poll_event().is_none(), "{which}: it is not run");
     }
-    // And so the call ends at the server, and no forward call with its XID does.
+    // The backward call thus completes at the server, and the forward call with its XID does not.
     let mut ends = Ends::ready(config(4, 4)).warm();
     let (there, back) = (ends.forward(5), ends.caller.submit(call(5)));
     ends.settle();

@@ -278,7 +278,7 @@ fn the_caller_with_the_most_running_calls_waits() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// Among those that have the same, and where a new reply is longer than all that the others have.
+/// Among owners with equal shares, and if a new reply is longer than all replies of the others.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);

@@ -25,12 +25,12 @@ struct Client {
     now: Time,
     /// Sends of the connection that there is.
     sent: Vec<Bytes>,
-    /// Whether it can advertise no memory.
+    /// Whether it cannot advertise memory.
     full: bool,
     /// Memory that the connection has.
     exposed: Vec<(u32, Memory)>,
-    /// Whether the next connection's provider fences sinks that the peer may still use, and those that it has
-    /// fenced.
+    /// Whether the next connection's provider fences sinks that the peer may still use, and the fenced
+    /// sinks.
     local_fence: bool,
     abandoned: Vec<u32>,
     next_handle: u32,

@@ -37,7 +37,7 @@ fn hold(body: fn(&[u8]), seeds: &[Vec<u8>]) {
                 let at = usize::try_from(rng.below(seed.len().max(1) as u64)).expect("an index");
                 let value = rng.below(256).to_be_bytes()[7];
                 if let Some(octet) = changed.get_mut(at) {
-                    // Small numbers are what lengths, kinds and XIDs are made of.
+                    // Lengths, kinds and XIDs are small numbers.
                     *octet = if rng.below(2) == 0 { value } else { value % 8 };
                 }
             }

@@ -35,7 +35,7 @@ enum First {
     Sender,
 }
 
-/// At which octet of what an end sends the stream is cut.
+/// The octet of one side's output at which the stream is cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     from: usize,
@@ -170,7 +170,7 @@ impl Conversation {
         octets
     }
 
-    /// MPA's request and reply. False if one of them did not come whole.
+    /// MPA's request and reply. False if one of them is incomplete.
     fn connect(&mut self) -> bool {
         let said = config().private_data.encode();
         let offer = offer(self.framing);

@@ -48,7 +48,7 @@ struct Way {
     words: usize,
     /// Smaller items stay in the stream.
     min_item: usize,
-    /// Which of the others are taken out.
+    /// The other items to reduce.
     out: Vec<bool>,
     /// The approximate maximum number of segments of the longest chunk.
     pieces: u32,
@@ -95,7 +95,7 @@ impl Seen {
         self.write_chunks += u32::from(traffic.write_bytes > 0);
         self.position_zero += u32::from(traffic.position_zero > 0);
         self.reply_chunks += u32::from(traffic.reply_chunk_bytes > 0);
-        // Besides those that are counted there are a Position-Zero chunk and a Reply chunk at most.
+        // In addition to the counted chunks there are at most a Position-Zero chunk and a Reply chunk.
         let moved = traffic.read_bytes + traffic.position_zero + traffic.write_bytes > 0;
         self.cut += u32::from(moved && traffic.segments > traffic.read_chunks + traffic.write_chunks + 2);
     }
@@ -122,7 +122,7 @@ impl Way {
         reader.finish().map(|()| value)
     }
 
-    /// Both ends, with the least inline threshold that the chunk lists of such a message fit into.
+    /// Both peers, with the smallest inline threshold that fits the chunk lists of such a message.
     fn pair(&self, items: usize, longest: usize) -> Pair {
         let inline = if items <= 2 { 1024 } else { 4096 };
         let private_data = PrivateData::new(true, inline, inline);
@@ -131,7 +131,7 @@ impl Way {
         Pair::new(&Settings { left: Config { max_segment, ..config }, right: config, ..Settings::default() })
     }
 
-    /// A Write chunk for each item that is to come by itself, an empty one for each other, and one too many.
+    /// A Write chunk for each reduced item, an empty one for each other, and a surplus one.
     fn resources(&self, reply: &Message) -> ReplyResources {
         let len = |len: usize| u32::try_from(len).unwrap() + self.spare;
         let items = reply.items.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Registration with an rpcbind, and what clients find by it: over TCP, with an rpcbind of the test's own.
+//! Registration with an rpcbind, and lookups by clients: over TCP, with the test's own rpcbind.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::collections::VecDeque;
@@ -131,7 +131,7 @@ async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
         let server = Server::bind("127.0.0.1:0").await.unwrap().services(conf());
         let address = server.local_addr().unwrap();
         let registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
-        // Not a borrow of the table: its server is to answer below.
+        // Does not borrow the table: its server must reply below.
         let registrations = table.lock().unwrap().clone();
         let [entry] = &registrations[..] else { panic!("one registration") };
         let netids = vers1::Vers1::NETIDS;

@@ -100,7 +100,7 @@ fn linux_calls_in_the_backward_direction() {
         decode_reply_header(&backward_call.bytes, &limits),
         Err(ReplyRefusal::BackwardCall { chunks: false, .. })
     ));
-    // The client's reply travels to the responder; as a header it is well formed.
+    // The client's reply is sent to the responder; its header is well formed.
     let (header, payload) = decode_call(&backward_reply.bytes, &limits).expect("a header");
     check_header_round_trip(backward_reply, &header, &payload);
 }

@@ -72,8 +72,7 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     Some((rpc.procedure, payload, again.into_message().stream))
 }
 
-/// The stream of a reply to this procedure, and the same written again with what its Write chunk held out of
-/// it.
+/// The stream of a reply to this procedure, and the same encoded again without the data of its Write chunk.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
     let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };

@@ -49,7 +49,7 @@ pub struct Namespace {
     pub outer: Option<usize>,
 }
 
-/// The innermost namespace of a place.
+/// The innermost namespace at a position.
 pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
     let behind = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
     let mut namespace = namespaces.get(behind.checked_sub(1)?)?;
@@ -109,7 +109,7 @@ pub enum DefinitionKind {
 pub struct Identifier {
     /// The name as written.
     pub name: String,
-    /// Where.
+    /// The position.
     pub span: Span,
 }
 
@@ -130,7 +130,7 @@ pub enum Value {
     Literal {
         /// Its value.
         value: i128,
-        /// Where.
+        /// The position.
         span: Span,
     },
     /// The name of a constant or of an enum member.
@@ -182,7 +182,7 @@ impl Multiplicity {
 pub struct TypeSpecifier {
     /// Which.
     pub kind: TypeSpecifierKind,
-    /// Where.
+    /// The position.
     pub span: Span,
 }
 

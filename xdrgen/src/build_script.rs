@@ -50,7 +50,7 @@ impl Default for Build {
 pub enum BuildError {
     /// The documents or bindings have errors.
     Findings {
-        /// The errors, in the order of their places. Warnings are reported to cargo instead.
+        /// The errors in source order. Warnings are reported to cargo instead.
         errors: Vec<Diagnostic>,
         /// The documents and bindings.
         sources: Sources,

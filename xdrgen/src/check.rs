@@ -26,7 +26,7 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// A rule reports whatever breaks it. A rule of one kind sees all that the rules of that kind need.
+/// A rule reports every violation. A rule of one kind receives all data that the rules of that kind need.
 enum Rule {
     /// Checked before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),

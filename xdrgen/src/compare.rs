@@ -21,7 +21,7 @@ use walk::{Stop, Walk};
 /// The same part of both versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path<'m> {
-    /// The definition's name in the base, or in the new version if it is added, and the names that lead to
+    /// The definition's name in the base, or in the new version if it is added, and the path of names to
     /// the part.
     names: [&'m str; 3],
     base: Span,
@@ -53,8 +53,8 @@ impl<'m> Path<'m> {
 pub(crate) enum Effect {
     /// Nothing: names, typedefs and the names of numbers are not sent.
     Unsent,
-    /// The definition is sent differently. Messages of both versions have it at different places, or not at
-    /// all.
+    /// The definition is sent differently. Messages of both versions contain it in different positions, or
+    /// not at all.
     Definition,
     /// Messages change by it.
     Message,
@@ -91,7 +91,7 @@ type Pair<T> = [Option<T>; 2];
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),
-    /// A definition; and for compat, whether no type of another name takes its place.
+    /// A definition; and for `compat`, whether no type of another name replaces it.
     Type(Pair<&'m TypeDef>, bool),
     /// A member of two enums.
     Member((TypeId, TypeId), Pair<&'m Member>),
@@ -138,10 +138,10 @@ pub(crate) struct Compared<'m> {
     uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
 }
 
-/// Where an enum is used in messages.
+/// The uses of an enum in messages.
 #[derive(Default)]
 struct EnumUses<'m> {
-    /// The first place where no union is chosen by it.
+    /// The first use that does not select a union's arm.
     plain: Option<Path<'m>>,
     /// Unions that are chosen by it: the base's default arm, the new version's arms, and the path.
     unions: Vec<(Option<&'m Arm>, Arms<'m>, Path<'m>)>,

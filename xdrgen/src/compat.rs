@@ -1,4 +1,4 @@
-//! Whether one protocol is a compatible extension of another.
+//! Decides whether one protocol is a compatible extension of another.
 //!
 //! The rules are those of section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, or of section 4.2 of RFC 8178.
 //! Every valid message of the base stays valid and keeps its structure, and an old peer can recognize new
@@ -33,11 +33,11 @@ pub enum Verdict {
 pub struct Compat {
     /// The findings in the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// Each breach of the rules, `X500` to `X514`, with its place in both protocols.
+    /// Each breach of the rules, `X500` to `X514`, with its position in both protocols.
     pub breaches: Vec<Diagnostic>,
-    /// The additions, in the order of their places.
+    /// The additions in source order.
     pub additions: Vec<Addition>,
-    /// The definitions that could not be compared, in the order of their places.
+    /// The definitions that could not be compared, in source order.
     pub not_compared: Vec<NotCompared>,
 }
 

@@ -1,8 +1,8 @@
 //! Diagnostics: the error, its position in the document, and how to fix it.
 //!
-//! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of
-//! each stage. A kind is written down once, with its code, its severity, its page and its text; no other code
-//! writes or reads text.
+//! A diagnostic is data: a `Kind` with its fields, and a position. The submodules have the kinds of each
+//! stage. Each kind is defined once, with its code, its severity, its page and its text; no other code
+//! writes or parses text.
 
 /// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum
 /// without a comment belongs to the chapter of its codes. The comment on the first kind of each code is the
@@ -32,14 +32,14 @@ macro_rules! kinds {
                 }
             }
 
-            #[allow(unused_variables, reason = "a field may be for other code")]
+            #[allow(unused_variables, reason = "the field may belong to other code")]
             pub(super) fn text(&self) -> $crate::diag::Text {
                 match self {
                     $(Self::$kind $({ $($field),* })? => $text,)*
                 }
             }
 
-            /// This at a place.
+            /// This kind at a position.
             pub(crate) fn at(self, span: $crate::source::Span) -> $crate::diag::Diagnostic {
                 let severity = match &self {
                     $(Self::$kind { .. } => $crate::diag::Severity::$severity,)*
@@ -119,7 +119,7 @@ impl Severity {
 /// A position and a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// The position.
     pub span: Span,
     /// The label.
     pub text: String,
@@ -195,7 +195,7 @@ impl Kind {
 pub(crate) enum Note {
     /// The text is omitted from a published document.
     Unread,
-    /// Text between prose that looks like a definition and is not one, in a published document or not.
+    /// Text between prose that resembles a definition, in a published document or another one.
     Scanned { published: bool },
     /// A definition is omitted.
     Omitted { trust: Trust, what: Omitted },
@@ -217,15 +217,15 @@ impl Note {
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
-            Note::Unread => and("unreadable parts of a published document are left out"),
-            Note::Scanned { published: true } => and("this definition is left out"),
+            Note::Unread => and("unreadable parts of a published document are omitted"),
+            Note::Scanned { published: true } => and("this definition is omitted"),
             Note::Scanned { published: false } => {
                 and("where `///` marks the lines of XDR, all others are prose")
             }
             Note::Omitted { trust, what } => {
                 let text = match what {
-                    Omitted::Definition => "this definition is left out",
-                    Omitted::Procedure => "this procedure is left out",
+                    Omitted::Definition => "this definition is omitted",
+                    Omitted::Procedure => "this procedure is omitted",
                     Omitted::Needed => "a program without this procedure is written only with `--keep-going`",
                 };
                 match trust {
@@ -249,9 +249,9 @@ pub struct Diagnostic {
     pub(crate) kind: Kind,
     /// Error or warning.
     pub severity: Severity,
-    /// Where it is.
+    /// The position.
     pub span: Span,
-    /// The name of the definition that it is about, if known. Several definitions may share one place.
+    /// The name of the affected definition, if known. Several definitions may share one position.
     pub(crate) within: Option<String>,
     pub(crate) notes: Vec<Note>,
     /// The definition or the part of a program that is omitted because of it.
@@ -265,7 +265,7 @@ pub struct Text {
     pub message: String,
     /// The position, and its label.
     pub primary: Label,
-    /// Other places that matter: the first definition, the bound that is broken.
+    /// Other relevant positions: the first definition, the violated bound.
     pub related: Vec<Label>,
     /// The advice.
     pub help: Option<String>,
@@ -278,13 +278,13 @@ fn text(message: impl Into<String>) -> Text {
 }
 
 impl Text {
-    /// Labels the place itself.
+    /// Labels the position itself.
     fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
         self
     }
 
-    /// Adds another place that matters.
+    /// Adds another relevant position.
     fn and(mut self, span: Span, text: impl Into<String>) -> Self {
         self.related.push(Label { span, text: text.into() });
         self
@@ -454,7 +454,7 @@ impl Found {
         self.all.errors
     }
 
-    /// Adds what another stage found.
+    /// Adds the findings of another stage.
     pub(crate) fn append(&mut self, other: Found) {
         self.more = self.more.and(other.more);
         self.extend(other.kept);

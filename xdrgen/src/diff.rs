@@ -1,7 +1,7 @@
 //! The changes from one version of a protocol to another, by definition, and whether each is sent.
 //!
-//! Definitions are matched by name, and those that remain by layout: then they were renamed. A change of a
-//! type is listed where the type is defined, not wherever it is used.
+//! Definitions are matched by name, and the remaining ones by layout: these were renamed. A change of a
+//! type is listed at its definition, and not at each use.
 
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub struct Change {
     pub old: Option<Side>,
     /// The new text; none if it was removed.
     pub new: Option<Side>,
-    /// Whether messages change by it. Names, typedefs and the names of numbers are not sent.
+    /// Whether it affects messages. Names, typedefs and the names of numbers are not sent.
     pub wire: bool,
 }
 

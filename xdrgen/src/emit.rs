@@ -40,13 +40,13 @@ pub(crate) struct Emitter<'m> {
     pub(crate) sizes: Option<&'m Layouts>,
     /// The documents that have a module each; none if all items are in one.
     pub(crate) documents: Vec<Document>,
-    /// The places of documents among those.
+    /// The positions of documents among those.
     pub(crate) homes: HashMap<SourceId, usize>,
     /// The names that several constants or types have.
     pub(crate) ambiguous: HashSet<&'m str>,
 }
 
-/// The place from which a type is named.
+/// The module in which a type is named.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// Beside the types, where the runtime's names are imported.
@@ -112,7 +112,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the type of a field. A borrowed array states by its type what attributes state of an owned one.
+    /// Writes the type of a field. The type of a borrowed array includes the properties that attributes
+    /// give to an owned one.
     fn field_type(&self, field: &Field, from: Place, code: &mut Code) {
         match &field.ty {
             Type::Array(of) if self.is_borrowed() => {

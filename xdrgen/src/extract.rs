@@ -1,8 +1,8 @@
-//! From a document to the XDR in it, every byte of which leads back to its place.
+//! Extracts the XDR of a document and maps every byte to its position there.
 //!
-//! Documents come in three forms. A *marked* one sets `///` before each line of XDR. An *indented* one, as
-//! the older RFCs are, has its definitions between paragraphs of prose, and a scanner keeps what parses as a
-//! definition. A *plain* one is XDR throughout, as `.x` files are.
+//! Documents have three forms. A *marked* one has `///` before each line of XDR. An *indented* one, such as
+//! an older RFC, has its definitions between paragraphs of prose, and a scanner keeps the parts that parse
+//! as definitions. A *plain* one, such as a `.x` file, is XDR throughout.
 
 mod gaps;
 mod lines;
@@ -59,8 +59,8 @@ pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 pub struct Extract {
     /// The form it was found in.
     pub form: Form,
-    /// Whether it is a published RFC, by the line `Request for Comments:` or, where its XDR is not marked, by
-    /// the feet of its pages. It cannot be corrected, so mistakes in it are only warnings.
+    /// Whether it is a published RFC: it has the line `Request for Comments:` or, if its XDR is not marked,
+    /// page footers. It cannot be corrected, so mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text: marks, page breaks and prose taken out.
     pub text: String,
@@ -102,7 +102,7 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     Extract { published, ..extract }
 }
 
-/// A `.x` file is XDR whatever it looks like; else marks decide, else whether it looks like an RFC.
+/// A `.x` file is always XDR. Otherwise marks decide, and then the similarity to an RFC.
 fn form(source: &Source, lines: &[lines::Line]) -> Form {
     let document = source.text();
     let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
@@ -204,7 +204,7 @@ impl<'a> Builder<'a> {
         self.text.push_str(piece);
     }
 
-    /// Adds text that the document does not have, for the place `document`.
+    /// Adds text that is not in the document, with the position `document`.
     fn insert(&mut self, text: &str, document: usize) {
         self.map.push(self.text.len(), document, 0);
         self.text.push_str(text);

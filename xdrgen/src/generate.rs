@@ -1,4 +1,4 @@
-//! From documents to the text of Rust files. Reads and writes nothing.
+//! Generates Rust files from documents. Performs no I/O.
 
 use std::path::PathBuf;
 
@@ -41,16 +41,16 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an
-    /// error, unless the run was to keep going.
+    /// The files: their paths below an output directory, and their text. Empty after an error, unless
+    /// `keep_going` is set.
     pub files: Vec<(PathBuf, String)>,
     /// The input.
     pub summary: Summary,
-    /// The findings, in the order of their places.
+    /// The findings in source order.
     pub diagnostics: Vec<Diagnostic>,
     /// The number of further findings. Beyond some thousand they are only counted.
     pub more: Count,
-    /// Whether there is something to emit.
+    /// Whether the output is nonempty.
     whole: bool,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn resolved(
     (hir, found, expansions)
 }
 
-/// The uses of macros, in the order of their places.
+/// The uses of macros in source order.
 fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     let mut all: Vec<Expansion> =
         documents.iter().flat_map(|document| document.specification.expansions.clone()).collect();
@@ -253,7 +253,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Values that do not come from a message have nothing to borrow from.
+/// Values without a message have no memory to borrow from.
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {
@@ -307,7 +307,7 @@ fn shown(source: &Source, options: &Options) -> String {
     one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
 }
 
-/// Returns a text that cannot end the comment that it is put in.
+/// Returns a text that cannot end the comment that contains it.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

@@ -9,12 +9,12 @@ use crate::ir::Module;
 
 /// The uses of types by one another.
 pub(crate) struct Graph {
-    /// Where the uses of each type begin, and where the last ones end.
+    /// The start of the uses of each type, and the end of the last ones.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
     /// All types, each after those that it uses; the types of a cycle are adjacent.
     order: Vec<TypeId>,
-    /// The cycle that a type belongs to: types that lead to one another have one number.
+    /// The cycle of a type: mutually recursive types have one number.
     cycles: Vec<usize>,
 }
 
@@ -41,7 +41,7 @@ impl Graph {
         graph
     }
 
-    /// A graph of all uses, whatever way one type holds another.
+    /// A graph of all uses, in place or not.
     pub(crate) fn of_all_uses(hir: &Hir) -> Self {
         Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
@@ -76,7 +76,7 @@ impl Graph {
         &self.order
     }
 
-    /// Returns true if two types lead to one another. A type leads to itself only if it is in a cycle.
+    /// Returns true if two types are mutually recursive. A type is recursive only if it is in a cycle.
     pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
         self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
     }
@@ -156,7 +156,7 @@ impl Graph {
         values
     }
 
-    /// All types that some are made of, by any number of steps.
+    /// All types that some types contain, at any depth.
     pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
         let mut reached = HashSet::default();
         let mut pending: Vec<TypeId> = starts.into_iter().collect();

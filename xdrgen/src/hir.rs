@@ -60,7 +60,7 @@ pub struct Const {
 /// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name; a body written in place has the names that lead to it, joined by `.`.
+    /// Its name; a body written in place has the path of names to it, joined by `.`.
     pub name: String,
     /// Its kind.
     pub body: Body,
@@ -124,7 +124,7 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// Whether all labels that were written are here.
+    /// Whether the list of labels is complete.
     pub sound: bool,
 }
 
@@ -251,8 +251,8 @@ pub struct Procedure {
 /// A sum of bytes over the arguments of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    /// The fields in it, each by the names of the fields that lead to it; and whether it is an
-    /// `unsigned hyper`, else an `unsigned int`.
+    /// Its fields, each by the path of field names to it; and whether it is an `unsigned hyper`, else an
+    /// `unsigned int`.
     pub fields: Vec<(Vec<String>, bool)>,
     /// The numbers in it, added up.
     pub number: u64,

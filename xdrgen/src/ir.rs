@@ -43,7 +43,7 @@ pub enum Data {
     /// Shares the message's memory (`bytes::Bytes`), or owns memory. Values are `'static`.
     #[default]
     Bytes,
-    /// By a reference to the message. Values have a lifetime, and to decode them allocates nothing.
+    /// References the message. Values have a lifetime, and decoding does not allocate.
     Borrowed,
 }
 
@@ -80,7 +80,7 @@ pub enum ConstType {
 /// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name in the document; a body written in place has the names that lead to it, joined by `.`.
+    /// Its name in the document; a body written in place has the path of names to it, joined by `.`.
     pub name: String,
     /// Its name in Rust.
     pub ident: String,
@@ -147,7 +147,7 @@ pub struct Member {
 pub struct Field {
     /// Its name in the document.
     pub name: String,
-    /// Its name in Rust; empty where it has none, as what an arm carries.
+    /// Its name in Rust; empty if it has none, like the payload of an arm.
     pub ident: String,
     /// Its type.
     pub ty: Type,
@@ -249,7 +249,7 @@ pub enum Type {
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// On the heap, or in the message: what would make a type contain itself.
+    /// On the heap, or in the message: a value that would make a type contain itself.
     Boxed(Box<Type>),
 }
 
@@ -315,7 +315,7 @@ pub struct Procedure {
 pub struct ReplyBounds {
     /// The largest eligible item.
     pub item: Option<Sum>,
-    /// The largest result, items in place.
+    /// The largest result, including items.
     pub whole: Option<Sum>,
 }
 

@@ -1,5 +1,5 @@
-//! From the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All that is specific
-//! to Rust is decided here.
+//! Lowers the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All decisions
+//! specific to Rust are made here.
 
 mod borrowed;
 mod layout;
@@ -292,7 +292,7 @@ impl<'a, 'f> Lower<'a, 'f> {
 
 /// The discriminant of a union.
 enum Choice {
-    /// Whether there is something: the union is optional data.
+    /// Whether the data is present: the union is optional data.
     Option,
     /// Which arm there is.
     Arm(Chooser),

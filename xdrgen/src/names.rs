@@ -1,4 +1,4 @@
-//! Names for Rust: idiomatic, and never two alike in one place.
+//! Names for Rust: idiomatic and unique in each scope.
 
 use crate::hash::{HashMap, HashSet};
 use crate::source::narrow;
@@ -15,7 +15,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// A type, a version or a procedure as a type. A body written in place has the names that lead to it,
+    /// A type, a version or a procedure as a type. A body written in place has the path of names to it,
     /// joined by `.` or `_`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
@@ -215,12 +215,12 @@ fn end_of_word(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
 
-/// Returns what follows a mark, if the text begins with it.
+/// Returns the text after a prefix, if the text begins with it.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(mark)
 }
 
-/// Returns what follows a path.
+/// Returns the text after a path.
 fn path(text: &str) -> Option<&str> {
     let mut rest = after(text, "::").unwrap_or(text);
     loop {
@@ -333,7 +333,7 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
     })
 }
 
-/// Names that are taken in one place, and by what.
+/// The names in use in one scope, and their owners.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The owner of each name, as a part of `owners`: an enum may have very many members.

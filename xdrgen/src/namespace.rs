@@ -71,7 +71,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds what a name means; one that nothing defines stays as it is.
+    /// Resolves a name; an undefined one is unchanged.
     fn used(&self, name: &mut Identifier) {
         let mut around = if self.defines { "" } else { self.within };
         while !around.is_empty() {

@@ -15,13 +15,13 @@ pub enum Output {
     Module {
         /// The file's name without `.rs`.
         name: String,
-        /// Whether the standard library is there.
+        /// Whether the standard library is available.
         std: bool,
     },
     /// Files for a directory of modules: `mod.rs` and one for each document. A single document is one file
     /// with the document's name.
     Directory {
-        /// Whether the standard library is there.
+        /// Whether the standard library is available.
         std: bool,
     },
     /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the
@@ -81,14 +81,15 @@ pub struct Options {
     pub defined: BTreeSet<String>,
     /// The documents' language.
     pub dialect: Dialect,
-    /// Whether names that documents leave to others are supplied: the usual typedefs of integers, and RPC's
+    /// Whether names that documents do not define are supplied: the usual typedefs of integers, and RPC's
     /// own names.
     pub prelude: bool,
     /// Whether valid definitions are emitted even if others have errors, except for those that need them.
     pub keep_going: bool,
     /// The command that regenerates the files, for their heads.
     pub command: String,
-    /// The directory in which the command runs, if it is not the current one: heads name documents as seen from it.
+    /// The directory in which the command runs, if it is not the current one: heads name documents as seen
+    /// from it.
     pub command_directory: Option<PathBuf>,
 }
 

@@ -33,10 +33,10 @@ use crate::source::{Source, SourceId, Sources, Span};
 
 pub(crate) use macros::explain;
 
-/// Whose language a document is in.
+/// The language of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of RFC 4506 and RFC 5531, with what rpcgen and xdrpp have besides.
+    /// That of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
     #[default]
     Rfc,
     /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an
@@ -66,7 +66,7 @@ pub struct Parsed {
     pub more: Count,
 }
 
-/// Extracts the XDR of a document, whatever its form. Text that parses as a definition is one.
+/// Extracts the XDR of a document in any form. Text that parses as a definition counts as one.
 #[must_use]
 pub fn extract(id: SourceId, source: &Source) -> Extract {
     extract::extract(id, source, &region::region)

@@ -3,7 +3,8 @@
 use std::path::{Component, Path, PathBuf, absolute};
 
 /// Returns a path as emitted files show it, without what holds on one machine only: as seen from a directory,
-/// or as it was given. Of an absolute path that shares no directory with that one, only the last part is shown.
+/// or as it was given. Of an absolute path that shares no directory with that one, only the last part is
+/// shown.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     let seen = from.and_then(|directory| seen_from(directory, path));
     let shown = match seen {
@@ -26,8 +27,8 @@ fn slashes(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// Returns the path to `path` from a directory, and whether they share more than the root. Both are relative to
-/// the current directory, or absolute.
+/// Returns the path to `path` from a directory, and whether they share more than the root. Both are relative
+/// to the current directory, or absolute.
 fn seen_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();

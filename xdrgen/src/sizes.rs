@@ -1,8 +1,8 @@
 //! The sizes of a program's messages, and the resources of RPC-over-RDMA version 1 that they need at an
 //! inline threshold.
 //!
-//! Sizes of types are those that the runtime has as constants of the generated types: the largest encoding,
-//! and the largest with every eligible item out of the stream (RFC 8166 section 3.4.4).
+//! Sizes of types are the constants of the generated types: the largest encoding, and the largest without
+//! eligible items (RFC 8166 section 3.4.4).
 
 pub(crate) mod layout;
 pub(crate) mod messages;

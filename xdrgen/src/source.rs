@@ -1,4 +1,4 @@
-//! Documents, and places in them.
+//! Documents, and positions in them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -101,7 +101,7 @@ impl Source {
         &self.text
     }
 
-    /// Where the lines begin.
+    /// The starts of the lines.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
             let ends = self.text.match_indices('\n').map(|(end, _)| narrow(end + 1));
@@ -139,7 +139,7 @@ pub(crate) enum Trust {
 pub enum Refused {
     /// Its name is empty.
     Unnamed,
-    /// It cannot be read. Only this is not an error by itself.
+    /// It cannot be read. Only this is not an error in itself.
     Missing(PathBuf),
     /// It is a directory, a pipe or a device.
     NoFile(PathBuf),
@@ -222,8 +222,8 @@ impl Sources {
         open.reverse();
         let mut all: Vec<_> = std::mem::take(&mut self.all).into_iter().map(Some).collect();
         let mut ids = vec![SourceId::default(); all.len()];
-        // Each document is met first to open those that it includes, and again when these are in their
-        // places.
+        // Each document is visited first to open those that it includes, and again after these were
+        // handled.
         let mut met = HashSet::default();
         while let Some((id, is_ready)) = open.pop() {
             if is_ready {

@@ -5,7 +5,7 @@ use crate::namespace::last;
 use crate::resolve::Document;
 use crate::source::{Sources, Span};
 
-/// All words of what could not be read, in the alphabet's order.
+/// All words of unparsed text, sorted.
 pub(crate) struct Unread<'s> {
     words: Vec<&'s str>,
 }
@@ -27,8 +27,7 @@ impl<'s> Unread<'s> {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what
-    /// follows.
+    /// Returns true if a word is this name, or begins with it: the separator after it may be missing.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

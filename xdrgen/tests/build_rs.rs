@@ -68,7 +68,7 @@ program MORE {
 struct maxNames { label names<maxName>; };
 ";
 
-/// Names that Rust, emitted code or what derives write would take for something else.
+/// Names with a special meaning in Rust, in emitted code or in the output of derives.
 const ODD: &str = "\
 const value = 3; const u = 4; const args = 5; const max = 6; const context = 7; const v = 1; const None = 9;
 const Some = 8; const Ok = 3; const Err = 2;
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(serve(&server, 2, &xdr::to_bytes(&0u32).unwrap()), Err(Reject::SystemError));
     }
 
-    /// Bytes that look like chance, others for each seed.
+    /// Pseudorandom bytes, different for each seed.
     fn chance(seed: u64) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -412,7 +412,7 @@ fn emit_crate(scratch: &Scratch) {
     assert_eq!(again, first);
 }
 
-/// The error in the README is what a build script prints.
+/// The error in the README is the output of a build script.
 #[test]
 fn errors_are_data_and_their_text_quotes_the_line() {
     let readme = include_str!("../README.md");
@@ -465,7 +465,7 @@ fn a_build_script_compiles_documents() {
         "{output}"
     );
 
-    // A change of any of several documents is seen.
+    // A change of any of several documents is detected.
     scratch.write("specs/store.txt", DOCUMENT);
     scratch.write("specs/more.x", &MORE.replace("TREE *left", "TREES *left"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);

@@ -25,7 +25,7 @@ fn compare(base: &str, new: &str) -> (Sources, Compat) {
     (sources, compared)
 }
 
-/// The codes and places of what breaks the base: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
+/// The codes and positions of the breaches: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
 fn breaches(base: &str, new: &str) -> Vec<String> {
     let (sources, compared) = compare(base, new);
     compared.breaches.iter().map(|breach| shown(&sources, breach)).collect()
@@ -236,7 +236,7 @@ fn an_unused_name_may_be_removed_but_not_changed() {
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
     assert_eq!(additions(BASE, &renamed), []);
-    // Whether something leads to it or not.
+    // Whether a message contains it or not.
     let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
     assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
 }
@@ -384,7 +384,7 @@ fn a_later_document_extends_an_enum_and_a_union() {
     assert_eq!(code.matches("pub enum Kind ").count(), 1, "{code}");
     assert_eq!(code.matches("pub enum Body ").count(), 1, "{code}");
     assert!(code.contains("Ping(Ping)"), "{code}");
-    assert!(code.contains("Extends the definition of an earlier document"), "{code}");
+    assert!(code.contains("Extends and replaces the definition of an earlier document"), "{code}");
     assert!(code.contains("pub struct Message"), "{code}");
 }
 

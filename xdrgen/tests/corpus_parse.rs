@@ -1,4 +1,4 @@
-//! Published documents, where they are at hand: set `XDRGEN_CORPUS` to a folder with `rfc/` and `x/`.
+//! Published documents, if available: set `XDRGEN_CORPUS` to a directory with `rfc/` and `x/`.
 
 use std::path::{Path, PathBuf};
 
@@ -142,7 +142,7 @@ fn comments_and_sections_come_along() {
     assert!(body.fields.iter().all(|field| field.docs.len() == 1));
 }
 
-/// Documents that use what others define, and with which they are compiled.
+/// Documents with external definitions, and the documents that they are compiled with.
 const TOGETHER: &[(&str, &[&str])] = &[
     ("rfc5664.txt", &["rfc5662.txt"]),
     ("rfc8276.txt", &["rfc7863.txt"]),

@@ -7,7 +7,7 @@
 //!   document.
 //! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their
 //!   binding.
-//! - - `args: generate --crate 9p`: the arguments, in place of `check`.
+//! - `args: generate --crate 9p`: the arguments, in place of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
 

@@ -1,4 +1,5 @@
-//! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol, and whether messages change by it.
+//! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol, and whether each affects
+//! messages.
 //!
 //! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts
 //! under `rfc/`.

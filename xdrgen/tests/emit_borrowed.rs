@@ -186,7 +186,7 @@ fn a_binding_without_eligible_items_stays() {
     assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));
 }
 
-/// NFSv3's messages as a server and a client see them.
+/// NFSv3's messages for a server and a client.
 const FILES: &str = include_str!("borrowed/files.rs");
 
 /// A server and a client over a carrier in memory.

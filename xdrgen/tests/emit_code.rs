@@ -212,7 +212,7 @@ fn verbatim_names_are_the_documents() {
         "pub enum nfs_stat { #[default] NFS_OK = 0, NFS_ERR = 1, }",
         "#[allow(non_upper_case_globals)] pub const nfs_other: nfs_stat = nfs_stat::NFS_ERR;",
         "pub struct READ3args { pub fileHandle: SmallOpaque<{ maxData as usize }>, pub r#type: nfs_stat, }",
-        // A name that Rust means something else by is not to be hidden.
+        // A name with a special meaning in Rust must not be shadowed.
         "pub type u32_ = u32;",
         "#[xdr(case = \"nfs_stat::NFS_OK\")] NFS_OK(u32_)",
         "#[xdr(default)] default(nfs_stat)",

@@ -74,7 +74,7 @@ fn own_documents() {
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
         // That formatter leaves the closures in attributes of `arbitrary` as they are, without a blank.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // Documents that are modules of one file are moved to the right, whatever their lines hold.
+        // Documents that are modules of one file are indented, whatever their lines contain.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };

@@ -1,5 +1,5 @@
-//! Several documents: a module for each, in one file, in a directory and in a crate; and what types derive
-//! besides.
+//! Several documents: a module for each, in one file, in a directory and in a crate; and additional
+//! derives.
 
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};

@@ -164,7 +164,7 @@ fn type_lines(text: &str) -> usize {
     words.filter(|word| matches!(*word, "typedef" | "enum" | "struct" | "union")).count()
 }
 
-/// Each document by itself, or with those that it is compiled with.
+/// Each document alone, or with those that it is compiled with.
 fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
     let known = |name: &&str| names.iter().any(|one| one == name);
     assert!(together.concat().iter().all(known), "each of {together:?} is in its folder");
@@ -191,7 +191,7 @@ fn listed(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Tests of encodings that are made up, for the document with all constructs and for the RFCs of NFS.
+/// Tests of invalid encodings, for the document with all constructs and for the RFCs of NFS.
 const HOSTILE: &str = include_str!("samples/hostile.rs");
 const HOSTILE_NFS: &str = include_str!("samples/hostile_nfs.rs");
 

@@ -1,4 +1,4 @@
-//! The three forms of documents, and that each extracted byte leads back to its own place.
+//! The three forms of documents, and the mapping of each extracted byte to its position.
 
 use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
 use rpcrdma_xdrgen::extract;
@@ -73,7 +73,7 @@ fn an_x_file_is_read_completely_even_with_marks() {
     assert_eq!((extract.form, extract.text.as_str()), (Form::Plain, text));
 }
 
-/// An RFC without marks; `@@` is where a page ends.
+/// An RFC without marks; `@@` is the end of a page.
 const OLD_RFC: &str = "RFC 9999                  A Test                  June 2020\n
 2.4 Sizes
 

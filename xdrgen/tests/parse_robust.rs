@@ -9,7 +9,7 @@ use rpcrdma_xdrgen::{Generated, Options};
 
 use pieces::PIECES;
 
-/// Parses a text under a name; all places must lie in the document, and rendering them must work.
+/// Parses a text under a name; all spans must be in the document, and rendering them must succeed.
 fn survives(name: &str, text: &str) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
@@ -94,7 +94,7 @@ RFC 9999                  A Test                  June 2020
    /// typedef string t<>; const Z = \"text\"; /* \u{e9} */
 ";
 
-/// Pieces that documents are made of, so that random texts reach deep.
+/// Pieces of documents, so that random texts reach deep into the parser.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => prop::sample::select(PIECES).prop_map(str::to_owned),
@@ -225,7 +225,7 @@ fn macros_that_grow() {
     survives("a.x", &format!("#define D0(a) a\n{levels}struct D39(x) {{ int x; }};\n"));
 }
 
-/// Texts that would cost careless checks the square of the number of definitions, or the stack.
+/// Texts on which naive checks would take quadratic time or overflow the stack.
 #[test]
 fn long_chains_of_definitions() {
     const LINKS: usize = 20_000;

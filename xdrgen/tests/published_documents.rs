@@ -5,7 +5,7 @@ use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate, ir};
 
-/// The line that makes it one; at the end, so that places are easy to count.
+/// The line that makes it a published document; at the end, so that positions are easy to count.
 const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
 
 /// XDR as an RFC has it, marked and with its number.
@@ -200,7 +200,7 @@ fn keep_going_omits_invalid_definitions() {
     assert!(!code.contains("pub struct B ") && !code.contains("fn bad"));
 }
 
-// ---- what a published document defines more than once
+// ---- duplicate definitions in a published document
 
 const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct got { int x; };\n\
                      union res switch (unsigned resop) { case GET: got a; case RECALL: int b; };\n\

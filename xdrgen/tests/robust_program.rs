@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// The project's own documents, and published ones where they are at hand.
+/// The project's own documents, and published ones if available.
 fn documents(extension: &str) -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];

@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
 
-/// Types that hold themselves, in every way, with items that RDMA may place.
+/// Types that contain themselves, in every way, with eligible items.
 const CIRCLES: &str = "\
 struct node { opaque data<100>; node *next; };
 struct tree { opaque leaf<>; tree branches<2>; };
@@ -140,7 +140,7 @@ impl Random {
     }
 
     /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types
-    /// are held in place, so that no type is infinitely large.
+    /// are contained in place, so that no type is infinitely large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
         let (bound, any) = (self.below(5), self.below(count));
         let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {

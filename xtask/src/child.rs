@@ -94,7 +94,7 @@ fn lines(reader: PipeReader) -> Receiver<String> {
 /// Time that a group has to end the groups that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The group that is running: a signal that ends this process ends the group, too.
+/// The running group: a signal that ends this process ends the group, too.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
 /// The process group of a child.

@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
-//! File A imports file B if code in A names something that B defines: by a private `use`, or by a path from
+//! File A imports file B if code in A names an item that B defines: by a private `use`, or by a path from
 //! `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a
-//! re-exported item import the file that defines it. A file and the modules below it are written together, so
-//! that a module's use of what its parents define does not count.
+//! re-exported item import the file that defines it. A file and the modules below it form a unit, so uses
+//! of a parent's items do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -81,7 +81,7 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
 /// Maximum length of a chain of re-exports.
 const DEPTH: usize = 8;
 
-/// The module that defines what a path names; none for an item of another crate.
+/// The module that defines the item of a path; none for an item of another crate.
 fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
     let (at, rest) = path.split_at(length);
@@ -157,7 +157,7 @@ fn module_path(source: &Path, file: &Path) -> Names {
 enum Kind {
     /// In a private `use`.
     Use,
-    /// In a `use` that others can see.
+    /// A public `use`.
     Reexport,
     /// In other code.
     Path,
@@ -254,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A path from the root of the crate; none if it leads to another crate.
+    /// A path from the root of the crate; none for a path to another crate.
     fn absolute(&self, path: &[String], kind: Kind) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let mut base = self.at.clone();

@@ -85,7 +85,7 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String>
     names.iter().map(find).collect()
 }
 
-/// The machine's own target triple. Named, it keeps the flags from what runs while building.
+/// The host's target triple. Naming it keeps the flags from build scripts.
 fn host() -> Result<String, String> {
     let said = Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
     let said = String::from_utf8_lossy(&said.stdout);

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     no_soak: bool,
 }
 
-/// When the gate ends at the latest.
+/// The deadline of the gate.
 const DEADLINE: Duration = Duration::from_secs(88 * 60);
 /// A long job starts only if it is expected to end before this.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
@@ -147,7 +147,7 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Prints what failed and, as the last line, the sum of the tests.
+    /// Prints the failures and, as the last line, the sum of the tests.
     pub(crate) fn finish(&self) -> ExitCode {
         let is_strict = env::var_os("STRICT").is_some_and(|value| value == "1");
         let failures = self.report.failures(is_strict);

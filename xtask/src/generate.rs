@@ -10,13 +10,13 @@ use rpcrdma_xdrgen::{Options, Output, Package, diag};
 /// The command that updates outdated files.
 pub const COMMAND: &str = "cargo xtask generate";
 
-/// Where the runtime's own formats are emitted.
+/// The directory of the runtime's own formats.
 const WIRE: &str = "rpcrdma-runtime/src/wire/generated";
 
 /// Options of `cargo xtask generate`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Compare instead of writing, and fail if a file differs from what would be written
+    /// Compare instead of writing, and fail if a file differs
     #[arg(long)]
     check: bool,
 }
@@ -25,7 +25,7 @@ pub struct Arguments {
 struct Run {
     /// The documents and bindings, in `specs/`.
     sources: &'static [&'static str],
-    /// Where its files go.
+    /// The directory of its files.
     directory: &'static str,
     options: fn() -> Options,
 }
@@ -94,7 +94,7 @@ pub mod rpcrdma1;
 pub mod rpcsec_gss;
 ";
 
-/// Where the documents are.
+/// The directory of the documents.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// The README of a generated crate.
@@ -220,8 +220,7 @@ fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     GUARD.replace("@COMMAND@", COMMAND).replace("@FILES@", &sums)
 }
 
-/// The sum that the script makes too; line ends count as the repository's, whatever a checkout turned them
-/// into.
+/// The checksum that the script also computes. Line ends are normalized, since a checkout may change them.
 fn fnv1a(text: &str) -> u64 {
     let bytes = text.bytes().filter(|byte| *byte != b'\r');
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

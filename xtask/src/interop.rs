@@ -66,7 +66,7 @@ impl Group {
 pub(crate) const IWARP: Group = Group::short(&[], &["verbs::", "in_guest::"]);
 /// Programs with the feature `verbs`, on the devices in the guest.
 pub(crate) const DEVICES: Group = Group::short(&["verbs::"], &["by_verbs::"]).with_devices();
-/// The tests of client and server once more, on the devices in the guest.
+/// The tests of client and server, repeated on the devices in the guest.
 pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::suites"]).with_devices();
 /// Every short test with the other kernel.
 pub(crate) const ON_SECOND_KERNEL: Group =
@@ -106,7 +106,7 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
     lab(root, KERNEL, &[&["bench"], options].concat())
 }
 
-/// The exit status of the lab's check if something is missing that the lab cannot make itself.
+/// The exit status of the lab's check if a requirement is missing that the lab cannot install itself.
 const UNAVAILABLE: i32 = 3;
 
 /// Makes the lab. Returns false, after a record for the step, if it cannot be made here.
@@ -208,7 +208,7 @@ impl<'a> Running<'a> {
         let file = File::create(printed).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
         let mut bash = Command::new("bash");
-        // In its place, so that it can be killed.
+        // Replaces this process, so that it can be killed.
         bash.args(["-c", &format!("exec {command}")]).current_dir(root).stdout(file).stderr(errors);
         Ok(Running { root, server: bash.spawn().map_err(failed)? })
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::child::print;
 
-/// Where the ledger is, below the workspace.
+/// The path of the ledger in the workspace.
 const FILE: &str = "docs/ledger.tsv";
 /// The first line.
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
@@ -18,7 +18,7 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 /// A run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// When the run ended, in UTC: `2026-01-31T23:59:59Z`.
+    /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
     /// The abbreviated commit, with `+` if the work tree had other changes.
     pub(crate) revision: String,

@@ -54,7 +54,7 @@ struct List {
     survivors: Vec<Survivor>,
 }
 
-/// A mistake: one place in one file, and what replaces it.
+/// A mistake: one place in one file, and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
@@ -272,8 +272,9 @@ impl Scratch {
     }
 }
 
-/// Runs cargo-mutants, which makes its own scratch copy, and compares what survived with the list. The
-/// runtime's own tests run first, since they build in a fraction of the time. Only survivors meet the others.
+/// Runs cargo-mutants, which makes its own scratch copy, and compares the survivors with the list. The
+/// runtime's own tests run first, since they build in a fraction of the time. Only survivors run the other
+/// tests.
 fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
     let output = target(root).join("mutants");
     let in_runtime = cargo_mutants(root, &output, &["rpcrdma-runtime", "--", "--lib"], |command| {

@@ -32,7 +32,7 @@ pub(crate) const KRB5_FEATURES: [&str; 6] = [
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that no package has.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
-/// Where cargo builds for `msrv`, apart from the workspace's own builds.
+/// The build directory for `msrv`, separate from the workspace's own.
 const MSRV_TARGET: &str = "target/msrv";
 
 /// The part of `cargo metadata` that is read.

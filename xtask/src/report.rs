@@ -75,7 +75,7 @@ impl fmt::Display for Outcome {
 /// Skipped tests and steps, from their records (package `not-run`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotRun {
-    /// Pairs of what did not run and the reason, without repetitions.
+    /// Pairs of skipped tests and their reasons, without duplicates.
     here: Vec<(String, String)>,
     /// Counts of tests that another step or a long job runs, by the reason.
     elsewhere: BTreeMap<String, usize>,
@@ -146,12 +146,12 @@ impl Report {
         self.not_run.add(step, &format!("{step}\t{why}\n"));
     }
 
-    /// Steps that failed. With `strict`, those that did not run count as failed.
+    /// Failed steps. With `strict`, skipped ones count as failed.
     pub(crate) fn failures(&self, strict: bool) -> Vec<String> {
         let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
         let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();
         if strict && !self.not_run.is_empty() {
-            failures.push("STRICT=1 and something did not run".to_owned());
+            failures.push("STRICT=1 and a test or step did not run".to_owned());
         }
         failures
     }
@@ -208,7 +208,7 @@ mod tests {
         assert!(report.failures(true).is_empty(), "another step runs it");
         report.not_run.add("miri", "miri\tno nightly Rust\n");
         assert!(report.failures(false).is_empty());
-        assert_eq!(report.failures(true), ["STRICT=1 and something did not run"]);
+        assert_eq!(report.failures(true), ["STRICT=1 and a test or step did not run"]);
         report.add("clippy", Outcome::TimedOut, Duration::from_secs(1200));
         assert_eq!(report.failures(false), ["clippy (timed out)"]);
         assert!(report.to_string().starts_with("fmt     passed         1:01\nclippy  timed out     20:00\n"));

@@ -17,7 +17,7 @@ pub use rules::{Entry, Level, Status, entries};
 
 /// The command that updates an outdated table.
 const COMMAND: &str = "cargo xtask trace --table";
-/// Where the rules are.
+/// The directory of the rules.
 pub const RULES: &str = "specs/requirements";
 /// The table of them.
 const TABLE: &str = "specs/requirements/README.md";
@@ -38,7 +38,7 @@ pub struct Arguments {
 pub struct Trace {
     /// In the order of their ids.
     pub entries: Vec<Entry>,
-    /// By id. A rule without tests is not in it.
+    /// By id. Contains no rule without tests.
     pub tests: BTreeMap<String, Vec<Claim>>,
 }
 
@@ -64,11 +64,11 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     report(&missing).map_err(|list| format!("these are missing:{list}"))
 }
 
-/// Checks that rules, tests and the table of them agree, and that no MUST and no MUST NOT is missing: what CI
-/// asks for.
+/// Checks that rules, tests and their table agree, and that no MUST and no MUST NOT is missing, as CI
+/// requires.
 ///
 /// # Errors
-/// Each thing that is not so.
+/// Each contradiction.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;
@@ -96,17 +96,17 @@ pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
             if trace.entries.iter().any(|entry| entry.id == *id) {
                 trace.tests.entry(id.clone()).or_default().push(claim.clone());
             } else {
-                found.push(format!("{}: `{}` names {id}, which is no rule", claim.place(), claim.test));
+                found.push(format!("{}: `{}` names the unknown rule {id}", claim.place(), claim.test));
             }
         }
     }
     for entry in &trace.entries {
         let test = trace.tests.get(&entry.id).and_then(|tests| tests.first());
         let said = match (entry.status, test) {
-            (Status::Met, None) => "is said to be met, and no test names it".to_owned(),
-            (Status::Missing, Some(test)) => format!("is said to be missing, and `{}` shows it", test.test),
+            (Status::Met, None) => "is marked as met, but no test names it".to_owned(),
+            (Status::Missing, Some(test)) => format!("is marked as missing, but `{}` shows it", test.test),
             (Status::NotApplicable, Some(test)) => {
-                format!("is said not to be applicable, and `{}` shows it", test.test)
+                format!("is marked as not applicable, but `{}` shows it", test.test)
             }
             _ => continue,
         };
@@ -173,7 +173,7 @@ mod tests {
         let error = join(entries, vec![claim(&["R002", "R003", "R004", "R999"])]).unwrap_err();
         for expected in [
             "a.rs:7: `it_is_so` names R999, which is no rule",
-            "R001 is said to be met, and no test names it",
+            "R001 is marked as met, but no test names it",
             "R002 is said to be missing, and `it_is_so` shows it",
             "R003 is said not to be applicable, and `it_is_so` shows it",
         ] {

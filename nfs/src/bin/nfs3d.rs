@@ -315,7 +315,7 @@ fn handle_key(asked: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey
     };
     Ok(kept
         .inspect_err(|error| {
-            let what = "what is mounted will be stale when this server is started anew";
+            let what = "file handles will be stale after a restart";
             log.warn(format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
         })
         .ok())
@@ -334,7 +334,7 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
         log.warn("only callers of this machine are served; --allow lets others in");
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
-        log.warn("not as root, so every caller has the rights of the user who runs this");
+        log.warn("not root: every caller has the rights of the server's user");
     }
     let believing = |directory: &&Directory| {
         let options = &directory.options;

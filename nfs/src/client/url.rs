@@ -68,11 +68,11 @@ pub enum UrlError {
     #[error("a port of a URL is a number from 1 to 65535")]
     Port,
     /// A `%` that is not followed by two hexadecimal digits.
-    #[error("in the URL's path, % stands before two hexadecimal digits; %25 is a percent sign")]
+    #[error("in the URL's path, % needs two hexadecimal digits after it; %25 is a percent sign")]
     Escape,
     /// An option after `?` is unknown.
     #[error(
-        "behind ? a URL can have mountport=PORT, rpcbind=PORT, provider=NAME and sec=NAME; %3F is a question mark"
+        "unknown URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
     )]
     Option,
     /// The security after `sec=` is unknown.

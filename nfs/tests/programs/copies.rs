@@ -180,7 +180,7 @@ fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     command.current_dir(here.path()).args(["get", &format!("{}/file", daemon.url)]);
     let part = here.path().join("file.nfs3-part");
     let output = interrupted(command, || fs::metadata(&part).is_ok_and(|part| part.len() > 8 << 20));
-    assert!(text(&output.stderr).contains("iB) are kept; --resume goes on with them"), "{output:?}");
+    assert!(text(&output.stderr).contains("iB); --resume continues"), "{output:?}");
     assert!(part.exists() && here.path().join("file.nfs3-state").exists());
     daemon.stop(Signal::TERM);
 }

@@ -85,7 +85,7 @@ pub enum ServeError {
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options set a limit of 0 connections.
-    #[error("a server with a limit of 0 connections serves nobody")]
+    #[error("a server needs a limit of at least 1 connection")]
     NoConnections,
     /// The listener failed permanently.
     #[error("no connection can be accepted: {0}")]

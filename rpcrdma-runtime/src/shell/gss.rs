@@ -208,7 +208,7 @@ async fn exchange_tokens<P: Program>(
         match (context, answer.complete) {
             (Some(context), true) => return Ok(GssSession::new(context, service, answer)?),
             (Some(_), false) => {
-                return Err(GssFailure::Protocol("it wants a token when there are no more").into());
+                return Err(GssFailure::Protocol("it expects a token after the last one").into());
             }
             (None, complete) => {
                 let token = answer.token.clone();
@@ -222,14 +222,14 @@ async fn exchange_tokens<P: Program>(
                         GssStep::Done(token, context) if token.is_empty() => {
                             Ok(GssSession::new(context, service, answer)?)
                         }
-                        _ => Err(GssFailure::Protocol("it takes no token, and there is one").into()),
+                        _ => Err(GssFailure::Protocol("it rejects a pending token").into()),
                     };
                 }
                 *handle = answer.handle;
             }
         }
     }
-    Err(GssFailure::Protocol("there is no end of tokens").into())
+    Err(GssFailure::Protocol("too many tokens").into())
 }
 
 async fn destroy<C: MessageTransport<P>, P: Program>(carrier: &C, live: &Live) -> Result<(), CallError> {

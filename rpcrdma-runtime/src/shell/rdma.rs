@@ -210,7 +210,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         if self.responder.refused() > before
             && let Some(Called { xid, program, version, procedure, peer }) = called
         {
-            let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
+            let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
             warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
         }
         if let Some(client) = self.link.announced() {

@@ -90,7 +90,7 @@ impl Running {
         self.address
     }
 
-    /// Waits until so many calls have come to the gate.
+    /// Waits until this many calls have arrived at the gate.
     pub async fn come(&self, calls: u32) {
         timeout(WAIT, async {
             while self.gate.come() < calls {

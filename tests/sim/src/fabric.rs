@@ -142,7 +142,7 @@ impl Default for FabricConfig {
 pub struct Fabric(Arc<Mutex<Net>>);
 
 impl Fabric {
-    /// Creates two connected ends.
+    /// Creates a connected pair.
     #[must_use]
     pub fn pair(config: FabricConfig) -> (Fabric, End, End) {
         let [left, right] = &config.ends;

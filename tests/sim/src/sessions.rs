@@ -140,7 +140,7 @@ fn cache() -> Cache {
 /// not at all, and has other settings for each connection. The same seed repeats the same run.
 ///
 /// # Panics
-/// If an engine breaks a rule.
+/// Fails if an engine violates a rule.
 #[must_use]
 pub fn run_session(seed: u64) -> Tally {
     let mut rng = Rng::new(seed ^ 0x5e55_1015);

@@ -30,7 +30,7 @@ pub(super) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        // A call that has lost its connection ends with it.
+        // A call that has lost its connection is dropped with it.
         Options { calls: 64, backward: 16, pending: 1024, duplicates: None }
     }
 }
@@ -115,7 +115,7 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
         let clients = [serving.listener::<T>(&ears[0]).await, serving.listener::<T>(&ears[1]).await];
         let mut saying = JoinSet::new();
         for number in 0..300u64 {
-            // Over RDMA long ones go there in a Position-Zero chunk, and come back inline.
+            // Over RDMA, long calls use a Position-Zero chunk, and their replies are inline.
             let said = notice(number, if number % 3 == 0 { 3800 } else { 40 });
             let speaker = Watches(clients[usize::from(number % 2 == 0)].clone());
             saying.spawn(async move { speaker.say(&said).await.expect("it is said") });

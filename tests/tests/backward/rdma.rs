@@ -131,7 +131,7 @@ async fn a_call_too_long_for_inline_fails_alone() {
     serving.end().await;
 }
 
-/// A program that both ends call.
+/// A program that both peers call.
 #[tokio::test]
 async fn a_program_of_both_directions_is_served_by_both_peers() {
     let serving = Serving::start::<Rdma>(Options::default()).await;

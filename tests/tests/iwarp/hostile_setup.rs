@@ -1,4 +1,4 @@
-//! H01 to H11: what a peer may do before there is a connection.
+//! H01 to H11: input from a peer before the connection is established.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn impatient() -> IwarpOptions {
     IwarpOptions { request_timeout: short, reply_timeout: short, ..IwarpOptions::default() }
 }
 
-/// Whether an answer is an MPA reply with the reject flag.
+/// Whether a response is an MPA reply with the reject flag.
 fn is_rejection(answer: &[u8]) -> bool {
     answer.starts_with(b"MPA ID Rep Frame") && answer.get(16).is_some_and(|flags| flags & 0x20 != 0)
 }
@@ -150,7 +150,7 @@ async fn reserved_flags_are_not_checked() {
     }
 }
 
-/// A responder that answers with these octets, and what an initiator makes of it.
+/// A responder that replies with these octets, and the initiator's result.
 async fn answered(octets: Vec<u8>) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, IwarpError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -81,7 +81,7 @@ pub(crate) fn read_request(msn: u32, source_stag: u32, source_offset: u64, lengt
     untagged(Opcode::ReadRequest, true, 0, (1, msn, 0), &payload)
 }
 
-/// The segments in what a peer has sent.
+/// The segments sent by a peer.
 pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some((one, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len)) {
@@ -93,7 +93,7 @@ pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
     found
 }
 
-/// The code of the Terminate that ends what a peer has sent.
+/// The code of the Terminate that ends a peer's output.
 pub(crate) fn terminate_code(octets: &[u8]) -> Option<Code> {
     let all = segments(octets);
     let terminates = all.iter().filter(|(opcode, ..)| *opcode == Opcode::Terminate).count();
@@ -118,7 +118,7 @@ pub(crate) async fn listen(options: IwarpOptions) -> (IwarpListener, SocketAddr)
     (listener, address)
 }
 
-/// A raw initiator, and what becomes of its request.
+/// A raw initiator, and the result of its request.
 pub(crate) async fn ask(
     octets: &[u8],
     options: IwarpOptions,

@@ -1,4 +1,4 @@
-//! Two ends that mean well.
+//! Two cooperating peers.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -178,7 +178,7 @@ async fn after_close_there_are_no_completions() {
     assert!(more.is_err(), "{more:?}");
 }
 
-/// Linux's siw, when it has lost the race: it reads the first FPDU only once something follows.
+/// Linux's siw after it has lost the race: it reads the first FPDU only once more octets follow.
 #[tokio::test]
 async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -43,7 +43,7 @@ pub struct Explain {
     /// One line for each call
     #[arg(long)]
     pub calls: bool,
-    /// Every call; by default, one line stands for calls that repeat the one before them
+    /// Every call; by default, one line represents repeated calls
     #[arg(long)]
     pub all: bool,
     /// Draw a connection as SVG; the default is the first one

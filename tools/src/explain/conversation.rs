@@ -1,4 +1,4 @@
-//! The calls of one connection, out of what its ends say.
+//! Assembles the calls of one connection from the messages of its peers.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,50 +17,50 @@ use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
 use super::messages::{Placed, Said, What};
 use super::values::Parts;
 
-/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read
-/// or Write of it.
+/// Limits of a header: more than any peer accepts. Each RDMA Read or Write of a call scans all its
+/// segments.
 fn limits() -> MessageLimits {
     MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
 }
 
-/// Something that is no part of a call.
+/// An event that is not part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// Whose doing it is; none, if it follows from what both said.
+    /// The responsible peer; none if both are.
     pub by: Option<Side>,
-    /// What, in words.
+    /// The description.
     pub text: String,
-    /// Something went wrong.
+    /// A problem.
     pub trouble: bool,
 }
 
-/// What was said on a connection.
+/// The messages of a connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// Calls in their order.
     pub calls: Vec<Call>,
     /// Everything else, as far as it is kept.
     pub notes: Vec<Note>,
-    /// How many more there were: a capture can have millions of frames of nothing.
+    /// The number of further ones: a capture can have millions of invalid frames.
     pub more_notes: u64,
-    /// How often something went wrong.
+    /// The number of problems.
     pub troubles: u64,
-    /// CRCs were agreed on, if that was seen.
+    /// Whether the peers agreed on CRCs, if the capture shows it.
     pub crc: Option<bool>,
-    /// An MPA frame, a call or a reply was seen: it is no chance that it looks like iWARP.
+    /// An MPA frame, a call or a reply was seen, so the connection is certainly iWARP.
     pub(super) is_certain: bool,
     /// Whether the client's and the server's octets have markers.
     pub(super) markers: [bool; 2],
-    /// The most calls without a reply at a time, by who made them: the client, the server.
+    /// The maximum number of outstanding calls, by caller: the client, the server.
     pub most_in_flight: [usize; 2],
-    /// Calls that stand open, by who made them and their XID.
+    /// Outstanding calls, by caller and XID.
     open: HashMap<(Side, u32), usize>,
     open_count: [usize; 2],
-    /// The call that last offered a handle, by whose memory it is.
+    /// The call that last offered a handle, by the owner of the memory.
     memory: HashMap<(Side, u32), usize>,
-    /// Reads without an answer, by who asked: the call and its operation, if it is known.
+    /// Outstanding Reads, by requester: the call and its operation, if known.
     reads: [VecDeque<Option<(usize, usize)>>; 2],
     private: [Option<PrivateData>; 2],
     asked_crc: Option<bool>,
@@ -86,7 +86,7 @@ pub(super) fn index(side: Side) -> usize {
 }
 
 impl Conversation {
-    /// Takes what an end said.
+    /// Processes a message of one peer.
     pub(super) fn hear(&mut self, by: Side, said: Said) {
         let Said { begun, time, what } = said;
         match what {
@@ -103,7 +103,7 @@ impl Conversation {
         }
     }
 
-    /// Takes something that is no part of a call.
+    /// Records an event that is not part of a call.
     pub(super) fn note(
         &mut self,
         by: impl Into<Option<Side>>,
@@ -159,7 +159,7 @@ impl Conversation {
         match direction(octets) {
             Some(Direction::Call) => self.call(by, time, octets),
             Some(Direction::Reply) => self.reply(by, time, octets, invalidated),
-            // A long reply has no RPC message that would tell.
+            // A long reply has no RPC message to determine this.
             None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
                 let why = match decode_call(octets, &limits()) {
@@ -351,7 +351,7 @@ impl Conversation {
         }
     }
 
-    /// Answers come in the order of the questions (RFC 5040 section 5.5).
+    /// Responses arrive in the order of the requests (RFC 5040 section 5.5).
     fn response(&mut self, by: Side, time: u64, placed: &Placed) {
         let asked = self.reads.get_mut(index(by.other())).and_then(VecDeque::pop_front);
         let Some(asked) = asked else {
@@ -402,7 +402,7 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
     }
 }
 
-/// Why a message is no call, in words.
+/// Why a message is not a call, as text.
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::Discard(why) => why.to_owned(),
@@ -421,7 +421,7 @@ fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[
     }
 }
 
-/// What a reply says, of which the beginning is there.
+/// The result of a reply, from its first octets.
 fn status(procedure: Option<Called>, xid: u32, message: &[u8]) -> Status {
     let mut reader = Reader::from_slice(message);
     match decode_rpc_reply(&mut reader, xid) {

@@ -1,4 +1,4 @@
-//! The ladder as a drawing, and a page with drawings and sums. Templates escape whatever comes from the
+//! The ladder as a drawing, and a page with drawings and totals. Templates escape all text from the
 //! capture.
 
 use askama::Template;
@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::summary::{Summary, millis, name};
 use super::{Connection, Trace};
 
-/// Where things stand, in pixels.
+/// Positions in pixels.
 const TOP: usize = 180;
 const STEP: usize = 20;
 const WIDTH: usize = 1180;
@@ -19,7 +19,7 @@ const INDENT: usize = 18;
 /// The width of two characters: of 12 pixels, a font of fixed width has characters of at most 0.61 em.
 const TWO_CHARACTERS: usize = 15;
 
-/// The kinds of rows with their class in the style sheet, and what the legend says of them.
+/// The kinds of rows with their class in the style sheet, and their descriptions in the legend.
 const KINDS: [(Kind, &str, &str); 7] = [
     (Kind::Call, "call", "call"),
     (Kind::Reply, "reply", "reply"),
@@ -46,7 +46,7 @@ struct Drawing {
     rows: Vec<Line>,
 }
 
-/// A row with its place.
+/// A row with its position.
 struct Line {
     y: usize,
     text_x: usize,
@@ -54,10 +54,10 @@ struct Line {
     number: String,
     time: String,
     class: &'static str,
-    /// From where to where the arrow goes, if there is one.
+    /// The ends of the arrow, if there is one.
     arrow: Option<(usize, usize)>,
     text: String,
-    /// All of the text, if it is too long for its place.
+    /// The full text, if it is too long for its box.
     whole: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Line {
     }
 }
 
-/// Shortens a text to so many pixels. Returns what is shown, and all of it if that is less.
+/// Shortens a text to this many pixels. Returns the shown text, and the full text if it is longer.
 fn fitted(text: String, width: usize) -> (String, Option<String>) {
     let characters = width.saturating_mul(2).checked_div(TWO_CHARACTERS).unwrap_or(0);
     if text.chars().count() <= characters {
@@ -139,7 +139,7 @@ fn legend() -> Vec<(usize, &'static str, &'static str)> {
 /// A drawing of one connection: the first that is selected. In its place an error in words, if there is none.
 ///
 /// # Errors
-/// What is there instead.
+/// The text in its place.
 pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let Some(connection) = selection.connections(trace).next() else { return Err(nothing(trace, selection)) };
     Drawing::of(connection, selection).render().map_err(|error| error.to_string())
@@ -148,7 +148,7 @@ pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
 /// A page with a drawing and the sums of each connection that is selected. It needs nothing else to be shown.
 ///
 /// # Errors
-/// What is there instead.
+/// The text in its place.
 pub fn html(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let mut connections = Vec::new();
     for connection in selection.connections(trace) {

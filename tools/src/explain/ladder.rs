@@ -1,5 +1,5 @@
-//! A conversation as rows, from which text and drawings are made: each call with what was moved for it, and
-//! its reply.
+//! A conversation as rows, the source of text and drawings: each call with its RDMA operations, and its
+//! reply.
 
 use std::io::{self, Write};
 
@@ -12,27 +12,27 @@ use super::repeated::{FOLDED, Repeated};
 use super::summary::millis;
 use super::{Connection, Note, Summary, Trace};
 
-/// What is shown of a trace.
+/// The parts of a trace to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
     /// Only the connection of this number.
     pub connection: Option<usize>,
     /// Only calls with this XID.
     pub xid: Option<u32>,
-    /// One line for a call, and nothing below it.
+    /// One line per call, without details.
     pub brief: bool,
     /// Every call, even if it repeats the one before it.
     pub all: bool,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The connection itself.
     Connection,
     /// A call.
     Call,
-    /// What belongs to the row above.
+    /// A detail of the row above.
     Detail,
     /// An RDMA Read, or its answer.
     Read,
@@ -40,7 +40,7 @@ pub enum Kind {
     Write,
     /// A reply.
     Reply,
-    /// Something that went wrong.
+    /// A problem.
     Trouble,
 }
 
@@ -49,20 +49,20 @@ pub enum Kind {
 pub struct Row {
     /// Nanoseconds from the connection's beginning on; a detail has none.
     pub time: Option<u64>,
-    /// Who did it.
+    /// The peer that acted.
     pub by: Option<Side>,
     /// The number of the call, where it begins.
     pub call: Option<usize>,
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
-    /// How far it is moved in.
+    /// The indentation.
     pub depth: usize,
     /// In words.
     pub text: String,
 }
 
 impl Selection {
-    /// The connections that are shown. Those that are no iWARP are so only when they are asked for.
+    /// The selected connections. Those without iWARP are included only on request.
     pub fn connections<'a>(&self, trace: &'a Trace) -> impl Iterator<Item = &'a Connection> {
         let wanted = self.connection;
         trace.connections.iter().filter(move |connection| {
@@ -77,7 +77,7 @@ impl Selection {
     }
 }
 
-/// What rows are made of.
+/// The source of rows.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Note(&'a Note),
@@ -121,8 +121,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened
-/// besides. Each row is made when it is asked for.
+/// The rows of a connection: calls in order of their start, each with its details, and other events. Each
+/// row is built on demand.
 pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Iterator<Item = Row> + use<'a> {
     let conversation = &connection.conversation;
     let mut parts: Vec<Part<'a>> = Vec::new();
@@ -131,7 +131,7 @@ pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Itera
         parts.extend(Some(conversation.more_notes).filter(|more| *more > 0).map(Part::MoreNotes));
     }
     parts.extend(selection.calls(connection).map(Part::Call));
-    // Stable: what came at the same time stays in the order in which it was found.
+    // Stable: events with the same time keep their order.
     parts.sort_by_key(Part::time);
     if !selection.brief && !selection.all {
         parts = fold(parts);
@@ -235,7 +235,7 @@ fn handles(chunk: &WriteChunk) -> String {
 /// The chunks of a call.
 fn offers(lists: &ChunkLists) -> Vec<Row> {
     let mut rows = Vec::new();
-    // Segments of one position that stand together are a chunk.
+    // Adjacent segments of one position form a chunk.
     for chunk in lists.reads.chunk_by(|a, b| a.position == b.position) {
         let segments = WriteChunk(chunk.iter().map(|read| read.segment).collect());
         let position = chunk.first().map_or(0, |read| read.position);
@@ -293,7 +293,7 @@ fn moved(call: &Call, operation: &Operation) -> Vec<Row> {
     vec![asked, answer]
 }
 
-/// A reply, and what it used of the memory that was offered.
+/// A reply, and the offered memory that it used.
 fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
     let Reply { len, credits, status, .. } = reply;
     let mut text = format!("reply {status}, {len} bytes");
@@ -327,10 +327,10 @@ fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
     rows
 }
 
-/// Writes the ladder of what is selected, and a summary of each connection.
+/// Writes the ladder of the selection, and a summary of each connection.
 ///
 /// # Errors
-/// What `out` says.
+/// Errors of `out`.
 pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Result<()> {
     let mut some = false;
     for connection in selection.connections(trace) {
@@ -355,7 +355,7 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// What is said when there is nothing to show.
+/// The text for an empty selection.
 #[must_use]
 pub fn nothing(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);

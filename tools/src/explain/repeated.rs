@@ -20,14 +20,14 @@ pub(super) struct Repeated<'a> {
 }
 
 impl<'a> Repeated<'a> {
-    /// Returns true if a row can stand for both calls.
+    /// Returns true if one row can represent both calls.
     pub(super) fn is_alike(a: &Call, b: &Call) -> bool {
         let shape = |call: &Call| (call.by, call.procedure, call.long, call.lists.writes.len());
         let is_good = |call: &Call| call.reply.is_some() && !call.has_failed();
         a.procedure.is_some() && shape(a) == shape(b) && is_good(a) && is_good(b)
     }
 
-    /// Sums calls up: `first` and those that follow it.
+    /// Summarizes calls: `first` and the following ones.
     pub(super) fn of(first: &'a Call, calls: impl Iterator<Item = &'a Call>) -> Self {
         let none = Repeated { first, last: first, calls: 0, latency: (0, 0), moved: (0, 0) };
         calls.fold(none, |sum, call| {

@@ -19,7 +19,7 @@ const FORMATTED: usize = 4096;
 const ITEM_KEPT: usize = 32;
 /// Bytes of a message in a Position-Zero Read chunk or Reply chunk that are kept.
 const MESSAGE_KEPT: usize = 64 << 10;
-/// The maximum size of all items of a message. Memory of this size stands for them while it is decoded.
+/// The maximum size of all items of a message. Memory of this size replaces them during decoding.
 const ITEMS_MAX: u64 = 16 << 20;
 
 type Show = fn(&mut Reader<'_>) -> Result<String, Error>;
@@ -144,7 +144,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Keeps bytes of a chunk, at this offset in it, if they follow what is there. Returns how many are kept.
+    /// Stores bytes of a chunk at this offset, if they follow the stored ones. Returns the number of stored
+    /// bytes.
     pub(super) fn add(&mut self, chunk: Chunk, offset: u64, bytes: &[u8]) -> usize {
         let most = match chunk {
             Chunk::Read(0) | Chunk::Reply => MESSAGE_KEPT,
@@ -200,7 +201,7 @@ impl Parts {
         self.chunks.get(&chunk).cloned().unwrap_or_default().into()
     }
 
-    /// Returns an item: its first bytes, and zeros in place of those that were not kept.
+    /// Returns an item: its first bytes, and zeros in place of those that were not stored.
     fn item(&self, chunk: Chunk, len: u64, room: &mut u64) -> Option<Bytes> {
         *room = room.checked_sub(len)?;
         let mut data = vec![0; usize::try_from(len).ok()?];

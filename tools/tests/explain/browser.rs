@@ -11,7 +11,7 @@ use super::{captured, framing};
 /// Debian's packages have these names.
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
-/// Reports what the page shows, in an element of its own.
+/// Reports the page's contents in a separate element.
 const PROBE: &str = r#"<script>
 let errors = 0;
 addEventListener("error", () => errors++);

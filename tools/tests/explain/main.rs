@@ -31,7 +31,7 @@ use rpcrdma_tools::explain::{self, Selection, Trace};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
-/// Options of both ends.
+/// Options of both peers.
 fn framing(crc: bool, markers: bool) -> iwarp::IwarpOptions {
     iwarp::IwarpOptions { crc, markers, ..iwarp::IwarpOptions::default() }
 }
@@ -53,7 +53,7 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
-    // The least threshold there is, so that short things are long already.
+    // The smallest possible threshold, so that short messages are long ones.
     let private_data = PrivateData::new(true, 1024, 1024);
     let capture = Capture::File(CaptureFile::create(path).unwrap());
     let options = ClientOptions {
@@ -149,7 +149,7 @@ fn text(trace: &Trace, selection: Selection) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The text without what differs from run to run: times, handles and XIDs, ports.
+/// The text without parts that vary between runs: times, handles and XIDs, ports.
 fn redacted(trace: &Trace) -> String {
     let mut text = text(trace, Selection::default());
     for connection in &trace.connections {
@@ -167,7 +167,7 @@ fn redacted(trace: &Trace) -> String {
         };
         let mut words: Vec<String> = line.split_whitespace().map(redact).collect();
         if ["arguments", "results"].contains(&words.first().map_or("", String::as_str)) {
-            // Where a value is cut depends on the digits of times.
+            // The position where a value is truncated depends on the digits of times.
             words.truncate(30);
         }
         if line.starts_with(' ') {

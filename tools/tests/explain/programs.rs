@@ -55,7 +55,7 @@ async fn drawings_are_complete_and_self_contained() {
     assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
     // What does not fit is cut, and whole in a tooltip.
     assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
-    // An arrow has its tip where it ends: at the server's lane for calls, at the client's for replies.
+    // The tip of an arrow is at its end: at the server's lane for calls, at the client's for replies.
     for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
         assert!(drawing.contains(tip), "{tip}");
     }
@@ -88,7 +88,7 @@ async fn errors_are_one_line() {
         utf8(&output.stderr)
     };
     assert!(refused(&[&path("nowhere")]).contains("nowhere: No such file"));
-    assert!(refused(&[&path("text")]).contains("this is no capture: neither pcap nor pcapng"));
+    assert!(refused(&[&path("text")]).contains("not a capture: neither pcap nor pcapng"));
     assert!(refused(&[&path("empty")]).contains("the file is empty"));
     assert!(refused(&["--connection", "7", &path("a.pcap")]).contains("no connection 7: the capture has 1"));
     assert!(refused(&["--xid", "blue", &path("a.pcap")]).contains("expected a 32-bit number"));

@@ -100,7 +100,7 @@ async fn values_are_shown_whichever_way_they_went() {
         ("NULL", "", ""),
         ("MNT", r#""/""#, "Mnt3Ok({ fhandle: 0x"),
         ("CREATE", r#"name: "data" }, how: ObjAttributes(Guarded, {"#, "Nfs3Ok({ obj: Some({ data: 0x"),
-        // Inline but for the data, in a Read and a Write chunk.
+        // Inline except for the data, in a Read and a Write chunk.
         ("WRITE", "stable: FileSync, data: 0x00070e151c23", "Nfs3Ok({ file_wcc: {"),
         ("READ", "offset: 0, count: 300003 }", "eof: true, data: 0x00070e151c23"),
         ("LOOKUP", r#"name: "nowhere" } }"#, "Default(Nfs3errNoent, "),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::hostile::{ACK, SYN, file_of, frame, segment, send};
 
-/// A capture of the messages in a file of vectors: each is a Send, and what RDMA moved is not there.
+/// A capture of the messages in a file of vectors: each is a Send, without RDMA data.
 fn capture(path: &Path) -> Vec<u8> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// An RPC-over-RDMA message: its XID, the lengths of its three lists, and all their segments.
 type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 
-/// Whether Wireshark's program is to be run, and is there.
+/// Whether the test of Wireshark is enabled and the program is installed.
 pub(crate) fn is_there() -> bool {
     if std::env::var_os("RPCRDMA_TSHARK").is_none() {
         not_run::not_run("RPCRDMA_TSHARK is not set: Wireshark does not read the captures");

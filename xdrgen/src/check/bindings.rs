@@ -13,12 +13,12 @@ use crate::source::Span;
 /// this size fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
 
-/// A binding, and what its names mean.
+/// A binding with its resolved names.
 pub(super) struct Bound<'b> {
     pub(super) binding: &'b Binding,
     program: usize,
     version: usize,
-    /// The types that the version's messages are made of.
+    /// The types in the version's messages.
     reached: HashSet<TypeId>,
     items: Vec<Item<'b>>,
     replies: Vec<BoundReply<'b>>,
@@ -30,11 +30,11 @@ struct Item<'b> {
     of: TypeId,
     field: usize,
     size: ItemSize,
-    /// Where the field was named before.
+    /// The position where the field was named before.
     before: Option<Span>,
 }
 
-/// Whether RDMA may place a field, and how large it can be.
+/// Whether RDMA may place a field, and its maximum size.
 enum ItemSize {
     /// It is large enough, or has no bound.
     Large,
@@ -266,7 +266,7 @@ fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f I
     })
 }
 
-/// X305: RDMA cannot place this.
+/// X305: the field is not eligible.
 pub(super) fn ineligible_items(facts: &Facts<'_>, found: &mut Found) {
     for (_, item, field) in items(facts).filter(|(_, item, _)| matches!(item.size, ItemSize::None)) {
         let inside = facts.hir.behind(&field.ty).named().and_then(|id| inside(facts.hir, id));

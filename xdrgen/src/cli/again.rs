@@ -9,8 +9,8 @@ use crate::names::Names;
 use crate::parse::Dialect;
 use crate::relative;
 
-/// The command with its arguments. For a crate, it runs in the crate's directory, otherwise where it ran first.
-/// Paths are relative, so that the output does not depend on the machine.
+/// The command with its arguments. For a crate, it runs in the crate's directory, otherwise where it ran
+/// first. Paths are relative, so that the output does not depend on the machine.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let from = generation.directory();

@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
         Verdict::Extension => reported?,
     }
     if additions.is_empty() {
-        return print("compatible; nothing is added\n");
+        return print("compatible; no additions\n");
     }
     let mut text = "compatible; this is added:\n".to_owned();
     for addition in &additions {

@@ -1,4 +1,4 @@
-//! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol.
+//! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol.
 
 use clap::Args;
 use serde::Serialize;

@@ -132,7 +132,7 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
         let code = shown.iter().find(|found| found.severity == first.severity).map_or("", Diagnostic::code);
-        format!("; `rpcrdma-xdrgen explain {code}` says more")
+        format!("; see `rpcrdma-xdrgen explain {code}`")
     });
     format!("rpcrdma-xdrgen: {count}{hidden}{more}\n")
 }

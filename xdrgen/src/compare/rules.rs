@@ -79,7 +79,7 @@ pub enum Rules {
 pub(crate) struct Unread {
     /// The old names; one may be empty.
     names: HashSet<String>,
-    /// Whether there may be programs, or parts of one, among it.
+    /// Whether programs, or parts of one, may be among it.
     programs: bool,
 }
 
@@ -316,8 +316,8 @@ impl<'m> Judge<'m> {
         self.breach(path.new, gone);
     }
 
-    /// Judges a new value of an enum by the places where the enum is used. Further places that break the same
-    /// rule are counted with the first.
+    /// Judges a new value of an enum by the uses of the enum. Further uses that break the same rule are
+    /// counted with the first.
     fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
         let Some(uses) = self.uses.get(&ids) else { return };
         let is_strict = self.rules == Rules::Rfc5666bis;

@@ -1,4 +1,4 @@
-//! Types as they are on the wire: without typedefs, and with one form for what XDR can spell in several.
+//! Types by their wire form: without typedefs, and with one form if XDR allows several.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const MAX_NAMES: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use<'m> {
     Type(&'m Type),
-    /// A type by itself, as a message.
+    /// A type alone, as a message.
     Id(TypeId),
 }
 
@@ -87,7 +87,7 @@ impl<'m> View<'m> {
             Type::Opaque(max) => View::Opaque(most(max)),
             Type::String(max) => View::String(most(max)),
             Type::FixedArray(of, len) => View::FixedArray(Use::Type(of), len.value),
-            // At most one of something: what RFC 4506 section 4.19 has a star for.
+            // At most one of a type: optional data in RFC 4506 section 4.19.
             Type::Array(of, Some(Bound { value: 1, .. })) => View::Optional(Use::Type(of)),
             Type::Array(of, max) => View::Array(Use::Type(of), most(max)),
             Type::Optional(of) => View::Optional(Use::Type(of)),

@@ -1,6 +1,6 @@
 //! Compares the wire forms of two types and of all types that they contain.
 //!
-//! Nothing here recurses: a document may lead from type to type as far as it likes.
+//! This code does not recurse: a document may nest types without limit.
 
 use super::view::{Use, View, name, values};
 use super::{Arms, Change, Compared, Effect, EnumUses, Kind, Pair, Path, Side, line, side};
@@ -11,14 +11,15 @@ use crate::namespace::last;
 /// Maximum number of fields of nested structs that are compared in sequence.
 const MOST_FIELDS: usize = 4096;
 
-/// When a walk ends.
+/// The stop condition of a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// When all has been compared.
+    /// Stops after everything was compared.
     Never,
-    /// When the new type is known not to extend the old one.
+    /// Stops once the new type is known not to extend the old one.
     AtBreach,
-    /// When the two are known to differ. Types of one name count as one: what differs in them differs there.
+    /// Stops once the two are known to differ. Types of one name count as equal, since their differences
+    /// are reported separately.
     AtDifference,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct Walk<'m> {
     pub(super) base: &'m Hir,
     pub(super) new: &'m Hir,
     pub(super) changes: Vec<Change<'m>>,
-    /// Whether messages of both versions lead here.
+    /// Whether messages of both versions contain this.
     pub(super) in_messages: bool,
     /// Types that were compared.
     pub(super) bodies: HashSet<(TypeId, TypeId)>,
@@ -41,7 +42,7 @@ pub(super) struct Walk<'m> {
     /// Whether types of two names have one layout.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
-    /// Whether it has come to its end before all was compared.
+    /// Whether it stopped before everything was compared.
     pub(super) is_over: bool,
 }
 
@@ -89,7 +90,7 @@ impl<'m> Walk<'m> {
         }
         let trial = self.trial(old, new, Stop::AtDifference);
         let same = !trial.is_over;
-        // If they have, so have all types that they lead to.
+        // If they have, so have all types that they contain.
         let pairs = trial.bodies.into_iter().filter(|pair| same || Some(*pair) == ids);
         self.known.extend(pairs.map(|pair| (pair, same)));
         same
@@ -122,7 +123,7 @@ impl<'m> Walk<'m> {
         self.emit(path, kind, true, [None, None]);
     }
 
-    /// Compares two uses, and all that they lead to.
+    /// Compares two uses, and all types that they contain.
     pub(super) fn compare(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         self.pending.push((base, new, path));
         while let Some((base, new, path)) = self.pending.pop() {
@@ -213,7 +214,7 @@ impl<'m> Walk<'m> {
             sent = both(MOST_FIELDS, false);
         }
         if uneven(&sent, |view| matches!(view, View::FixedArray(..))) {
-            // Nor is it seen that several of one type were written as an array.
+            // An array and a sequence of equal fields have the same encoding.
             let all = both(MOST_FIELDS, true);
             if all.0.len() == all.1.len() {
                 sent = all;
@@ -329,7 +330,7 @@ impl<'m> Walk<'m> {
             _ if known.is_some() && known == kept => {}
             _ => {
                 self.emit_sent(path.part(&union.discriminant_name), Kind::Form(one, other));
-                // Arms that something else chooses are not the same arms.
+                // Arms with another discriminant are different arms.
                 self.in_messages = false;
             }
         }

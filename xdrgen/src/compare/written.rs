@@ -7,7 +7,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Docs, Field, TypeDef, TypeId, Union};
 
 impl<'m> Walk<'m> {
-    /// Two definitions of one name that messages did not lead to.
+    /// Two definitions of one name that no message contains.
     pub(super) fn definition(&mut self, id: TypeId, other: TypeId) {
         let (Some(ty), Some(with)) = (self.base.get(id), self.new.get(other)) else { return };
         let path = self.types(id, other);
@@ -84,7 +84,7 @@ impl<'m> Walk<'m> {
         for field in new.iter().filter(is_new).filter(|field| !renamed.contains(field.name.as_str())) {
             self.emit(path(field), Kind::Written("field"), true, [None, text(field)]);
         }
-        // Fields that both have may have changed places: the first that did is a change.
+        // Common fields may have changed their order: the first that did is a change.
         let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
         let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
         if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {

@@ -150,9 +150,9 @@ kinds! {
     X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
         let help = inside.as_ref().map(|Inside { of_union, item, already }| {
             let what = if *of_union {
-                "a union's discriminant has to stay in the message"
+                "a union's discriminant must stay in the message"
             } else {
-                "a struct's other fields have to stay in the message"
+                "a struct's other fields must stay in the message"
             };
             let already = if *already { ", which is named already" } else { "" };
             format!("{what}: name the data inside, `{item}`{already}")
@@ -243,7 +243,7 @@ kinds! {
     /// eligible = ["res.data"]
     /// ```
     X313 Warning InNoMessage { item: String } => text(format!("`{item}` is in no message of this version"))
-        .label("no procedure takes or returns it");
+        .label("no procedure uses it");
     /// borrowed output leaves a binding out
     ///
     /// With `--data borrowed` or `Build::borrowed()`, types refer to the message that they were decoded
@@ -386,7 +386,7 @@ kinds! {
     /// ```
     X319 Error PortZero => text("port 0 is not a valid port")
         .label("ports go from 1 to 65535")
-        .help("leave `port` out if the service has no assigned port: clients must then know it");
+        .help("omit `port` if the service has no assigned port: clients must then know it");
     /// an item is in messages of a backward-only program
     ///
     /// An item is eligible in every message that contains its type. Messages of a program with
@@ -422,8 +422,8 @@ kinds! {
         text(format!("`{item}` is in messages of `{version}`, too, where nothing is eligible"))
         .label("eligible here")
         .and(*place, "called in the backward direction only")
-        .help(format!("give `{version}` a type of its own in place of `{of}`"));
-    /// what a backward-only program has no use for
+        .help(format!("define a separate type for `{version}` in place of `{of}`"));
+    /// options that a backward-only program cannot use
     ///
     /// Backward calls use an existing connection, and they and their replies are sent inline. They have no
     /// port, netids, inline threshold or bounds of replies. A warning.
@@ -463,7 +463,7 @@ pub(crate) struct Inside {
     pub(crate) of_union: bool,
     /// `Type.field`
     pub(crate) item: String,
-    /// Whether it is named.
+    /// Whether its name is known.
     pub(crate) already: bool,
 }
 

@@ -39,7 +39,7 @@ kinds! {
     /// ```
     X500 Error Gone { name: String } => text(format!("`{name}` was removed"))
         .label("defined in the base; no type of the new protocol has its layout")
-        .help("what was valid must stay valid");
+        .help("valid messages must stay valid");
     /// fields were added or removed
     ///
     /// An old peer would misread the data that follows. Define a new message type instead.
@@ -61,9 +61,9 @@ kinds! {
         both(format!("`{of}` had {was} parts and has {is}"), *base);
     /// a type changed
     ///
-    /// The encoding differs. Another name of a type is not a change: typedefs are followed, optional data may
-    /// be written as a union over a bool or as an array of at most one, and a struct may be nested in a
-    /// struct. A comparison of large protocols that share almost nothing ends with this code, too.
+    /// The encoding differs. Another name of a type is not a change: typedefs are followed, optional data
+    /// may be written as a union over a bool or as an array of at most one, and a struct may be nested in a
+    /// struct. A comparison of large protocols with little in common also ends with this code.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -150,7 +150,7 @@ kinds! {
         text(format!("`{name}` is a new value where no union is chosen by it: `{of}`"))
         .label("the new value")
         .and(*base, "used here in the base")
-        .help("only a value that chooses an arm of a union tells an old peer that it meets an extension");
+        .help("only a value that selects an arm of a union announces an extension to an old peer");
     /// a new value without an arm
     ///
     /// Each new value that selects an arm needs that arm, which may be `void`.
@@ -176,7 +176,7 @@ kinds! {
         .label("the new value")
         .and(*new, "without an arm for it")
         .and(*base, "in the base")
-        .help("add `case` and what the message carries, or `void`");
+        .help("add a `case` with the body of the message, or `void`");
     /// a new arm in a union with a default arm
     ///
     /// The default arm covered the value: an old peer reads another body than the new one sends. The same
@@ -251,10 +251,10 @@ kinds! {
         text(format!("`{of}` has a new arm for {value}, which is not a new value"))
         .label("the new arm")
         .and(*base, "without it in the base")
-        .help("an old peer knows the value and takes the message for malformed, not for an extension");
+        .help("an old peer knows the value and rejects the message as malformed");
     /// a default arm was added or removed
     ///
-    /// It decides what happens to all values that have no arm.
+    /// The default arm applies to all values without an arm.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {

@@ -1,4 +1,4 @@
-//! Types that are made of themselves, or of too many others.
+//! Types that contain themselves, or too many others.
 
 use super::{Text, text};
 use crate::source::Span;
@@ -41,7 +41,7 @@ kinds! {
         .help("make one of the typedefs name another type, or put a struct in between");
     /// definitions are nested too deeply
     ///
-    /// More than 100 definitions, each made of the next: rustc cannot follow. The example has 101 typedefs.
+    /// More than 100 nested definitions: rustc cannot follow. The example has 101 typedefs.
     ///
     /// ```xdr
     /// typedef int t0; typedef t0 t1; typedef t1 t2; typedef t2 t3; typedef t3 t4;

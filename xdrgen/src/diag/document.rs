@@ -54,8 +54,8 @@ kinds! {
         .help("there is nothing to compile in this document; compile the one that defines the protocol");
     /// a definition without a mark is omitted
     ///
-    /// Where some lines of a document have `///`, all others are prose, in which definitions are often shown
-    /// once more. This one is shown nowhere else. A warning; not in published RFCs, which quote one another.
+    /// If some lines of a document have `///`, all others are prose, which often repeats definitions. This
+    /// definition occurs nowhere else. A warning; not in published RFCs, which quote one another.
     ///
     /// A line without a mark between the marked lines of one body, which reads as a part of a body, is an
     /// error: without it messages would have another layout. In a published RFC it is a warning, and the line
@@ -76,11 +76,11 @@ kinds! {
     ///    ///    hyper id;
     ///    /// };
     /// ```
-    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and left out"))
+    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and omitted"))
         .label("prose, since other lines are marked with `///`")
         .help("set `///` before each line of it, if it belongs to the protocol");
     /// A line of a body has none.
-    X003 Error UnmarkedLine => text("a line inside a body lacks `///`")
+    X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
         .help("set `///` before it, or move it out of the body");
     /// an included file cannot be read

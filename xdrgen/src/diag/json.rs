@@ -39,8 +39,8 @@ struct Place<'a> {
     label: Option<&'a str>,
 }
 
-/// A line for each finding: `kind` is `"finding"`, and `code`, `severity`, `message`, `file`, `spans` (the
-/// primary one first), `help` and `rendered`, what a person would be shown, follow.
+/// A line for each finding: `kind` is `"finding"`, followed by `code`, `severity`, `message`, `file`,
+/// `spans` (the primary one first), `help` and `rendered`, the text for people.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()

@@ -50,7 +50,7 @@ kinds! {
             Twice::ConstantAndType => format!("`{name}` is a constant and a type"),
         });
         again(text, *first).help(match how {
-            Twice::Differently => "remove one of them or give it another name; a repetition that is the same is no error",
+            Twice::Differently => "remove or rename one of them; an equal repetition is allowed",
             Twice::ConstantAndType => {
                 "constants and types share one name space (RFC 4506 section 6.4): give one of them another name"
             }
@@ -131,7 +131,7 @@ kinds! {
         .help(ENUM_VALUES);
     /// two members of an enum have one name
     ///
-    /// A name has one value. To give one value two names, see X207.
+    /// A name has one value. For two names with one value, see X207.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, RED = 3 };
@@ -221,7 +221,7 @@ kinds! {
     /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT -D LIMIT=255
     /// ```
     X211 Error NumberInRust { name: String } => text(format!("the number of `{name}` is not known here"))
-        .label("a constant in Rust has no value yet when this is compiled")
+        .label("the value of a constant in Rust is unknown when this is compiled")
         .help(format!("give its number, too: `-D {name}=NUMBER`"));
     /// an argument or result without a name
     ///
@@ -262,7 +262,7 @@ kinds! {
     /// ```
     X218 Warning Repeated { name: String, first: Span } =>
         again(text(format!("`{name}` is defined twice, and equally")), *first)
-        .help("remove one of them; if it is a copy that was to be changed, give it another name");
+        .help("remove one of them, or rename it if it is an unedited copy");
     /// a bound is out of range
     ///
     /// Lengths and bounds go from 0 to 2^32-1.
@@ -416,7 +416,7 @@ kinds! {
     /// ```
     X240 Warning NothingToAddTo { name: String } =>
         text(format!("lines are to be added to `{name}`, and no document of this run defines it"))
-        .label("these lines are left out")
+        .label("these lines are omitted")
         .help("compile the document that defines it together with this one");
     /// an addition conflicts with an existing definition
     ///
@@ -445,7 +445,7 @@ kinds! {
     ///    /// */
     /// ```
     X241 Error AddedToOther { name: String, base: Span } =>
-        text(format!("lines are to be added to `{name}` that have no place in it"))
+        text(format!("the added lines are not valid in `{name}`"))
         .label("an enum takes members, and a union takes arms")
         .and(*base, "defined here");
     /// A member of that name.
@@ -486,7 +486,7 @@ fn again(text: Text, first: Span) -> Text {
     text.label("defined again").and(first, "first defined here")
 }
 
-/// Two of one name in a place that has one.
+/// Two names in a position that allows one.
 fn second(what: &str, name: &str, first: Span) -> Text {
     text(format!("two {what} are named `{name}`")).label("the second").and(first, "the first")
 }
@@ -495,7 +495,7 @@ fn conflict(message: String, first: Span) -> Text {
     text(message)
         .label("to be added")
         .and(first, "already defined here")
-        .help("an addition has names and values of its own")
+        .help("an addition needs new names and values")
 }
 
 fn unresolved(of: &Unresolved) -> Text {
@@ -503,7 +503,7 @@ fn unresolved(of: &Unresolved) -> Text {
     let text = text(format!("no {what} named `{}`", of.name));
     match &of.reason {
         Reason::Erratum(near) => return text.label(format!("taken for `{near}`")),
-        Reason::LeftOut => return text.label("its definition is left out"),
+        Reason::LeftOut => return text.label("its definition is omitted"),
         _ => {}
     }
     let text = text.label("not defined in any document of this run");
@@ -537,7 +537,7 @@ fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
         .and(name.span, format!("defined here under {branch}`{condition}`"))
         .help(match wanted {
             Some(wanted) => format!("try `-D {wanted}`"),
-            None => "the condition leaves this definition out: change what `-D` defines".to_owned(),
+            None => "the condition excludes this definition: change the names that `-D` defines".to_owned(),
         })
 }
 

@@ -170,7 +170,7 @@ kinds! {
         .label("bounds nothing")
         .help("remove it: the reply has no result");
     /// An item without bytes.
-    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` could hold nothing"))
+    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` would always be empty"))
         .label("no item is this short")
         .help("the bound is for the largest item: a number of bytes, or a field of the arguments");
     /// A bound beyond any length.
@@ -179,10 +179,10 @@ kinds! {
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
     /// nothing bounds a reply
     ///
-    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2).
-    /// If neither the XDR nor the binding bounds a reply, it cannot: each call of that procedure fails before
-    /// it is sent, whatever its arguments. So the binding is incomplete, and this is an error. A program that
-    /// is only called over TCP needs no binding.
+    /// With each call over RPC-over-RDMA, a client offers memory for the longest reply (RFC 8166 section
+    /// 6.2). If neither the XDR nor the binding bounds a reply, each call of that procedure fails before it
+    /// is sent, whatever its arguments. The binding is therefore incomplete, which is an error. A program
+    /// that is only called over TCP needs no binding.
     ///
     /// ```toml
     /// [[binding]]

@@ -1,11 +1,11 @@
-//! Findings as plain text, without a rendering library: what build scripts print.
+//! Findings as plain text without a rendering library, as in build scripts.
 
 use std::ops::Range;
 
 use super::{Diagnostic, Label, Text};
 use crate::source::{Source, Sources};
 
-/// Renders findings as plain text in the order given, with one blank line between two: the place and the
+/// Renders findings as plain text in the order given, with one blank line between two: the position and the
 /// message, the lines of the documents with the labels under them, and the help.
 #[must_use]
 pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
@@ -27,7 +27,8 @@ pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(line).collect()
 }
 
-/// `file:line:column: error[X212]: message`. A finding without a place begins with the name of the program.
+/// `file:line:column: error[X212]: message`. A finding without a position begins with the name of the
+/// program.
 fn head(found: &Diagnostic, text: &Text, sources: &Sources) -> String {
     let source = sources.get(found.span.source);
     let place = source.map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &text.primary));
@@ -77,7 +78,7 @@ struct Line<'a> {
     mark: char,
     number: u32,
     text: &'a str,
-    /// The label's place in `text`.
+    /// The label's position in `text`.
     range: Range<usize>,
 }
 
@@ -124,7 +125,7 @@ pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     start..line_end.map_or(end, |length| start + length)
 }
 
-/// The nearest place at or before `offset` where a character begins.
+/// The nearest character boundary at or before `offset`.
 pub(super) fn boundary(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {

@@ -48,10 +48,10 @@ kinds! {
     /// ```
     X132 Warning TextConstant => text("a string is not an XDR constant")
         .label("only rpcgen knows this")
-        .help("the constant is left out");
+        .help("the constant is omitted");
     /// a string without `<>`
     ///
-    /// rpcgen takes it in places, RFC 4506 does not. A warning.
+    /// rpcgen accepts it in some positions, RFC 4506 does not. A warning.
     ///
     /// ```xdr
     /// struct file {

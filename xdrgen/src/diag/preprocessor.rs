@@ -30,7 +30,7 @@ kinds! {
             true => "a second `#else` for one `#if`",
             false => "an `#elif` after its `#else`",
         })
-        .help("the text after it is left out: `#else` is the last branch");
+        .help("the text after it is omitted: `#else` is the last branch");
     /// A condition that only C understands.
     X105 Warning OddCondition => text("unsupported condition: taken as true")
         .help("write it with `defined(NAME)`, numbers, and the operators of C");
@@ -70,10 +70,10 @@ kinds! {
     /// const A = 1;
     /// ```
     X133 Warning UnknownPragma => text("a `pragma` that is not known")
-        .label("this line is left out")
+        .label("this line is omitted")
         .help("those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
     /// A `pragma` line without its `;`.
-    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is left out").help("end it with `;`");
+    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is omitted").help("end it with `;`");
     /// a macro cannot be expanded
     ///
     /// A use has as many arguments as the `#define`. Macros nest at most 64 levels deep, and all macros of a

@@ -1,4 +1,4 @@
-//! Findings as text: the document's own line, a caret under the place, and what to do.
+//! Findings as text: the document's own line, a caret under the span, and the advice.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ fn group<'a>(found: &Diagnostic, text: &'a Text, sources: &'a Sources) -> Group<
     group
 }
 
-/// The places, the primary one's first. Places in one document that are near one another are in one picture.
+/// The spans, the primary one's first. Nearby spans in one document share an excerpt.
 fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
     for label in &found.related {
@@ -47,7 +47,7 @@ fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     elements
 }
 
-/// A label's place in its document.
+/// A label's span in its document.
 struct Place<'a> {
     kind: AnnotationKind,
     text: &'a str,
@@ -58,7 +58,7 @@ struct Place<'a> {
 /// short ones.
 const NEAR: usize = 4096;
 
-/// The places in a document, in groups of those that are near one another.
+/// The spans in a document, in groups of nearby ones.
 fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
     let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
     let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));

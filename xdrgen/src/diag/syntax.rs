@@ -70,7 +70,7 @@ kinds! {
         .help("numbers reach from -2^63 to 2^64-1");
     /// a comment begins inside a comment
     ///
-    /// Comments do not nest: the first `*/` ends all of it, and what follows is read as XDR. A warning.
+    /// Comments do not nest: the first `*/` ends all of them, and the rest is read as XDR. A warning.
     ///
     /// ```xdr
     /// /* Not used yet:
@@ -96,7 +96,7 @@ kinds! {
     };
     /// In the lines that a published document adds to another.
     X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
-        .label("XDR has no such thing: the first `*/` ends both")
+        .label("comments do not nest: the first `*/` ends both")
         .and(*outer, "the comment begins here")
         .help("the lines up to the line with only `*/` are read as the addition");
     /// a character has no meaning in XDR
@@ -137,8 +137,8 @@ kinds! {
         .help("a `;` ends each declaration and each definition");
     /// a `{` or `}` is missing
     ///
-    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body is
-    /// open. Then the second place is the `{` that is never closed.
+    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body
+    /// is open. In the second case, the second span is the `{` that is never closed.
     ///
     /// ```xdr
     /// struct point {
@@ -204,8 +204,8 @@ kinds! {
     X114 Error KeywordAsName { near: Near } => text(format!("{} is a keyword and cannot be a name", near.shown()))
         .label("expected a name")
         .help(match (near.before.as_str(), near.word.as_deref().unwrap_or("")) {
-            ("const", _) => "a constant has no type: `const NAME = 1;`",
-            (_, "unsigned") => "`unsigned` stands before `int`, `hyper`, `short` or `char`",
+            ("const", _) => "remove the type of the constant: `const NAME = 1;`",
+            (_, "unsigned") => "`unsigned` precedes `int`, `hyper`, `short` or `char`",
             ("typedef", _) => "a typedef is written `typedef type name;`",
             _ => "give it another name",
         });
@@ -236,7 +236,7 @@ kinds! {
     /// ```
     X115 Error TooDeep { most: u8 } => text(format!("more than {most} bodies inside one another"))
         .label("this one is too deep")
-        .help("give inner bodies a definition of their own");
+        .help("define inner bodies separately");
     /// Namespaces whose path is too long.
     X115 Error LongPath { most: usize } => text(format!("the names of nested namespaces have more than {most} bytes"))
         .label("with this one")
@@ -398,7 +398,7 @@ kinds! {
     /// };
     /// ```
     X122 Error NamedInside => text("a definition inside another")
-        .label("a body with a name must stand by itself")
+        .label("a named body must be a separate definition")
         .help("move it out, or remove its name");
     /// `opaque` is not a type by itself
     ///
@@ -463,7 +463,7 @@ kinds! {
     /// ```
     X125 Error SecondName => text("a declaration declares one name")
         .label("expected `;`")
-        .help("declare each by itself: `int a; int b;`");
+        .help("declare each separately: `int a; int b;`");
     /// a declaration has no value
     ///
     /// ```xdr
@@ -580,7 +580,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// The token at a place, none at the end of the text, and those around it.
+/// The token at a position, none at the end of the text, and its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Near {
     pub(crate) before: String,

@@ -168,7 +168,7 @@ kinds! {
     /// };
     /// ```
     X226 Warning IdleDefault => text("no value chooses the default arm")
-        .label("`TRUE` and `FALSE` have arms of their own")
+        .label("`TRUE` and `FALSE` already have arms")
         .help("remove the default arm");
     }
 }

@@ -1,8 +1,7 @@
 //! Rust text, written line by line.
 //!
-//! A line is written as if it had room. While it is written, the places where it may break are noted:
-//! brackets, commas, the dots of a chain of calls. Only a line that turns out too long is broken there, as a
-//! formatter breaks it.
+//! A line is first written without breaks, and its possible breaks are recorded: brackets, commas, the dots
+//! of a chain of calls. If the line is too long, it is broken there, in the way of a formatter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
@@ -14,7 +13,7 @@ const WIDTH: usize = 89;
 /// One level of indentation.
 const INDENT: &str = "    ";
 
-/// A place where a line may break.
+/// A possible line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Break {
     /// Behind an opening bracket.
@@ -58,7 +57,7 @@ pub(super) struct Code {
     margin: usize,
     /// The start of the current line in `out`, after the margin.
     line: usize,
-    /// Where the line may break.
+    /// The position of the break.
     breaks: Vec<(usize, Break)>,
     pub(super) used: Used,
 }
@@ -69,7 +68,7 @@ impl Code {
         Code { out: text, ..Code::default() }
     }
 
-    /// Returns the text. Characters that reorder what surrounds them are escaped: rustc rejects them, and
+    /// Returns the text. Characters that reorder the text around them are escaped: rustc rejects them, and
     /// readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -84,7 +83,7 @@ impl Code {
         seen
     }
 
-    /// Returns the names that were used, and a text for what imports them.
+    /// Returns the used names, and a text that imports them.
     pub(super) fn imports(&mut self) -> (Used, Code) {
         (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
     }
@@ -142,12 +141,12 @@ impl Code {
         self.out.push('\n');
     }
 
-    /// Writes a line that has no place to break.
+    /// Writes a line without possible breaks.
     pub(super) fn line<const N: usize>(&mut self, parts: [&str; N]) {
         self.begin().add(parts).push("\n");
     }
 
-    /// Writes lines that have no place to break.
+    /// Writes lines without possible breaks.
     pub(super) fn lines(&mut self, text: &str) {
         for line in text.lines() {
             if line.is_empty() { self.out.push('\n') } else { self.line([line]) }
@@ -222,7 +221,7 @@ impl Code {
         self.note(Break::Dot).push(text)
     }
 
-    /// Continues with what a function writes.
+    /// Appends the output of a function.
     pub(super) fn then(&mut self, write: impl FnOnce(&mut Code)) -> &mut Self {
         write(self);
         self
@@ -382,10 +381,10 @@ fn width(part: &[Piece<'_>]) -> usize {
     part.iter().map(of).sum()
 }
 
-/// Cuts the text of a line at the places where it may break.
+/// Breaks the text of a line at its possible breaks.
 struct Cutter<'t> {
     text: &'t str,
-    /// Where the text begins, as the places count.
+    /// The start of the text, in the positions' coordinates.
     begin: usize,
     /// The number of consumed bytes.
     at: usize,

@@ -32,7 +32,7 @@ impl Known {
         }
     }
 
-    /// Returns what its feature provides.
+    /// Returns the contents of its feature.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
             Known::Serde => "every type can be written and read by [serde](https://serde.rs).",

@@ -6,7 +6,7 @@ use crate::ir::Docs;
 /// The documentation of an item, line by line.
 pub(super) struct Lines<'c> {
     code: &'c mut Code,
-    /// Where it begins.
+    /// The start.
     begin: usize,
 }
 
@@ -28,7 +28,7 @@ impl<'c> Lines<'c> {
         }
     }
 
-    /// Adds a line of what `add` writes.
+    /// Adds a line of the output of `add`.
     fn with(&mut self, add: impl FnOnce(&mut String)) {
         self.code.begin();
         self.code.push("/// ");
@@ -84,7 +84,7 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Writes text with `tab` for each tab, and without the line ends that a comment must not have.
+/// Writes text with `tab` for each tab, and without line ends that are invalid in a comment.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);

@@ -17,10 +17,10 @@ use crate::sizes::messages as sizes;
 const MANY: usize = 10;
 
 /// The error documentation of a client's method.
-const CALL_FAILS: &str =
-    "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.";
+const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure with a status in the protocol is a result.";
 /// The error documentation of a handler's method.
-const HANDLER_REFUSES: &str = "A refusal of the call itself; what the protocol has a status for is a result.";
+const HANDLER_REFUSES: &str =
+    "Returns an error if the call itself fails. A failure with a status in the protocol is a result.";
 
 impl Emitter<'_> {
     pub(super) fn version(&self, program: &Program, version: &Version, code: &mut Code) {
@@ -293,7 +293,8 @@ impl<H: Handler> program::Service for Server<H> {{
 /// Writes the type that represents a version.
 fn marker(program: &Program, version: &Version, code: &mut Code) {
     code.apart();
-    let title = format!("The version itself: what a client and a server of `{}` name.", version.name);
+    let title =
+        format!("The version of the program, a type parameter of clients and servers of `{}`.", version.name);
     Lines::new(code).push(&title);
     alias(&version.name, &version.ident, code);
     unit_struct(&version.ident, code);
@@ -350,7 +351,7 @@ fn slice(name: &str, elements: impl Iterator<Item = String>, code: &mut Code) {
     code.close_list("];").end();
 }
 
-/// Writes what a dispatcher does for one procedure.
+/// Writes the dispatch of one procedure.
 fn call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     let body = code.len();

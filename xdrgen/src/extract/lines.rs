@@ -30,7 +30,7 @@ pub struct Section {
 /// Few documents have more lines than their length in bytes divided by this.
 const BYTES_OF_A_LINE: usize = 32;
 
-/// Cuts a document into lines and marks what belongs to page breaks.
+/// Splits a document into lines and marks those of page breaks.
 pub(crate) fn lines(document: &str) -> Vec<Line> {
     let mut lines = Vec::with_capacity(document.len() / BYTES_OF_A_LINE);
     let mut start = 0;
@@ -46,7 +46,7 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
 }
 
 fn mark_page_breaks(document: &str, lines: &mut [Line]) {
-    // Blank lines seen since the last line with text: they go with the footer that follows them.
+    // Blank lines since the last line with text: they belong to a footer that follows them.
     let mut blank_from = 0;
     let mut after_break = false;
     for index in 0..lines.len() {

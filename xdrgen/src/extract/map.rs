@@ -16,7 +16,7 @@ struct Run {
     length: u32,
 }
 
-/// From offsets in an extracted text to offsets in the document.
+/// Maps offsets in an extracted text to offsets in the document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
     source: SourceId,
@@ -40,7 +40,7 @@ impl Map {
         )
     }
 
-    /// A run of bytes of the extracted text as a place in the document. An empty run stays empty.
+    /// Maps a run of bytes of the extracted text to the document. An empty run stays empty.
     #[must_use]
     pub fn span(&self, text: Range<u32>) -> Span {
         let start = self.document(text.start);
@@ -52,7 +52,7 @@ impl Map {
         Span { source: self.source, start, end: end.max(start) }
     }
 
-    /// The document into which this leads.
+    /// The target document.
     pub(crate) fn source(&self) -> SourceId {
         self.source
     }
@@ -82,7 +82,7 @@ impl Map {
     }
 }
 
-/// Finds places in the document in the order of the text, without a search for each.
+/// Finds positions in the document in the order of the text, without a search for each.
 pub(crate) struct Places<'m> {
     map: &'m Map,
     /// The first run after the last requested byte.

@@ -1,7 +1,7 @@
 //! The older RFCs: definitions as indented text between paragraphs, without marks.
 //!
-//! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so
-//! prose, pseudo code and examples of calls fall away. Text that only looks like a definition is reported,
+//! A line that begins like a definition is passed to the parser. The parts that parse are kept, which
+//! excludes prose, pseudo code and examples of calls. Text that only resembles a definition is reported,
 //! never lost.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, misspelt_keyword};
 use crate::source::{SourceId, Span, narrow};
 
-/// A definition that was found: its lines, comments before it included, and what to call it.
+/// A definition that was found: its lines, including comments before it, and its name.
 struct Found {
     /// Lines from here on, the first of them with a comment perhaps.
     first: usize,
@@ -24,7 +24,7 @@ struct Found {
     indent: usize,
 }
 
-/// A size that prose gives: `NFS3_FHSIZE 64` on a line by itself.
+/// A size in prose: `NFS3_FHSIZE 64` alone on a line.
 struct Size {
     line: usize,
     name: std::ops::Range<usize>,
@@ -137,8 +137,8 @@ impl<'a> Scan<'a> {
             } else if begins_definition(text)
                 && let Some(last) = self.definition(line, free)
             {
-                // The last line may hold the beginning of another definition; then it is a line to look at
-                // again, but never this one.
+                // The last line may contain the start of another definition; then it is examined again, but
+                // never this one.
                 line = last.max(line + 1);
                 free = line;
                 continue;

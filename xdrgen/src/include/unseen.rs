@@ -1,4 +1,4 @@
-//! Conditions on names that an included document defines: they do not see its `#define`.
+//! Conditions on names that an included document defines: its `#define` has no effect on them.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ pub(crate) fn report(
     }
 }
 
-/// The documents that one includes, and those that these include.
+/// The documents that one includes, directly or indirectly.
 fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> HashSet<SourceId> {
     let mut all = HashSet::default();
     let mut open = vec![document];

@@ -1,4 +1,4 @@
-//! Borrowed output: which types have a lifetime, and what becomes of bindings.
+//! Borrowed output: the types with a lifetime, and the changes of bindings.
 
 use crate::binding::Binding;
 use crate::diag::{BindingKind, Found};

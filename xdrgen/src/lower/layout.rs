@@ -5,7 +5,7 @@ use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 use crate::sizes::layout::Layouts;
 
-/// Bounded opaque data of at most this many bytes is held in place.
+/// Bounded opaque data of at most this many bytes is stored in place.
 const SMALL: u32 = 128;
 /// Plain data of at most this many bytes on the wire is `Copy`.
 const COPIED: u64 = 128;
@@ -32,7 +32,7 @@ pub(crate) fn hold_small_opaque(module: &mut Module) {
     }
 }
 
-/// The typedefs that eligible fields are made of.
+/// The typedefs of eligible fields.
 fn shared(module: &Module) -> HashSet<TypeId> {
     let fields = module.types.iter().flat_map(|ty| ty.body.fields()).filter(|field| field.eligible);
     let mut shared = HashSet::default();

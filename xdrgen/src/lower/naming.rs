@@ -8,7 +8,7 @@ use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::namespace;
 use crate::source::Span;
 
-/// Names that emitted code means something else by.
+/// Names with a special meaning in emitted code.
 const RESERVED: &[&str] = &[
     "Box",
     "Char",
@@ -28,7 +28,7 @@ const RESERVED: &[&str] = &[
     "XdrString",
 ];
 
-/// Names that borrowed output means something else by, besides those.
+/// Further names with a special meaning in borrowed output.
 const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
 /// Types that the module of a version has or uses by their names alone: no version is called so.
@@ -43,7 +43,7 @@ const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 /// Types that the module of procedures uses by their names alone: no procedure is called so.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Names of parameters and constants that methods have besides what a procedure takes.
+/// Names of parameters and constants in methods besides the arguments of the procedure.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
 /// The names of definitions.
@@ -125,8 +125,7 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// A version's names: its own, or with its program's before it where something else has them; and its
-    /// module.
+    /// A version's names: its own, or prefixed by its program's if there is a conflict; and its module.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);
@@ -145,7 +144,7 @@ impl<'f> Naming<'f> {
         if taken(&name) {
             name.push_str("_x");
         }
-        // If the name is still taken, it gets a number.
+        // If the name is still in use, it gets a number.
         let (module, clash) = scope.versions.take(names::snake(&name), &name);
         let ident = names.of_type(&name);
         match (clash, module.rsplit_once('_')) {

@@ -133,7 +133,7 @@ impl Block {
     }
 }
 
-/// A piece of an extracted text, with its places.
+/// A piece of an extracted text, with its positions.
 struct Copy<'a> {
     from: &'a Extract,
     text: String,

@@ -11,15 +11,15 @@ use crate::hash::HashMap;
 /// One open `#if`.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Whether the text around it counts.
+    /// Whether the text around it is active.
     outer: bool,
-    /// Whether the present branch counts.
+    /// Whether the current branch is active.
     active: bool,
-    /// Whether a branch has counted already.
+    /// Whether an earlier branch was active.
     taken: bool,
-    /// Whether a later branch than the first was there.
+    /// Whether there was a later branch than the first.
     is_else: bool,
-    /// Whether its `#else` was there.
+    /// Whether there was an `#else`.
     last: bool,
     /// The position of the `#if`.
     place: Range<u32>,
@@ -114,7 +114,7 @@ impl Conditions {
         }
     }
 
-    /// Whether an `#if` holds. A name that is not defined counts as 0 there.
+    /// Returns true if an `#if` holds. An undefined name counts as 0 there.
     fn truth(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {
@@ -132,7 +132,7 @@ impl Conditions {
         expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
     }
 
-    /// Where the first condition begins that is open still.
+    /// The start of the first unclosed condition.
     pub(crate) fn first_open(&self) -> Option<u32> {
         self.open.first().map(|open| open.place.start)
     }

@@ -110,7 +110,7 @@ pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if is_operator(rest) { Err(fail(rest, Reason::Kind(&SyntaxKind::Arithmetic))) } else { Ok((rest, value)) }
 }
 
-/// Returns true if what follows a value would compute with it in C.
+/// Returns true if the token after a value makes it an expression in C.
 fn is_operator(input: Tokens<'_>) -> bool {
     match input.word(0) {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
@@ -209,7 +209,7 @@ fn unsigned(signed: Scalar) -> Scalar {
     }
 }
 
-/// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.
+/// `struct name`, `union name`, `enum name`: the name of an external definition.
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {
@@ -401,7 +401,7 @@ fn several(
     let span = context.span(input.at, last);
     declaration.docs = context.docs(input.at, second.saturating_sub(1));
     let fields = std::iter::once(declaration).chain(more.into_iter().map(|(_, field)| field)).collect();
-    // Nothing gives it a name but what chooses it.
+    // Its only name is that of its label.
     let label = context.token(first + 1).filter(|token| token.kind == Kind::Word);
     let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };

@@ -92,7 +92,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     Specification { definitions, left_out, unread, namespaces, ..Specification::default() }
 }
 
-/// Where a comment begins that has no end, and where macros are used that have no expansion.
+/// The positions of unclosed comments, and of macros that cannot be expanded.
 fn gaps(context: &Context<'_>) -> Vec<u32> {
     let lacks = |found: &&Diagnostic| {
         matches!(
@@ -117,7 +117,7 @@ struct Namespaces {
 }
 
 impl Namespaces {
-    /// The namespace of what follows.
+    /// The current namespace.
     fn path(&self) -> &str {
         self.open.last().and_then(|(open, _)| self.all.get(*open)).map_or("", |around| &around.path)
     }
@@ -204,7 +204,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     }
 }
 
-/// definition, with the token that ends it
+/// definition, including its last token
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
@@ -217,7 +217,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind, last)))
 }
 
-/// constant-def. A text constant (rpcgen) means something to C alone, and is passed through.
+/// constant-def. A text constant (rpcgen) is for C alone, and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;

@@ -10,7 +10,7 @@ pub(crate) trait Names {
     /// The value of a name.
     fn value(&self, name: &str) -> Option<i128>;
 
-    /// Whether a name is defined; none where `defined` has no meaning.
+    /// Whether a name is defined; none if `defined` is not available.
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 

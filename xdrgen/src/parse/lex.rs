@@ -17,8 +17,8 @@ use crate::source::{Span, narrow};
 /// Few texts have more tokens than their length in bytes divided by this.
 const BYTES_OF_A_TOKEN: usize = 5;
 
-/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of
-/// several tokens.
+/// Splits an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` has the tokens that macros
+/// join.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));
@@ -56,13 +56,13 @@ struct Lexer<'a, 'm> {
     /// Conditions that hold when rpcgen generates a header: every includer sees its macros.
     header: Conditions,
     at: usize,
-    /// Where the line of `at` begins.
+    /// The start of the line of `at`.
     line: usize,
     /// Whether this line has no token yet.
     fresh: bool,
-    /// Whether a comment was reported that nothing closes: then no later one is closed, either.
+    /// Whether an unclosed comment was reported: then no later one is closed, either.
     open: bool,
-    /// Whether nothing closes a comment from here on.
+    /// Whether no comment is closed from here on.
     unclosed: bool,
     /// The definitions that `#undef` ends.
     undefs: Undefs<'a>,
@@ -102,7 +102,7 @@ impl<'a> Lexer<'a, '_> {
         self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
     }
 
-    /// Moves on over bytes that may hold line ends.
+    /// Advances over bytes that may include line ends.
     fn advance(&mut self, length: usize) {
         let passed = self.text.get(self.at..self.at + length).unwrap_or("");
         if let Some(last) = passed.rfind('\n') {
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// The bytes up to the next line that begins a definition: a comment that nothing closes ends there.
+/// The bytes up to the next line that begins a definition: an unclosed comment ends there.
 fn next_definition(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {

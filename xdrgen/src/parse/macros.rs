@@ -28,7 +28,7 @@ const MAX_TOKEN: usize = 1 << 10;
 /// Maximum number of parameters of a macro, as in C: each token of its body is compared to them.
 const MAX_PARAMETERS: usize = 127;
 
-/// The macros that are defined at some place of a text.
+/// The macros defined at a position of a text.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
     pasted: &'a Pasted,
@@ -39,7 +39,7 @@ struct Macro<'a> {
     /// None for a macro without arguments.
     parameters: Option<Vec<&'a str>>,
     body: Vec<&'a str>,
-    /// Where its name begins in its `#define`, in the extracted text.
+    /// The position of its name in its `#define`, in the extracted text.
     place: usize,
 }
 
@@ -220,7 +220,7 @@ impl<'a> Macros<'a> {
     }
 }
 
-/// Arguments, and what follows their `)`.
+/// Arguments, and the text after their `)`.
 type Arguments<'t, 'a> = (Vec<&'t [&'a str]>, &'t [&'a str]);
 
 /// The arguments at the start of some tokens: from `(` to its `)`, parted by `,`.

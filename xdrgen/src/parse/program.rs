@@ -24,7 +24,7 @@ pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     Ok((rest, ProgramDef { name, versions, number }))
 }
 
-/// A first item must be there: what refuses it is the error.
+/// A first item is required: its error is reported.
 fn settle<E>(error: nom::Err<E>) -> nom::Err<E> {
     match error {
         nom::Err::Error(error) => nom::Err::Failure(error),

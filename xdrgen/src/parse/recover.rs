@@ -192,8 +192,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 
-/// The keyword that is one slip away from a word: a letter too many, too few, wrong, or two in the wrong
-/// order.
+/// The keyword that differs from a word by one letter: inserted, missing, replaced, or swapped with the
+/// next.
 fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
     let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
     if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {

@@ -97,7 +97,7 @@ pub(crate) struct Placed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
-    /// The values of numbers that are not written as digits, by their places among the tokens.
+    /// The values of numbers that are not written as digits, by token index.
     pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
@@ -111,7 +111,7 @@ pub(crate) struct Lexed<'a> {
 }
 
 impl Lexed<'_> {
-    /// Where a token ends in the extracted text.
+    /// The end of a token in the extracted text.
     pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
         let at = self.expansions.partition_point(|(used, _)| used.start < token.start);
         let expansion = self.expansions.get(at).filter(|_| token.expanded);

@@ -248,7 +248,7 @@ pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     })
 }
 
-/// Reports something at the next token.
+/// Reports a finding at the next token.
 pub(crate) fn warn(input: Tokens<'_>, found: impl FnOnce(Span) -> Diagnostic) {
     input.context.report(found(input.context.span(input.at, input.at)));
 }

@@ -1,13 +1,12 @@
-//! Macros that an `#undef` ends. Behind it the name is free for another definition; what used the name before
-//! it keeps the number that it had there.
+//! Macros that an `#undef` ends. After it the name is free for another definition; earlier uses of the name
+//! keep its number.
 
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::token::{Aside, Kind, Lexed};
 
-/// A macro with a number, by its places among the tokens and the asides of a text: from its definition to its
-/// end.
+/// A macro with a number and its range of tokens and directives: from its definition to its end.
 struct Ended {
     tokens: Range<usize>,
     asides: Range<usize>,

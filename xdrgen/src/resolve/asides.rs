@@ -19,7 +19,7 @@ pub(crate) struct Asides<'a> {
 }
 
 impl<'a> Asides<'a> {
-    /// Remembers a line, if it defines or includes something.
+    /// Stores a line that defines or includes names.
     pub(crate) fn add(&mut self, definition: &'a Definition) {
         let DefinitionKind::PassThrough(text) = &definition.kind else { return };
         let Some(rest) = text.trim_start().strip_prefix('#') else { return };
@@ -40,7 +40,7 @@ impl<'a> Asides<'a> {
         }
     }
 
-    /// Remembers what a document defines under conditions that do not hold.
+    /// Stores the definitions of a document under conditions that do not hold.
     pub(crate) fn hide(&mut self, hidden: &'a [Hidden]) {
         for one in hidden {
             self.hidden.entry(&one.name.name).or_insert(one);

@@ -107,7 +107,7 @@ impl<'a> Resolver<'a> {
                 let mut docs = docs(definition, name);
                 if self.scope.is_extension(name) {
                     docs.comments
-                        .push("Extends the definition of an earlier document and stands for it.".to_owned());
+                        .push("Extends and replaces the definition of an earlier document.".to_owned());
                 }
                 let id = self.new_type(&name.name, docs);
                 self.ids.insert(&name.name, id);
@@ -150,7 +150,7 @@ impl<'a> Resolver<'a> {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }
 
-    /// Sets the body of a type and its place in the order.
+    /// Sets the body of a type and its position in the order.
     pub(crate) fn place(&mut self, id: TypeId, body: Option<Body>) {
         self.order.push((self.current, Item::Type(id)));
         if let (Some(ty), Some(body)) = (self.hir.types.get_mut(id.0), body) {
@@ -210,7 +210,7 @@ impl<'a> Resolver<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
+    /// A declaration as a field; none for `void`. A body in place becomes a type named after `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
         // A body within a typedef is the element or the target of the typedef's name.
@@ -341,7 +341,7 @@ fn declared(declaration: &Declaration, span: Span) -> Docs {
     Docs { comments, section: None, declaration: text, span }
 }
 
-/// When a definition is resolved.
+/// The order in which definitions are resolved.
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,

@@ -17,10 +17,10 @@ use crate::source::narrow;
 struct Members<'a> {
     /// The positions of names with another meaning in the scope.
     seen: HashMap<&'a str, Span>,
-    /// The first member of each value, by its place among the members.
+    /// The first member of each value, by member index.
     first_of: HashMap<i32, u32>,
     members: Vec<Member>,
-    /// Whether a value was reported. Values that follow from it are not reported again.
+    /// Whether a value was reported. Dependent values are not reported again.
     odd: Option<Severity>,
 }
 

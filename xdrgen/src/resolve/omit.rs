@@ -15,7 +15,7 @@ use crate::source::{SourceId, Span, Trust};
 /// A name in its name space.
 type Name = (Space, String);
 
-/// Where a name is used: the document, the definition, and the place.
+/// A use of a name: the document, the definition, and the position.
 type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
 
 /// The omissions of a run.
@@ -33,7 +33,7 @@ struct Omission<'a> {
     /// Such names whose users must still be omitted.
     pending: Vec<Name>,
     uses: HashMap<Name, Vec<Use<'a>>>,
-    /// Each document's definitions by their places.
+    /// Each document's definitions by position.
     places: HashMap<SourceId, Vec<&'a Definition>>,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// The names that mean something in a definition, in an order that is the same in every run.
+    /// The names used in a definition, in a deterministic order.
     fn names_of(&self, definition: &Definition) -> Vec<Name> {
         let mut defined = Defined::default();
         defined.add(definition);
@@ -217,7 +217,7 @@ impl<'a> Omission<'a> {
             .is_some_and(|definition| !self.is_out(definition))
     }
 
-    /// The document and the definition that hold a place.
+    /// The document and the definition at a position.
     fn definition(
         &self,
         documents: &'a [Document<'a>],

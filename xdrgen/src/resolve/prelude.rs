@@ -113,7 +113,7 @@ pub(crate) fn built_in(name: &str) -> Option<i128> {
     }
 }
 
-/// The prelude's definitions by their names, as text with the comment before it. A run parses those that it
+/// The prelude's definitions by name, as text with the comment before it. A run parses only those that it
 /// uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);

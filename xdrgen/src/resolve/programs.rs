@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
 use crate::source::Span;
 
-/// Numbers and names that were seen in one place.
+/// The numbers and names in one scope.
 #[derive(Default)]
 struct Seen<'a> {
     names: HashMap<&'a str, Span>,
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
             fields.push(Field { name, at: docs.span, ty, eligible: false, docs });
         }
         let body = if is_named { Body::Struct(fields) } else { Body::Tuple(fields) };
-        let comment = format!("The arguments of {}, one behind the other.", procedure.name.name);
+        let comment = format!("The arguments of {} in sequence.", procedure.name.name);
         Some(self.own_type(version, procedure, "args", comment, body))
     }
 

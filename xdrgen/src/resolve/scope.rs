@@ -132,7 +132,7 @@ impl<'a> Scope<'a> {
         Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
-    /// Where the definition of what a name means has that name.
+    /// The position of the name in the definition that a name refers to.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
             Space::Type => self.types.get(name).map(|ty| place(ty)),
@@ -234,7 +234,7 @@ impl<'a> Scope<'a> {
         self.definitions = definitions;
     }
 
-    /// Forgets the values that a definition's members name: another definition takes its place.
+    /// Drops the values of a definition's members: another definition replaces it.
     fn forget_members(&mut self, definition: &'a Definition) {
         for body in enums(definition) {
             for member in &body.members {
@@ -282,7 +282,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a place is in a document that its author can correct.
+    /// Returns true if a position is in a document that its author can correct.
     fn is_own(&self, place: Span) -> bool {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }
@@ -397,12 +397,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Where a definition has its name.
+/// The position of a definition's name.
 fn place(definition: &Definition) -> Span {
     defined_name(definition).map_or(definition.span, |name| name.span)
 }
 
-/// A name that means something else already.
+/// A name that is already in use.
 fn twice(Identifier { name, span }: &Identifier, first: Span, how: Twice) -> Diagnostic {
     MeaningKind::Twice { name: name.clone(), first, how }.at(*span)
 }
@@ -462,8 +462,8 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
 }
 
-/// Whether a definition could extend one of an earlier document. Whether it does is checked once all names
-/// are known.
+/// Whether a definition could extend one of an earlier document. The rules are checked once all names are
+/// known.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);

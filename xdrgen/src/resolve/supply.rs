@@ -1,4 +1,5 @@
-//! Names that a run uses and does not define: what macros, the command line or the prelude know of them.
+//! Names that a run uses and does not define: their definitions in macros, on the command line or in the
+//! prelude.
 //!
 //! A definition in the document takes precedence. A supplied definition is appended to the document that
 //! used it first, with the position of that use.
@@ -29,12 +30,12 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns true if a type's name means something without a definition.
+    /// Returns true if a type's name has a predefined meaning.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Returns true if a value's name means something without a definition.
+    /// Returns true if a value's name has a predefined meaning.
     pub(crate) fn is_value(&self, name: &str) -> bool {
         prelude::built_in(name).is_some()
     }
@@ -50,7 +51,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
         document.definitions.iter_mut().for_each(|definition| macros.demote(definition));
     }
     let mut supplier = Supplier { known, macros, prelude: OnceCell::new(), defined };
-    // Types first: with an enum come the names of its members.
+    // Types first: an enum also defines the names of its members.
     for types in [true, false] {
         for document in documents.iter_mut() {
             supplier.document(document, types);
@@ -61,7 +62,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
 struct Supplier<'a> {
     known: &'a Known<'a>,
     macros: Macros,
-    /// Read when something is missing that it may have.
+    /// Parsed when a name is missing that it may define.
     prelude: OnceCell<Prelude>,
     defined: Defined,
 }
@@ -137,7 +138,7 @@ struct Macro {
 /// The macros of a run that are not constants, and the numbers that their bodies may name.
 #[derive(Default)]
 struct Macros {
-    /// None where a name has several, between which only C can choose.
+    /// None if a name has several definitions, which depend on C's conditions.
     macros: HashMap<String, Option<Macro>>,
     numbers: HashMap<String, i128>,
     /// The computed value; none during the computation, and if it is invalid.

@@ -84,7 +84,7 @@ fn written(declaration: &Declaration, bodies: bool) -> String {
     let (star, size) = match &declaration.multiplicity {
         Multiplicity::One => ("", String::new()),
         Multiplicity::Optional => ("*", String::new()),
-        // At most one of something is optional data (RFC 4506 section 4.19).
+        // At most one value of a type is optional data (RFC 4506 section 4.19).
         Multiplicity::Variable(Some(Value::Literal { value: 1, .. })) if bodies && !is_bytes => {
             ("*", String::new())
         }

@@ -17,7 +17,7 @@ pub(crate) struct Unresolved {
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) reason: Reason,
-    /// Where else it may be defined.
+    /// Other possible origins of its definition.
     pub(crate) origin: Option<Origin>,
     /// The definition that uses it.
     pub(crate) within: Option<String>,

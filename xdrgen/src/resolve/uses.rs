@@ -135,7 +135,7 @@ impl<'d> Uses<'d> {
         Uses { known: Some(known), ..Uses::default() }
     }
 
-    /// Adds what a definition uses.
+    /// Adds the names that a definition uses.
     pub(crate) fn add(&mut self, definition: &Definition) {
         let known = self.known;
         names(definition, &mut |role| match role {
@@ -153,7 +153,7 @@ impl<'d> Uses<'d> {
 }
 
 impl Defined {
-    /// Adds what a definition defines.
+    /// Adds the names that a definition defines.
     pub(crate) fn add(&mut self, definition: &Definition) {
         names(definition, &mut |role| match role {
             Role::DefinesType(name) => {

@@ -91,7 +91,7 @@ impl Layouts {
     }
 }
 
-/// States the items of each type in a cycle of several types, where the derive does not see them.
+/// States the items of each type in a cycle of several types, which the derive cannot see.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {

@@ -134,7 +134,8 @@ pub struct VersionSizes {
     pub program: String,
     /// The version's name.
     pub name: String,
-    /// Whether it has a binding. Without one nothing is eligible, and it is not called over RPC-over-RDMA.
+    /// Whether it has a binding. Without one there are no eligible items, and it is not called over
+    /// RPC-over-RDMA.
     pub bound: bool,
     /// The inline threshold that is assumed.
     pub inline: u32,

@@ -11,7 +11,7 @@ use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Receiv
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
 use borrowed::mount3_ref::{Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, Mountlist, Mountres3, Mountres3Ok};
 
-/// Runs what never waits.
+/// Runs a future that never waits.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

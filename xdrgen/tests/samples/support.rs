@@ -1,4 +1,4 @@
-//! Values of emitted types, made up from a seed, and what must hold for each of them.
+//! Random values of emitted types, and the properties of each of them.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -249,8 +249,8 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     assert!((codec.again)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
-/// Each word in turn is made a huge count, a bool or member that there is not, padding that is not zero: what
-/// results is refused, or is the one encoding of another value.
+/// Replaces each word in turn by a huge count, an unknown bool or member, or nonzero padding: the result is
+/// rejected, or is the only encoding of another value.
 fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {
@@ -264,7 +264,7 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Long streams of one word: links that all lead on, counts of one in one in one.
+/// Long streams of one word: links that all continue, and nested counts of one.
 fn bears_endless_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         bears(codec, &word.to_be_bytes().repeat(10_000));

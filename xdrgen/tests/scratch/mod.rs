@@ -15,9 +15,9 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a crate. No two of a run have the same `name`: to cargo they would be one, since their target
-    /// directory is the same and it knows a workspace's packages by their place in the workspace. `manifest`
-    /// is what follows `[package]`'s name, version and edition.
+    /// Creates a crate. No two crates of a run have the same `name`: they share a target directory, and
+    /// cargo identifies a workspace's packages by their path in the workspace. `manifest` is the text after
+    /// `[package]`'s name, version and edition.
     pub(crate) fn new(name: &str, manifest: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
@@ -48,7 +48,7 @@ impl Scratch {
         fs::write(path, text).expect("a file of the crate");
     }
 
-    /// Runs cargo offline: whether it succeeded, and all that it printed.
+    /// Runs cargo offline. Returns whether it succeeded, and its output.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> (bool, String) {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
         let output = Command::new(env!("CARGO"))

@@ -1,4 +1,4 @@
-//! Whether the archive works: in a minimal Debian root, in a root with nothing but the programs, and for the
+//! Checks that the archive works: in a minimal Debian root, in a root with only the programs, and for the
 //! readers of its files.
 
 use std::fs;

@@ -205,7 +205,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Names of packages, each after those that it needs.
+/// Names of packages, each after its dependencies.
 fn order<'a>(packages: &[Package<'a>]) -> Result<Vec<&'a str>> {
     let own: BTreeSet<&str> = packages.iter().map(|package| package.name()).collect();
     let needs = |package: &Package<'a>| {

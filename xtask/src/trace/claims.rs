@@ -68,14 +68,14 @@ fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Clai
         let claim = Claim { ids, test: function.name.clone(), file: file.to_owned(), line: function.line };
         let mut say = |what: &str| found.push(format!("{}: `{}` {what}", claim.place(), claim.test));
         for word in claim.ids.iter().filter(|id| !is_id(id, 'R') && !is_id(id, 'H')) {
-            say(&format!("names `{word}`, which is no id"));
+            say(&format!("names `{word}`, which is not an id"));
         }
         if claim.test.contains("_to_r") || claim.test.contains("_to_h") {
-            say("names a range: each rule is named by itself");
+            say("names a range: name each rule separately");
         }
         match (function.is_test(), function.has("ignore")) {
             (true, false) => claims.push(claim),
-            (true, true) => say("is ignored and shows nothing"),
+            (true, true) => say("is ignored, so it shows no rule"),
             (false, _) if function.tagged().next().is_some() => say("is no test"),
             (false, _) => {}
         }

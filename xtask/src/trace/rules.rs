@@ -1,4 +1,4 @@
-//! The rules as data: `specs/requirements/*.toml`, and what a file of them must look like.
+//! The rules as data: `specs/requirements/*.toml`, and the format of these files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,11 @@ pub struct Entry {
     pub id: String,
     /// The source document.
     pub source: String,
-    /// Where in it; nothing for a hostile input.
+    /// The section; empty for a hostile input.
     pub section: String,
     /// Its strength; none for a hostile input.
     pub level: Option<Level>,
-    /// Whom it binds; for a hostile input what arrives.
+    /// The peers to which it applies; for a hostile input, its contents.
     pub binds: String,
     /// The rule; for a hostile input, the required behaviour.
     pub text: String,
@@ -276,7 +276,7 @@ fn input_entry(input: Input, document: &str, place: String) -> Raw {
 fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found: &mut Vec<String>) -> Entry {
     let mut say = |what: &str| found.push(format!("{}: {} {what}", entry.place, entry.id));
     if !is_id(&entry.id, if entry.level.is_some() { 'R' } else { 'H' }) {
-        say("is no id: R and three digits for a rule, H and two for a hostile input");
+        say("is not an id: R and three digits for a rule, H and two for a hostile input");
     }
     if entry.level.is_some() && !entry.section.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         say("has no section");
@@ -304,7 +304,7 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
     entry
 }
 
-/// Whether a word is an id: the letter, and as many digits as its ids have.
+/// Returns true if a word is an id: the letter, and the right number of digits.
 pub(super) fn is_id(word: &str, letter: char) -> bool {
     let digits = word.strip_prefix(letter);
     let len = if letter == 'R' { 3 } else { 2 };
@@ -317,7 +317,7 @@ fn check_groups(groups: &[Group], by_id: &BTreeMap<String, Entry>, found: &mut V
     for group in groups {
         let ids = between(&group.first, &group.last);
         if ids.is_empty() {
-            found.push(format!("{GROUPS}: `{}` is no range of ids", group.title));
+            found.push(format!("{GROUPS}: `{}` is not a range of ids", group.title));
         }
         for id in ids {
             if let Some(other) = wanted.insert(id.clone(), &group.title) {

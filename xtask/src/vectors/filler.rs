@@ -1,4 +1,4 @@
-//! C that makes up values of the types that rpcgen makes of a document.
+//! C code that creates values of rpcgen's types for a document.
 
 use std::fmt::Write;
 
@@ -60,7 +60,7 @@ fn function(
     })
 }
 
-/// Where a declaration's value is in C.
+/// The C expression for a declaration's value.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     /// It is `*v` itself.
@@ -81,7 +81,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
                 DefinitionKind::Enum(found, body) if found.name == of.name => Some(members(body)),
                 _ => None,
             })
-            .ok_or_else(|| format!("`{}` is no enum of this document", of.name))?,
+            .ok_or_else(|| format!("`{}` is not an enum of this document", of.name))?,
         _ => return Err(format!("the discriminant of `{name}` is a number, which this task cannot choose")),
     };
     let labels = |values: &[Value]| values.iter().map(value).collect::<Vec<_>>();

@@ -259,10 +259,7 @@ impl Drop for Part {
             let _ = remove(&beside(&self.whole, STATE)).and(remove(&beside(&self.whole, DATA)));
         } else if self.save_state().is_ok() {
             let kept = HumanBytes(self.length);
-            complain(
-                "nfs3",
-                format_args!("{} bytes ({kept}) are kept; --resume goes on with them", self.length),
-            );
+            complain("nfs3", format_args!("kept {} bytes ({kept}); --resume continues", self.length));
         }
     }
 }

@@ -121,7 +121,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
         let name = name_of(&visit.dir, &visit.item)?;
         let at = level.at.join(name);
         if part::is_own(&visit.item.name) {
-            left_out(&at.display().to_string(), "nfs3 gives such names to what is not whole yet");
+            left_out(&at.display().to_string(), "nfs3 uses such names for incomplete copies");
             own = own.saturating_add(1);
             walk.skip();
             continue;
@@ -145,7 +145,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
     level.link(&mut transfers).await?;
     transfers.end_all().await?;
     if own > 0 {
-        bail!("{}: not all of it is here: {own} left out by their names", show::text(&url.path));
+        bail!("{}: incomplete: {own} omitted because of their names", show::text(&url.path));
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ impl Stream {
             Action::Abandon { handle } => self.regions.abandon(handle),
             Action::Read { token, source } => {
                 if self.config.ord == 0 {
-                    return self.refuse("the peer takes no RDMA Read on this connection");
+                    return self.refuse("the peer does not accept RDMA Reads on this connection");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
                     return self.refuse("the memory to read ends beyond 64 bits");

@@ -48,7 +48,7 @@ pub enum ResponderEvent {
 
 /// RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
-const NO_READS: &str = "Read chunks of a peer that takes no RDMA Reads";
+const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
 /// Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
@@ -478,7 +478,7 @@ impl Responder {
             return self.refuse_chunks(xid, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
         if !lists.is_empty() && self.fatal.remove(&xid) {
-            let why = "what was read or written for it has ended a connection";
+            let why = "its RDMA Reads or Writes closed a connection";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.fatal);
         }
         let mut traffic = Traffic { call_inline: received, ..Traffic::default() };
@@ -587,7 +587,7 @@ impl Responder {
         let invalidate = self.invalidates(&lists);
         let writes = mem::take(&mut self.spare_writes);
         let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, hold) else {
-            let why = "the reply does not fit into what the call offered for it";
+            let why = "the reply does not fit into the chunks that the call offered";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
         };
         let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();

@@ -25,7 +25,7 @@ pub(super) fn check<'a>(
             return Err("a returned segment is not the one that was offered");
         }
         if back.length > out.length {
-            return Err("a returned segment is longer than what was offered");
+            return Err("a returned segment is longer than the offered one");
         }
         if back.length > 0 && !full {
             return Err("a returned chunk has a gap");

@@ -276,7 +276,7 @@ impl IwarpConnection {
         debug!(?expired, peer = ?self.info.peer, "deadline");
         match expired {
             Expired::Unheard => self.stream.nudge(),
-            Expired::Sending => self.gone(CloseReason::Timeout("the peer takes no data".to_owned())),
+            Expired::Sending => self.gone(CloseReason::Timeout("the peer accepts no data".to_owned())),
             Expired::Receiving => {
                 self.gone(CloseReason::Timeout(
                     "the rest of a message, or the answer to an RDMA Read".to_owned(),

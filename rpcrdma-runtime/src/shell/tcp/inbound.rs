@@ -155,7 +155,7 @@ impl TcpInbound {
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
                 self.backward.with(|backward| backward.requester.received(record));
             }
-            _ => return Err(io::Error::other("a message that is no call")),
+            _ => return Err(io::Error::other("a message that is not a call")),
         }
         Ok(())
     }

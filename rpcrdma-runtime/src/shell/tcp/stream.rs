@@ -152,7 +152,7 @@ impl Incoming {
         let count = read?;
         self.read = self.read.wrapping_add(count as u64);
         if self.rate.is_missed((!between).then_some(self.read)) {
-            return Poll::Ready(Err(stalled("the rest of a record comes too slowly")));
+            return Poll::Ready(Err(stalled("the rest of a record arrives too slowly")));
         }
         match count {
             0 if between => Poll::Ready(Ok(false)),
@@ -195,7 +195,7 @@ impl Outgoing {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.try_write()? {
             let Poll::Ready(writable) = self.socket.as_ref().poll_write_ready(cx) else {
-                return self.stall.poll(cx).map(|()| Err(stalled("the peer takes nothing")));
+                return self.stall.poll(cx).map(|()| Err(stalled("the peer accepts no output")));
             };
             writable?;
         }
@@ -219,7 +219,7 @@ impl Outgoing {
                 self.left(written);
                 self.written = self.written.wrapping_add(written as u64);
                 if self.rate.is_missed((!self.is_empty()).then_some(self.written)) {
-                    return Err(stalled("the peer takes output too slowly"));
+                    return Err(stalled("the peer accepts output too slowly"));
                 }
                 Ok(true)
             }

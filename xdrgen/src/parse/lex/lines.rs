@@ -102,7 +102,7 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// The length of a preprocessor's line, with the comment that begins on it and ends on a later one.
+    /// The length of a preprocessor line, including a comment that begins on it and ends on a later one.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
         let line = rest.get(..length).unwrap_or("");
         let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
@@ -188,7 +188,7 @@ impl<'a> Lexer<'a, '_> {
         });
     }
 
-    /// Adds the tokens that a macro's use became, or the number that these come to.
+    /// Adds the tokens of a macro's expansion, or its value as a number.
     pub(super) fn push_expanded(&mut self, name: &'a str, expanded: Expanded<'a>) {
         let length = name.len() + expanded.length;
         let used = narrow(self.at)..narrow(self.at + length);
@@ -248,7 +248,7 @@ fn is_macro(rest: &str) -> bool {
     line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
 }
 
-/// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
+/// Linux's `pragma` lines: the word, and a token that is not part of a declaration.
 fn is_pragma(rest: &str) -> bool {
     rest.strip_prefix("pragma").is_some_and(|after| {
         let what = after.trim_start_matches([' ', '\t']);

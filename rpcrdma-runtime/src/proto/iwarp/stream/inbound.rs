@@ -345,7 +345,7 @@ impl Stream {
             None => {}
             Some(partial) if partial == (PartialTagged::Write { stag, offset }) => {}
             Some(PartialTagged::Write { .. }) => {
-                return fault(Code::BASE_OR_BOUNDS, "an RDMA Write does not go on where it ended");
+                return fault(Code::BASE_OR_BOUNDS, "an RDMA Write is not contiguous");
             }
             Some(PartialTagged::ReadResponse) => {
                 return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside of a Read Response");
@@ -412,14 +412,14 @@ impl Stream {
             return fault(Code::UNEXPECTED_OPCODE, "a Read Response inside of an RDMA Write");
         }
         let Some(read) = self.reads.front_mut() else {
-            return fault(Code::UNEXPECTED_OPCODE, "a Read Response that nobody asked for");
+            return fault(Code::UNEXPECTED_OPCODE, "an unsolicited Read Response");
         };
         if segment.stag != read.sink_stag {
             return fault(Code::INVALID_STAG, "a Read Response for other memory");
         }
         let so_far = read.data.len().saturating_sub(segment.placed);
         if !read.is_next(segment.offset, so_far) {
-            return fault(Code::BASE_OR_BOUNDS, "a Read Response does not go on where it ended");
+            return fault(Code::BASE_OR_BOUNDS, "a Read Response is not contiguous");
         }
         let length = usize::try_from(read.length).unwrap_or(usize::MAX);
         let size = so_far.saturating_add(segment.len());
@@ -442,7 +442,7 @@ impl Stream {
     fn take_terminate(&mut self, payload: &[u8]) {
         self.fail(match Terminate::read_code(payload) {
             Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },
-            None => CloseReason::Violation("the peer terminated the stream and does not say why".to_string()),
+            None => CloseReason::Violation("the peer terminated the stream without a reason".to_string()),
         });
     }
 }
