@@ -41,7 +41,7 @@ const TRANSPORTS: [&str; 5] = ["raw", "nfs3", "tcp", "iwarp", "nocrc"];
 async fn connect() -> [Box<dyn Transport>; 5] {
     let ours = ours::Served::start().await;
     [
-        Box::new(raw::Raw::default()),
+        Box::new(raw::Raw::connect().await),
         Box::new(nfs3::Crates::connect().await),
         Box::new(ours.tcp().await),
         Box::new(ours.iwarp(true).await),
@@ -109,12 +109,20 @@ fn main() {
     if !only.is_empty() {
         return run_only(&only);
     }
+    print_congestion_control();
     // Cargo adds `--bench`.
     let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(15);
     for (flavour, name) in Flavour::ALL {
         compare(flavour, rounds).print(name);
     }
     idle::measure();
+}
+
+/// Prints the algorithm of new connections on Linux. Some delay large messages on the loopback interface.
+#[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+fn print_congestion_control() {
+    let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    println!("TCP congestion control: {}", name.trim());
 }
 
 fn compare(flavour: Flavour, rounds: usize) -> Report {

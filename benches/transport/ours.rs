@@ -14,10 +14,10 @@ use rpcrdma_nfs3::{
     Lookup3Res, NfsFh3, Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, nfs_v3,
 };
 use rpcrdma_runtime::program::Caller;
-use rpcrdma_runtime::provider::iwarp;
+use rpcrdma_runtime::provider::iwarp::IwarpOptions;
 use rpcrdma_runtime::xdr::Bytes;
 use rpcrdma_runtime::{Client, Server};
-use rpcrdma_runtime::{ClientOptions, TcpClient, TcpServer};
+use rpcrdma_runtime::{ClientOptions, ServerOptions, TcpClient, TcpServer};
 
 use super::rows::{Call, Row};
 use super::{Batch, Transport};
@@ -34,7 +34,8 @@ impl Served {
         let export = Arc::new(MemoryExport::default());
         let nfs = || nfs_v3::Server(NfsHandler::new(export.clone()));
         let mount = mount_v3::Server(MountHandler::new(export.clone()));
-        let server = Server::bind("127.0.0.1:0").await.unwrap().service(nfs()).service(mount);
+        let server = Server::bind_with("127.0.0.1:0", server_options()).await.unwrap();
+        let server = server.service(nfs()).service(mount);
         let iwarp = server.local_addr().unwrap();
         tokio::spawn(server.run(std::future::pending()));
         let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(nfs());
@@ -48,10 +49,18 @@ impl Served {
     }
 
     pub(crate) async fn iwarp(&self, crc: bool) -> Ours<Client> {
-        let iwarp = iwarp::IwarpOptions { crc, ..iwarp::IwarpOptions::default() };
-        let options = ClientOptions { iwarp, ..ClientOptions::default() };
+        let options = ClientOptions { iwarp: iwarp_options(crc), ..ClientOptions::default() };
         Ours::new(Client::connect_with(self.iwarp, options).await.unwrap(), self.file)
     }
+}
+
+fn iwarp_options(crc: bool) -> IwarpOptions {
+    IwarpOptions { crc, ..IwarpOptions::default() }
+}
+
+/// Leaves it to each client whether its connection has CRCs.
+fn server_options() -> ServerOptions {
+    ServerOptions { iwarp: iwarp_options(false), ..ServerOptions::default() }
 }
 
 async fn make_file(address: SocketAddr) -> NfsFh3 {

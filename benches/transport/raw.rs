@@ -1,50 +1,50 @@
 //! Raw TCP: a request of a fixed size, followed by a reply of a fixed size.
+//!
+//! All rows share one connection, as over the other transports: congestion control (BBR above all) sends at a
+//! rate that it learns from earlier messages.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::rows::Row;
+use super::rows::{LARGEST, Row, SMALLEST};
 use super::{Batch, Transport};
 
-/// One connection for each pair of request and reply size.
-#[derive(Default)]
-pub(crate) struct Raw(Vec<Connection>);
-
-struct Connection {
+pub(crate) struct Raw {
     stream: TcpStream,
-    request: Vec<u8>,
-    reply: Vec<u8>,
+    octets: Vec<u8>,
 }
 
 impl Raw {
-    async fn connection(&mut self, request: usize, reply: usize) -> &mut Connection {
-        let same = |open: &Connection| open.request.len() == request && open.reply.len() == reply;
-        let index = match self.0.iter().position(same) {
-            Some(index) => index,
-            None => {
-                self.0.push(Connection::open(request, reply).await);
-                self.0.len() - 1
-            }
-        };
-        &mut self.0[index]
-    }
-}
-
-impl Connection {
-    async fn open(request: usize, reply: usize) -> Self {
+    pub(crate) async fn connect() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            let (mut request, reply) = (vec![0; request], vec![1; reply]);
-            while stream.read_exact(&mut request).await.is_ok() {
-                stream.write_all(&reply).await.unwrap();
-            }
+            let (stream, _) = listener.accept().await.unwrap();
+            serve(stream).await;
         });
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Connection { stream, request: vec![2; request], reply: vec![0; reply] }
+        Raw { stream, octets: vec![2; LARGEST] }
+    }
+
+    async fn call(&mut self, request: usize, reply: usize) {
+        let Raw { stream, octets } = self;
+        let sizes = [request, reply].map(|size| u32::try_from(size).unwrap().to_le_bytes());
+        octets[..8].copy_from_slice(sizes.as_flattened());
+        stream.write_all(&octets[..request]).await.unwrap();
+        stream.read_exact(&mut octets[..reply]).await.unwrap();
+    }
+}
+
+/// Answers requests, each of which begins with its size and that of the reply.
+async fn serve(mut stream: TcpStream) {
+    stream.set_nodelay(true).unwrap();
+    let (mut octets, reply) = (vec![0; LARGEST], vec![1; LARGEST]);
+    while stream.read_exact(&mut octets[..SMALLEST]).await.is_ok() {
+        let size = |at: usize| u32::from_le_bytes(octets[at..at + 4].try_into().unwrap()) as usize;
+        let sizes = [size(0), size(4)];
+        stream.read_exact(&mut octets[SMALLEST..sizes[0]]).await.unwrap();
+        stream.write_all(&reply[..sizes[1]]).await.unwrap();
     }
 }
 
@@ -55,10 +55,8 @@ impl Transport for Raw {
         }
         Some(Box::pin(async move {
             let (request, reply) = row.call.raw_sizes();
-            let Connection { stream, request, reply } = self.connection(request, reply).await;
             for _ in 0..row.calls {
-                stream.write_all(request).await.unwrap();
-                stream.read_exact(reply).await.unwrap();
+                self.call(request, reply).await;
             }
         }))
     }

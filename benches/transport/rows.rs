@@ -41,6 +41,9 @@ impl Row {
 }
 
 const MIB: u32 = 1 << 20;
+/// The sizes of the smallest and the largest message over raw TCP.
+pub(crate) const SMALLEST: usize = 128;
+pub(crate) const LARGEST: usize = MIB as usize;
 
 pub(crate) const ROWS: [Row; 9] = [
     row("NULL", "null", Call::Null, 1, 2000, Base::Raw("null"), [Some(1.3), Some(1.3)]),
@@ -83,13 +86,13 @@ const fn row(
 }
 
 impl Call {
-    /// Returns the request and reply sizes over raw TCP. 128 bytes stand for headers, arguments and
+    /// Returns the request and reply sizes over raw TCP. [`SMALLEST`] stands for headers, arguments and
     /// attributes.
     pub(crate) fn raw_sizes(self) -> (usize, usize) {
         match self {
-            Call::Null | Call::Getattr => (128, 128),
-            Call::Read(len) => (128, len as usize),
-            Call::Write(len) => (len as usize, 128),
+            Call::Null | Call::Getattr => (SMALLEST, SMALLEST),
+            Call::Read(len) => (SMALLEST, len as usize),
+            Call::Write(len) => (len as usize, SMALLEST),
         }
     }
 }
