@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::TcpOptions;
 use super::line::Slot;
-use crate::provider::min_rate::MinRate;
+use crate::provider::MinRate;
 use crate::wire::rpc::{Records, record_mark};
 use crate::xdr::Message;
 
