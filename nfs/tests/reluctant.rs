@@ -53,6 +53,8 @@ enum Lists {
     Itself,
     /// Each directory has a directory with a new handle.
     Deeply,
+    /// The root has a directory with this name.
+    Named(&'static [u8]),
 }
 
 impl Reluctant {
@@ -163,6 +165,9 @@ impl Export for Reluctant {
             Lists::Deeply => {
                 let number = self.invented.fetch_add(1, Ordering::SeqCst);
                 entry(b"d", 1, FileHandle::new(&number.to_be_bytes()).unwrap())
+            }
+            Lists::Named(name) => {
+                *dir == self.inner.root() && entry(name, 1, FileHandle::new(b"below").unwrap())
             }
         };
         Ok(Listed { verifier, eof: true })
@@ -329,5 +334,20 @@ async fn an_endless_tree_fails() {
         let said = String::from_utf8(got.stderr).unwrap();
         assert!(got.status.code() == Some(1) && said.contains(&format!("READDIRPLUS: {why}")), "{said}");
         std::fs::remove_dir_all(here.path().join("copy")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_a_server_do_not_lead_out_of_the_destination() {
+    for name in [b"../out" as &[u8], b"in/../../out", b"in/out", b""] {
+        let here = tempfile::tempdir().unwrap();
+        let url = serve(Reluctant { lists: Lists::Named(name), ..Reluctant::filled() }).await;
+        let got = nfs3(here.path(), &["get", "-r", &url, "copy"]).await;
+        let said = String::from_utf8(got.stderr).unwrap();
+        assert!(got.status.code() == Some(1) && said.contains("cannot be used here"), "{said}");
+        let made: Vec<_> =
+            std::fs::read_dir(here.path()).unwrap().map(|at| at.unwrap().file_name()).collect();
+        assert_eq!(made, ["copy"]);
+        assert_eq!(std::fs::read_dir(here.path().join("copy")).unwrap().count(), 0);
     }
 }

@@ -4,7 +4,7 @@
 //! and [`Connection`] for both. [`iwarp`] is one provider; the crate `rpcrdma-verbs` is another.
 
 mod error;
-pub(crate) mod min_rate;
+mod min_rate;
 mod resolve;
 
 pub mod iwarp;
@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 pub use self::error::{BoxError, ConnectError};
+pub use self::min_rate::MinRate;
 pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};

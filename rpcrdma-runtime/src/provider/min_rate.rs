@@ -7,7 +7,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 /// The minimum rate of a peer that accepts output, or that sends data that the local side waits for. It
 /// applies to peers that make progress: a stalled peer has a separate time limit.
-pub(crate) struct MinRate {
+#[derive(Debug)]
+pub struct MinRate {
     /// Octets per second.
     rate: u64,
     /// The progress at the start of the current window.
@@ -15,12 +16,14 @@ pub(crate) struct MinRate {
 }
 
 impl MinRate {
-    pub(crate) fn new(rate: u64) -> Self {
+    /// Returns a rate in octets per second, averaged over at least 10 s. 0 is never missed.
+    #[must_use]
+    pub fn new(rate: u64) -> Self {
         MinRate { rate, start: None }
     }
 
     /// Returns true if the peer is too slow. `progress` is in octets, and `None` if nothing is waiting.
-    pub(crate) fn is_missed(&mut self, progress: Option<u64>) -> bool {
+    pub fn is_missed(&mut self, progress: Option<u64>) -> bool {
         let Some(now) = progress.filter(|_| self.rate > 0) else {
             self.start = None;
             return false;

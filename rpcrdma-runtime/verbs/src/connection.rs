@@ -20,6 +20,7 @@ use super::VerbsOptions;
 use super::blocking;
 use super::cm::Kind;
 use super::objects::{LONG, Registered};
+use super::pace::Pace;
 use super::queue_pair::QueuePair;
 use super::request::Work;
 use super::windows::{self, Fenced};
@@ -47,6 +48,8 @@ pub struct VerbsConnection {
     keepalive: Option<Pin<Box<Sleep>>>,
     /// Whether work or a Receive completed in this interval.
     active: bool,
+    /// The minimum rate of a client.
+    pace: Option<Pace>,
 }
 
 /// The result of a blocking job.
@@ -85,6 +88,7 @@ impl VerbsConnection {
             idle_since: None,
             keepalive: None,
             active: false,
+            pace: Pace::new(options.min_rate),
         }
     }
 
@@ -317,6 +321,19 @@ impl VerbsConnection {
         true
     }
 
+    /// Ends a connection whose peer is too slow. Returns true if it is. A local close has its own limit.
+    fn poll_pace(&mut self, cx: &mut Context<'_>) -> bool {
+        let (Phase::Open, Some(pace), Some(queue_pair)) = (&self.phase, &mut self.pace, &self.queue_pair)
+        else {
+            return false;
+        };
+        let is_too_slow = pace.poll(cx, queue_pair.load()).is_ready();
+        if is_too_slow {
+            self.lose(CloseReason::Timeout("the peer lets work wait".into()));
+        }
+        is_too_slow
+    }
+
     /// Returns true if the connection should poll again rather than wait for an event.
     fn should_spin(&mut self) -> bool {
         let spin = self.options.spin;
@@ -394,7 +411,7 @@ impl Connection for VerbsConnection {
                 self.idle_since = None;
                 continue;
             }
-            if self.poll_keepalive(cx) {
+            if self.poll_pace(cx) || self.poll_keepalive(cx) {
                 continue;
             }
             if self.should_spin() {

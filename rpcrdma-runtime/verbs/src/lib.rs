@@ -55,6 +55,7 @@ mod error;
 mod fake_device;
 mod objects;
 mod options;
+mod pace;
 mod queue_pair;
 mod rdmacm_ffi;
 mod read_buffers;

@@ -58,6 +58,11 @@ pub struct VerbsOptions {
     /// The maximum number of outstanding RDMA Reads (ORD, initiator depth; default 16). The device and the
     /// peer may impose lower limits.
     pub ord: u8,
+    /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
+    /// second on average over at least 10 s (default 64 KiB). A server closes the connection of a slower
+    /// client, and of one that completes nothing for 30 s and the time that the oldest work takes at this
+    /// rate. 0 allows any rate.
+    pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
     pub max_region: u32,
@@ -94,6 +99,7 @@ impl Default for VerbsOptions {
             windows: MemoryWindows::Auto,
             ird: 128,
             ord: 16,
+            min_rate: 64 << 10,
             max_region: 1 << 30,
             connect_timeout: Duration::from_secs(10),
             retries: 7,

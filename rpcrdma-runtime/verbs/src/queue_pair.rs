@@ -25,6 +25,7 @@ use super::blocking;
 use super::cm::Id;
 use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG, Registered, check, sge};
 use super::options::Capacity;
+use super::pace::Load;
 use super::read_buffers::Owner;
 use super::request::{Done, Local, Posted, Transfer, VerbsRequest, Work, request, set_remote};
 use super::slots::Slots;
@@ -60,6 +61,8 @@ pub(super) struct QueuePair {
     posted: VecDeque<Option<Posted>>,
     /// The number of the first element of `posted`.
     first_number: u64,
+    /// Octets of completed requests.
+    completed: u64,
     queued: VecDeque<Work>,
     /// The next work, while another thread registers its memory. Other work waits, because requests are
     /// posted in order.
@@ -134,6 +137,7 @@ impl QueuePair {
             raw,
             posted: VecDeque::new(),
             first_number: 0,
+            completed: 0,
             queued: VecDeque::new(),
             registering: None,
             read_buffers: Owner::new(device.infiniband),
@@ -176,6 +180,19 @@ impl QueuePair {
     /// Returns true if all work is complete.
     pub(super) fn is_idle(&self) -> bool {
         self.queued.is_empty() && self.registering.is_none() && self.posted.is_empty()
+    }
+
+    /// Returns the posted work, if there is any.
+    pub(super) fn load(&self) -> Option<Load> {
+        let mut octets = 0u64;
+        for posted in self.posted.iter().flatten() {
+            octets = octets.saturating_add(posted.octets);
+            if !posted.unsignaled {
+                break;
+            }
+        }
+        let (oldest, count) = (self.first_number, self.posted.len() as u64);
+        (count > 0).then_some(Load { oldest, next: oldest + count, octets, completed: self.completed })
     }
 
     /// Requests `count` more Receives. Those beyond the limit are posted when earlier ones complete.
@@ -240,6 +257,7 @@ impl QueuePair {
             raw.wr_id = self.first_number + self.posted.len() as u64;
             request.posted.unsignaled &= index != last && index % SIGNAL_INTERVAL != SIGNAL_INTERVAL - 1;
             let length = request.sges.iter().map(|sge| sge.length).sum::<u32>();
+            request.posted.octets = length.into();
             if self.device.iwarp && length > MAX_UNSIGNALED_IWARP {
                 request.posted.unsignaled = false;
             }
@@ -375,7 +393,7 @@ impl QueuePair {
         raw.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
         set_remote(&mut raw, source, 0);
         let done = Done::Fetched { token, slot, len };
-        let posted = Posted { done, unsignaled: false, slot: Some(slot), regions: Vec::new() };
+        let posted = Posted { done, octets: 0, unsignaled: false, slot: Some(slot), regions: Vec::new() };
         Ok(VerbsRequest { raw, sges, posted, inline: None })
     }
 
@@ -418,7 +436,7 @@ impl QueuePair {
         } else {
             Done::Transferred(transfer)
         };
-        let posted = Posted { done, unsignaled, slot: None, regions: Vec::new() };
+        let posted = Posted { done, octets: 0, unsignaled, slot: None, regions: Vec::new() };
         Ok(VerbsRequest { raw, sges, posted, inline: None })
     }
 
@@ -427,7 +445,7 @@ impl QueuePair {
     fn gather(&mut self, message: &[Bytes], done: Done) -> io::Result<VerbsRequest> {
         let total: usize = message.iter().map(Bytes::len).sum();
         let slot = self.copy_slots.take(&self.domain)?;
-        let mut posted = Posted { done, unsignaled: false, slot: Some(slot), regions: Vec::new() };
+        let mut posted = Posted { done, octets: 0, unsignaled: false, slot: Some(slot), regions: Vec::new() };
         let mut sges: Vec<ib::ibv_sge> = Vec::new();
         let (mut used, mut start) = (0, 0);
         for data in message.iter().filter(|data| !data.is_empty()) {
@@ -551,6 +569,7 @@ impl QueuePair {
     }
 
     fn complete(&mut self, posted: Posted, ready: &mut VecDeque<Completion>) -> Result<(), CloseReason> {
+        self.completed = self.completed.wrapping_add(posted.octets);
         // The slot cannot be taken again before this function returns, so it can still be read below.
         if let Some(slot) = posted.slot {
             self.copy_slots.give_back(slot);

@@ -60,6 +60,8 @@ pub(super) enum Local {
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) done: Done,
+    /// The length of its data, known when it is posted.
+    pub(super) octets: u64,
     /// The work request generates no completion.
     pub(super) unsignaled: bool,
     pub(super) slot: Option<usize>,
@@ -98,7 +100,7 @@ pub(super) struct VerbsRequest {
 impl VerbsRequest {
     /// Creates a request without data.
     pub(super) fn without_data(raw: ib::ibv_send_wr, done: Done) -> Self {
-        let posted = Posted { done, unsignaled: true, slot: None, regions: Vec::new() };
+        let posted = Posted { done, octets: 0, unsignaled: true, slot: None, regions: Vec::new() };
         VerbsRequest { raw, sges: Vec::new(), posted, inline: None }
     }
 }

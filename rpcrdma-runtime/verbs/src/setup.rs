@@ -89,7 +89,9 @@ async fn connect_once(
             } else {
                 event.initiator_depth
             };
-            Ok(established(queue_pair, event.private_data, depths, peer_ird, options))
+            // A server delays the calls of its clients itself when they need too much memory.
+            let options = VerbsOptions { min_rate: 0, ..*options };
+            Ok(established(queue_pair, event.private_data, depths, peer_ird, &options))
         }
         Kind::Rejected => Err(VerbsError::Refused { private_data: event.private_data }),
         _ => Err(failed(event)),

@@ -6,7 +6,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::IwarpOptions;
 use crate::proto::iwarp::OWED;
-use crate::provider::min_rate::MinRate;
+use crate::provider::MinRate;
 
 /// Maximum number of nudges for a silent peer.
 const NUDGES: u32 = 8;

@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::TcpOptions;
 use super::requester::Slot;
-use crate::provider::min_rate::MinRate;
+use crate::provider::MinRate;
 use crate::wire::rpc::{RecordError, Records, record_mark};
 use crate::xdr::Message;
 

@@ -1,0 +1,143 @@
+//! The minimum rate at which a client lets the server's work complete.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rpcrdma_runtime::provider::MinRate;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The rate counts while work is outstanding that was posted this long ago: a long round trip is not a low
+/// rate.
+const LATE: Duration = Duration::from_secs(1);
+/// How long the next completion may take, plus the time that its octets take at the minimum rate.
+const STALL: Duration = Duration::from_secs(30);
+
+/// The posted work of a queue pair. Requests have consecutive numbers in the order of posting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// The number of the oldest request.
+    pub(super) oldest: u64,
+    /// The number of the next request to be posted.
+    pub(super) next: u64,
+    /// Octets that the next completion covers.
+    pub(super) octets: u64,
+    /// Octets of all completed requests.
+    pub(super) completed: u64,
+}
+
+/// Detects a peer that lets posted work wait.
+pub(super) struct Pace {
+    /// Octets per second, at least 1.
+    rate: u64,
+    average: MinRate,
+    /// The oldest request, and since when it is the oldest.
+    oldest: (u64, Instant),
+    /// The number of the next request at some earlier time.
+    mark: (u64, Instant),
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Pace {
+    /// Returns `None` if `rate` is 0: the peer may then have any rate.
+    pub(super) fn new(rate: u64) -> Option<Self> {
+        let (average, alarm, now) = (MinRate::new(rate), Box::pin(sleep(STALL)), Instant::now());
+        (rate > 0).then_some(Pace { rate, average, oldest: (u64::MAX, now), mark: (0, now), alarm })
+    }
+
+    /// Returns ready if the peer is too slow. `load` is `None` if no work is posted.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, load: Option<Load>) -> Poll<()> {
+        let Some(Load { oldest, next, octets, completed }) = load else {
+            self.average.is_missed(None);
+            return Poll::Pending;
+        };
+        let now = Instant::now();
+        if self.mark.0 <= oldest {
+            self.mark = (next, now);
+        }
+        if self.oldest.0 != oldest {
+            self.oldest = (oldest, now);
+        }
+        let is_late = now - self.mark.1 >= LATE;
+        if self.average.is_missed(is_late.then_some(completed)) {
+            return Poll::Ready(());
+        }
+        let deadline = self.oldest.1 + STALL + Duration::from_secs(octets / self.rate);
+        loop {
+            // An early timer is harmless, and cheaper than one that is always reset.
+            if self.alarm.deadline() > deadline || self.alarm.is_elapsed() {
+                self.alarm.as_mut().reset(deadline);
+            }
+            ready!(self.alarm.as_mut().poll(cx));
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const RATE: u64 = 64 << 10;
+
+    /// Has `depth` requests of `octets` outstanding, one of which completes each `every`. Returns the time
+    /// after which the peer is too slow, if it is within ten minutes.
+    async fn too_slow(depth: u64, octets: u64, every: Duration) -> Option<Duration> {
+        let (mut pace, began) = (Pace::new(RATE).expect("a rate"), Instant::now());
+        for oldest in 0.. {
+            let load = Load { oldest, next: oldest + depth, octets, completed: oldest * octets };
+            let missed = timeout(every, poll_fn(|cx| pace.poll(cx, Some(load)))).await;
+            if missed.is_ok() {
+                return Some(began.elapsed());
+            }
+            if began.elapsed() > Duration::from_secs(600) {
+                break;
+            }
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_completes_little_is_too_slow() {
+        let second = Duration::from_secs(1);
+        assert_eq!(too_slow(64, RATE, second).await, None);
+        assert_eq!(too_slow(64, RATE / 2, second).await.map(|time| time.as_secs()), Some(11));
+        // Long requests complete rarely.
+        assert_eq!(too_slow(8, 64 * RATE, 60 * second).await, None);
+        assert_eq!(too_slow(8, 64 * RATE, 80 * second).await.map(|time| time.as_secs()), Some(160));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_completes_nothing_is_too_slow() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(too_slow(1, 100, hour).await, Some(STALL));
+        assert_eq!(too_slow(8, 64 * RATE, hour).await, Some(STALL + Duration::from_secs(64)));
+    }
+
+    /// Small replies are sent all the time, and acknowledged after half a second.
+    #[tokio::test(start_paused = true)]
+    async fn a_long_round_trip_is_not_a_low_rate() {
+        assert_eq!(too_slow(10, 100, Duration::from_millis(50)).await, None);
+        assert!(too_slow(10, 100, Duration::from_secs(2)).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_outstanding_work_counts() {
+        let mut pace = Pace::new(RATE).expect("a rate");
+        for oldest in 0..100 {
+            let load = Load { oldest, next: oldest + 1, octets: 100, completed: oldest * 100 };
+            for (load, seconds) in [(Some(load), 5), (None, 60)] {
+                let waited = timeout(Duration::from_secs(seconds), poll_fn(|cx| pace.poll(cx, load))).await;
+                assert!(waited.is_err());
+            }
+        }
+        assert!(Pace::new(0).is_none());
+    }
+}
