@@ -470,6 +470,7 @@ fn what_is_written_to_an_abandoned_sink_is_dropped_and_the_stream_goes_on() {
     let heard = pair.take(1);
     let [Completion::Invalidated { token: Token(6), memory, .. }] = &heard[..] else { panic!("{heard:?}") };
     assert!(memory.is_empty(), "its memory was freed");
+    assert!(!Memory::Source(Bytes::from_static(b"a")).is_empty());
     assert!(pair.ends[1].is_open());
 }
 
