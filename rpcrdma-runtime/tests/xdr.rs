@@ -241,6 +241,9 @@ fn padding_must_be_zero() {
         assert_eq!(kind(from_slice::<File>(&bytes)), ErrorKind::Padding, "byte {at}");
     }
     for len in 1..4u8 {
+        let mut zeros = [0, 0, 0, len, 0xff, 0xff, 0xff, 0xff];
+        zeros[4..4 + usize::from(len)].fill(0);
+        assert_eq!(kind(from_slice::<Opaque<4>>(&zeros)), ErrorKind::Padding, "{len} zeros");
         let mut bytes = [0, 0, 0, len, 1, 1, 1, 1];
         assert_eq!(kind(from_slice::<Opaque<4>>(&bytes)), ErrorKind::Padding, "{len} bytes");
         bytes[4 + usize::from(len)..].fill(0);
