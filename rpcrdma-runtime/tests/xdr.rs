@@ -4,6 +4,8 @@
 
 mod plain;
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use rpcrdma_runtime::xdr::{
@@ -237,6 +239,38 @@ fn padding_must_be_zero() {
         let mut bytes = SILLYPROG;
         bytes[at] = 1;
         assert_eq!(kind(from_slice::<File>(&bytes)), ErrorKind::Padding, "byte {at}");
+    }
+    for len in 1..4u8 {
+        let mut zeros = [0, 0, 0, len, 0xff, 0xff, 0xff, 0xff];
+        zeros[4..4 + usize::from(len)].fill(0);
+        assert_eq!(kind(from_slice::<Opaque<4>>(&zeros)), ErrorKind::Padding, "{len} zeros");
+        let mut bytes = [0, 0, 0, len, 1, 1, 1, 1];
+        assert_eq!(kind(from_slice::<Opaque<4>>(&bytes)), ErrorKind::Padding, "{len} bytes");
+        bytes[4 + usize::from(len)..].fill(0);
+        assert!(from_slice::<Opaque<4>>(&bytes).is_ok(), "{len} bytes");
+    }
+}
+
+#[test]
+fn strings_are_compared_hashed_and_printed_by_their_bytes() {
+    type Text = XdrString<1000>;
+    let hash = |text: &Text| BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
+    for len in [1, 15, 16, 300] {
+        let text = Text::from("a".repeat(len));
+        let same = Text::from(Bytes::from("a".repeat(len)));
+        assert_eq!(text, same);
+        assert_eq!(hash(&text), hash(&same));
+        for other in ["a".repeat(len + 1), format!("{}b", "a".repeat(len - 1))] {
+            let other = Text::from(other);
+            assert_ne!(text, other);
+            assert!(text < other);
+            assert_ne!(hash(&text), hash(&other));
+        }
+    }
+    for len in [0, 255, 256, 257] {
+        let shown = format!("\"{}\"", "a".repeat(len.min(256)));
+        let whole = if len > 256 { format!("{shown}... ({len} bytes)") } else { shown };
+        assert_eq!(format!("{:?}", Text::from("a".repeat(len))), whole);
     }
 }
 
@@ -694,6 +728,9 @@ fn elements_of_no_bytes_are_counted_over_the_whole_message() {
     let error = from_slice::<Vec<Nothings>>(&claims(101, 5)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLong { len: 101, max: 0 });
     assert_eq!(error.to_string(), "at [4].of_them, byte 24: a length of 101 exceeds the bound of 0");
+    // An array may not claim more than there are bytes left, even if earlier arrays claimed few.
+    assert!(from_slice::<Vec<Nothings>>(&words([2, 1, 0])).is_ok());
+    assert_eq!(kind(from_slice::<Vec<Nothings>>(&words([2, 0, 1]))), ErrorKind::TooLong { len: 1, max: 0 });
 }
 
 #[test]

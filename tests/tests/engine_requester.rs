@@ -291,8 +291,15 @@ fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
     peer.slow = true;
     peer.write(&lists.writes[0].0[0], b"answer");
     peer.receive(msg(1, 8, returning(vec![lists.writes[0].filled(6)], None), &rpc_reply(1, 16)));
-    peer.receive(msg(1, 8, returning(vec![lists.writes[0].filled(8)], None), &rpc_reply(1, 20)));
+    let granted = peer.requester.credits().granted();
+    peer.receive(msg(1, 1, returning(vec![lists.writes[0].filled(8)], None), &rpc_reply(1, 20)));
+    let longer = WriteChunk(vec![lists.writes[0].0[0]; 2]);
+    peer.receive(msg(1, 1, returning(vec![longer], None), &rpc_reply(1, 20)));
+    peer.receive(msg(1, 1, ChunkLists::default(), &rpc_reply(1, 20)));
+    let reads = vec![ReadSegment { position: 4, segment: lists.writes[0].0[0] }];
+    peer.receive(msg(1, 1, ChunkLists { reads, ..ChunkLists::default() }, &rpc_reply(1, 20)));
     assert!(peer.events.is_empty(), "R200: nothing before the fence");
+    assert!(granted > 1 && peer.requester.credits().granted() == granted);
     peer.finish_fencing();
     let Placed::InOrder(items) = peer.outcome().expect("a reply").message.items else { panic!("placed") };
     assert_eq!(items[0].data, b"answer"[..]);

@@ -41,6 +41,10 @@ const GENERATED_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// The parts of the runtime that cargo-mutants changes.
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
+/// The tests that run first, and those that only survivors meet: packages, and arguments of `cargo test`.
+const FIRST_TESTS: [&str; 7] =
+    ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
+const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
 /// The number of runs that try all of them.
 const PARTS: usize = 40;
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
@@ -273,17 +277,17 @@ impl Scratch {
 }
 
 /// Runs cargo-mutants, which makes its own scratch copy, and compares the survivors with the list. The
-/// runtime's own tests run first, since they build in a fraction of the time. Only survivors run the other
-/// tests.
+/// runtime's unit tests and those of the codec run first, since they build in a fraction of the time. Only
+/// survivors run the other tests.
 fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
     let output = target(root).join("mutants");
-    let in_runtime = cargo_mutants(root, &output, &["rpcrdma-runtime", "--", "--lib"], |command| {
+    let in_runtime = cargo_mutants(root, &output, &FIRST_TESTS, |command| {
         command.args(shard.into_iter().flat_map(|shard| ["--shard", shard]));
     })?;
     let missed = if in_runtime.is_empty() {
         in_runtime
     } else {
-        cargo_mutants(root, &output, &["rpcrdma-tests", "--", "--tests"], |command| {
+        cargo_mutants(root, &output, &ALL_TESTS, |command| {
             command.args(in_runtime.lines().flat_map(|line| ["--re".to_owned(), exactly(line)]));
         })?
     };

@@ -52,4 +52,14 @@ mod tests {
         assert_ne!(numbers(1), numbers(2));
         assert_eq!(numbers(3)[3], 0);
     }
+
+    #[test]
+    fn the_numbers_are_those_of_splitmix64() {
+        let mut rng = Rng::new(1_234_567);
+        let numbers = [rng.next_u64(), rng.next_u64(), rng.next_u64()];
+        assert_eq!(
+            numbers,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
 }

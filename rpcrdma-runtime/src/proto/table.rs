@@ -139,12 +139,13 @@ mod tests {
 
     #[test]
     fn numbers_are_found_until_they_are_removed() {
-        // Few numbers with distinct low bits, so that entries collide, and a table that wraps around.
+        // Few numbers with distinct low bits (the first two slots and the last two), so that entries collide
+        // and wrap around.
         let mut rng = Rng::new(5);
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
         for turn in 0..100_000u64 {
             let number =
-                u32::try_from(rng.next_u64() % 40 * 16 + rng.next_u64() % 4).unwrap().wrapping_sub(64);
+                u32::try_from(rng.next_u64() % 40 * 16 + rng.next_u64() % 4).unwrap().wrapping_sub(66);
             if rng.next_u64().is_multiple_of(2) {
                 let inserted = table.insert(number, turn).is_ok();
                 assert_eq!(inserted, !model.contains_key(&number));
@@ -159,5 +160,16 @@ mod tests {
         left.sort_unstable();
         assert_eq!(left, model.into_iter().collect::<Vec<_>>());
         assert!(table.drain().count() > 0 && table.len() == 0 && table.get(0).is_none());
+    }
+
+    #[test]
+    fn entries_without_a_collision_are_in_their_slots() {
+        let mut table = Table::default();
+        for number in (0..6).rev() {
+            assert!(table.insert(number, ()).is_ok());
+        }
+        for number in 0..6 {
+            assert_eq!(table.find(number), usize::try_from(number).ok());
+        }
     }
 }

@@ -302,6 +302,9 @@ impl<const MAX: usize> fmt::Debug for SmallOpaque<MAX> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::vec;
+
     use super::*;
 
     #[test]
@@ -313,5 +316,25 @@ mod tests {
         assert_eq!(unbounded.clone().with_bound::<3>(), Ok(three.clone()));
         assert!(unbounded.with_bound::<2>().is_err());
         assert_eq!(Bytes::from(three), &b"abc"[..]);
+    }
+
+    #[test]
+    fn up_to_32_bytes_are_printed() {
+        for len in [0, 31, 32, 33] {
+            let shown = format!("0x{}", "ab".repeat(len.min(32)));
+            let whole = if len > 32 { format!("{shown}... ({len} bytes)") } else { shown };
+            assert_eq!(format!("{:?}", Opaque::<64>::from(vec![0xab; len])), whole);
+            assert_eq!(format!("{:?}", SmallOpaque::<64>::new(&vec![0xab; len]).unwrap()), whole);
+        }
+    }
+
+    #[test]
+    fn small_values_compare_by_their_bytes() {
+        let small = |bytes| SmallOpaque::<4>::new(bytes).unwrap();
+        assert_eq!(small(b"ab"), small(b"ab"));
+        for (less, more) in [(&b""[..], &b"\0"[..]), (b"ab", b"ac"), (b"ab", b"abc")] {
+            assert_ne!(small(less), small(more));
+            assert!(small(less) < small(more));
+        }
     }
 }

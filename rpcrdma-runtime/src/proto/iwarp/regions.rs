@@ -347,4 +347,11 @@ mod tests {
         assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_ok());
         assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err(), "no handle twice");
     }
+
+    #[test]
+    fn the_largest_region_fits_behind_the_largest_base() {
+        let (handle, base) = Regions::new(Box::new(|| Some(u64::MAX))).fresh().unwrap();
+        assert_eq!((handle, base), (u32::MAX, 0x0fff_ffff_f000));
+        assert!(base.checked_add(u32::MAX.into()).is_some());
+    }
 }

@@ -271,6 +271,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_depth_is_at_least_1_and_at_most_128() {
+        for (own, said) in [(0, 1), (1, 1), (128, 128), (129, 128), (u16::MAX, 128)] {
+            let octets = Offer { ird: own, ord: own, ..OWN }.request(&[]).unwrap();
+            let (depths, _) = ReadDepths::split(&octets[20..]).unwrap();
+            assert_eq!((depths.ird, depths.ord), (said, said));
+        }
+    }
+
     /// Requirement: R343
     #[test]
     fn crc_is_on_if_one_end_wants_it() {

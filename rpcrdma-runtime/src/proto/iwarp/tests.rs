@@ -471,6 +471,7 @@ fn writes_to_an_abandoned_sink_are_dropped_and_the_stream_continues() {
     let heard = pair.take(1);
     let [Completion::Invalidated { token: Token(6), memory, .. }] = &heard[..] else { panic!("{heard:?}") };
     assert!(memory.is_empty(), "its memory was freed");
+    assert!(!Memory::Source(Bytes::from_static(b"a")).is_empty());
     assert!(pair.ends[1].is_open());
 }
 

@@ -60,6 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_origin_has_the_address_that_it_was_made_of() {
+        let peer = Some(SocketAddr::from(([192, 0, 2, 1], 20049)));
+        assert_eq!((Origin::from(peer).peer, Origin::from(None).peer), (peer, None));
+    }
+
+    #[test]
     fn each_type_has_the_value_that_was_put_in_last() {
         let one = Extensions::default().with(1u32).with("text");
         let two = one.clone().with(2u32);

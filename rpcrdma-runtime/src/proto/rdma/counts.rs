@@ -109,3 +109,62 @@ impl Traffic {
         self.segments = u32::try_from(lists.segments().count()).unwrap_or(u32::MAX);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::wire::rdma::{ReadSegment, Segment, WriteChunk};
+
+    #[test]
+    fn calls_are_counted_by_the_form_of_the_call_and_of_its_reply() {
+        let plain = Traffic { call_inline: 5, reply_inline: 7, ..Traffic::default() };
+        let with_item = Traffic { read_chunks: 1, read_bytes: 3, ..plain };
+        let both = Traffic { write_bytes: 1, reply_chunk_bytes: 1, ..plain };
+        // Forms: calls inline, chunked, long; replies inline, chunked, long. Then the bytes read and written.
+        for (traffic, forms, bytes) in [
+            (plain, [1, 0, 0, 1, 0, 0], [0, 0]),
+            (with_item, [0, 1, 0, 1, 0, 0], [3, 0]),
+            (Traffic { position_zero: 1, ..plain }, [0, 0, 1, 1, 0, 0], [1, 0]),
+            (Traffic { position_zero: 1, ..with_item }, [0, 0, 1, 1, 0, 0], [4, 0]),
+            (Traffic { write_bytes: 1, ..plain }, [1, 0, 0, 0, 1, 0], [0, 1]),
+            (Traffic { reply_chunk_bytes: 1, ..plain }, [1, 0, 0, 0, 0, 1], [0, 1]),
+            (both, [1, 0, 0, 0, 1, 1], [0, 2]),
+        ] {
+            let mut counts = TrafficCounts::default();
+            counts.count(&traffic);
+            assert_eq!(
+                counts.to_array(),
+                [&[1], &forms[..], &[5, 7], &bytes, &[0]].concat()[..],
+                "{traffic}"
+            );
+            counts.count(&Traffic { remote_invalidation: true, ..traffic });
+            assert_eq!((counts.calls, counts.remote_invalidations), (2, 1));
+        }
+    }
+
+    #[test]
+    fn offered_chunks_are_counted() {
+        let segment = Segment { handle: 1, length: 10, offset: 0 };
+        let read = |position| ReadSegment { position, segment };
+        let lists = ChunkLists {
+            reads: vec![read(0), read(0), read(8), read(8), read(16)],
+            writes: vec![WriteChunk(vec![segment; 2]), WriteChunk::default()],
+            reply: Some(WriteChunk(vec![segment])),
+        };
+        for (long, read_chunks, read_bytes, position_zero) in [(true, 2, 30, 20), (false, 3, 50, 0)] {
+            let mut traffic = Traffic::default();
+            traffic.count_offered(&lists, long);
+            let counted = (traffic.read_chunks, traffic.read_bytes, traffic.position_zero);
+            assert_eq!(counted, (read_chunks, read_bytes, position_zero));
+            assert_eq!((traffic.write_chunks, traffic.reply_chunk, traffic.segments), (2, true, 8));
+        }
+    }
+
+    #[test]
+    fn refusals_are_added_up() {
+        let refusals = Refusals { discarded: 1, version: 2, unanswered: 4, ..Refusals::default() };
+        assert_eq!(refusals.sum(), 7);
+    }
+}

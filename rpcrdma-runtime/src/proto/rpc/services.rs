@@ -143,7 +143,8 @@ impl fmt::Debug for Services {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
+#[cfg(test)]
+#[cfg(feature = "std")]
 mod tests {
     use std::io::{self, Write};
     use std::sync::Mutex;

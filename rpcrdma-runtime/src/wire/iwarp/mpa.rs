@@ -256,6 +256,12 @@ mod tests {
         assert_eq!(refused(b"MPA ID Req Frame\x10\x02\xff\xff"), MpaError::PrivateData(65535));
         assert_eq!(refused(b"MPA ID Req Frame\x00\x01\x02\x01"), MpaError::PrivateData(513));
         assert_eq!(refused(b"MPA ID Req Frame\x10\x02\x00\x03"), MpaError::NoDepths);
+        for (just_right, len) in
+            [(b"MPA ID Req Frame\x00\x01\x02\x00", 512), (b"MPA ID Req Frame\x10\x02\x00\x04", 4)]
+        {
+            let header = FrameHeader::parse(FrameKind::Request, just_right);
+            assert_eq!(header.map(|header| header.private_data_len), Ok(len));
+        }
     }
 
     #[test]

@@ -139,8 +139,19 @@ mod tests {
     /// Requirement: R601, R603, R604
     #[test]
     fn control_octets_there_and_back() {
-        for low in 0..=7u8 {
-            let opcode = Opcode::from_control(0x40 | low).unwrap();
+        let send = |invalidate, solicited| Opcode::Send { invalidate, solicited };
+        let opcodes = [
+            Opcode::Write,
+            Opcode::ReadRequest,
+            Opcode::ReadResponse,
+            send(false, false),
+            send(true, false),
+            send(false, true),
+            send(true, true),
+            Opcode::Terminate,
+        ];
+        for (low, opcode) in (0..).zip(opcodes) {
+            assert_eq!(Opcode::from_control(0x40 | low), Ok(opcode));
             assert_eq!(opcode.control(), 0x40 | low);
             assert_eq!(opcode.is_tagged(), low == 0 || low == 2);
             assert_eq!(Opcode::from_control(0x70 | low), Ok(opcode), "reserved bits are ignored");
