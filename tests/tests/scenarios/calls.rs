@@ -134,7 +134,8 @@ async fn run<P: Provider>(scenario: &Scenario) -> Seen {
     let link = scenario.link();
     let (near, far) = P::connect(&link).await;
     let (serving, stop) = link.serve(far);
-    // The server has posted its Receives before the client's first Send, as it has where a connection is accepted.
+    // The server has posted its Receives before the client's first Send, as it has where a connection is
+    // accepted.
     tokio::task::yield_now().await;
     let reports = Arc::new(Mutex::new(Vec::new()));
     let kept = reports.clone();

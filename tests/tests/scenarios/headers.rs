@@ -114,7 +114,8 @@ fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// A header with an entry in each list, cut behind each word, and with each word that says whether more follows changed.
+/// A header with an entry in each list, cut behind each word, and with each word that says whether more
+/// follows changed.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };
@@ -122,7 +123,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let gets = |len| if len < 28 { Gets::Nothing } else { Gets::ErrChunk };
     let cut =
         (0..whole.len()).step_by(4).map(|len| (format!("H26 {len} bytes"), whole.slice(..len), gets(len)));
-    // Four words, a Read segment of six, the end of the Read list, a Write chunk of six, its end, and the Reply chunk.
+    // Four words, a Read segment of six, the end of the Read list, a Write chunk of six, its end, and the
+    // Reply chunk.
     let marks = [4, 10, 11, 17, 18].map(|word: usize| {
         let mut message = whole.to_vec();
         message[4 * word + 2] = 1;

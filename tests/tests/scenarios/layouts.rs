@@ -1,5 +1,5 @@
-//! Calls whose chunks a requester lays out by hand, and what a responder answers: each kind of chunk, at each boundary
-//! (RFC 8166 section 3.4, 3.5 and 4.3).
+//! Calls whose chunks a requester lays out by hand, and what a responder answers: each kind of chunk, at each
+//! boundary (RFC 8166 section 3.4, 3.5 and 4.3).
 
 use std::ops::RangeInclusive;
 

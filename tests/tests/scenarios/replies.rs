@@ -1,4 +1,5 @@
-//! Replies that do not fit their calls, and what becomes of each call at the requester (RFC 8166 section 3.4.6, 4.4 and 4.5).
+//! Replies that do not fit their calls, and what becomes of each call at the requester (RFC 8166 section
+//! 3.4.6, 4.4 and 4.5).
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::Caller;
