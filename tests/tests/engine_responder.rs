@@ -9,7 +9,7 @@ use rpcrdma_runtime::wire::private_data::Negotiated;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, WriteChunk, decode_reply,
 };
-use rpcrdma_runtime::xdr::{Item, Message, Placed, Reader};
+use rpcrdma_runtime::xdr::{Item, Message, Reader};
 
 const XID: u32 = 0x0102_0304;
 
@@ -145,10 +145,6 @@ fn reads(reads: Vec<ReadSegment>) -> ChunkLists {
 
 fn chunk(lengths: &[u32]) -> WriteChunk {
     WriteChunk((100..).zip(lengths).map(|(handle, length)| segment(handle, *length)).collect())
-}
-
-fn lengths(chunk: &WriteChunk) -> Vec<u32> {
-    chunk.0.iter().map(|segment| segment.length).collect()
 }
 
 /// A reply's stream of this length, beginning with the XID.
