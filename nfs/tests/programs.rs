@@ -132,6 +132,9 @@ async fn a_handle_from_a_tcp_mount_works_over_rdma_and_tcp() {
     let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
     let mounted = mount_v3::Client(tcp.clone()).mnt(&"/".into()).await.unwrap();
     let Mountres3::Mnt3Ok(mounted) = mounted else { panic!("{mounted:?}") };
+    // libnfs mounts the empty path.
+    let empty = mount_v3::Client(tcp.clone()).mnt(&"".into()).await.unwrap();
+    assert!(matches!(&empty, Mountres3::Mnt3Ok(empty) if empty.fhandle == mounted.fhandle), "{empty:?}");
     let asked =
         Lookup3Args { what: Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "file".into() } };
     let by_tcp = nfs_v3::Client(tcp).lookup(&asked).await.unwrap();

@@ -4,6 +4,7 @@
 mod call;
 mod conversation;
 mod drawing;
+mod keys;
 mod ladder;
 mod messages;
 mod names;

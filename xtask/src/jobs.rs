@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::interop::{self, Group};
 use crate::ledger::Ledger;
 use crate::mutants;
+use crate::peers;
 use crate::step::Step;
 use crate::steps;
 
@@ -27,6 +28,8 @@ pub(crate) const JOBS: &[Step] = &[
     job("server-rxe", 35, |root| interop::run(root, "server-rxe", &SERVER_RXE)),
     job("second-kernel", 60, |root| interop::run(root, "second-kernel", &interop::ON_SECOND_KERNEL)),
     job("kerberos", 30, |root| interop::run(root, "kerberos", &KERBEROS)),
+    job("libnfs", 30, peers::libnfs),
+    job("ganesha", 30, peers::ganesha),
     job("bench", 30, |root| interop::bench(root, "bench", &[], &["--verbs"])),
     job("profile", 30, |root| {
         interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])

@@ -18,6 +18,7 @@ mod ledger;
 mod miri;
 mod mutants;
 mod packages;
+mod peers;
 mod report;
 mod soak;
 mod step;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use core::mem;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::thread_local;
 
 use bytes::{Bytes, BytesMut};
@@ -28,16 +28,18 @@ struct Spare {
 }
 
 thread_local! {
-    static SPARE: Cell<Spare> = Cell::default();
+    static SPARE: RefCell<Spare> = RefCell::default();
 }
 
 /// Passes the spare memory of this thread to `f`, or new memory if the thread is ending.
-fn with<R>(f: impl FnOnce(&mut Spare) -> R) -> R {
-    let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
-    let result = f(&mut spare);
-    // At thread exit the memory is freed.
-    let _ = SPARE.try_with(|cell| cell.set(spare));
-    result
+#[inline]
+fn with<R>(mut f: impl FnMut(&mut Spare) -> R) -> R {
+    // `f` does not come back here, so the memory is never borrowed twice.
+    let result = SPARE.try_with(|spare| spare.try_borrow_mut().ok().map(|mut spare| f(&mut spare)));
+    match result {
+        Ok(Some(result)) => result,
+        _ => f(&mut Spare::default()),
+    }
 }
 
 /// Returns an empty buffer.
@@ -54,35 +56,44 @@ pub(super) fn items() -> Vec<Item> {
 pub(crate) fn keep_items(mut items: Vec<Item>) {
     items.clear();
     if items.capacity() <= MAX_ITEMS {
-        with(|spare| spare.items = items);
+        with(|spare| mem::swap(&mut spare.items, &mut items));
     }
 }
 
 /// Returns the content of a buffer followed by a copy of `behind`. The buffer's memory is reused unless it
 /// holds a long message.
-pub(super) fn into_bytes(mut buffer: Buffer, behind: &[u8]) -> Bytes {
+pub(super) fn into_bytes(buffer: Buffer, behind: &[u8]) -> Bytes {
     if behind.is_empty() && buffer.len() > SHORT {
         return buffer.into_vec().into();
     }
-    let bytes = copied([buffer.as_slice(), behind]);
-    buffer.truncate(0);
-    with(|spare| spare.buffer = Some(buffer));
-    bytes
+    let mut buffer = Some(buffer);
+    with(|spare| {
+        let bytes = spare.copied([buffer.as_ref().map_or(&[], Buffer::as_slice), behind]);
+        if let Some(buffer) = &mut buffer {
+            buffer.truncate(0);
+        }
+        mem::swap(&mut spare.buffer, &mut buffer);
+        bytes
+    })
 }
 
 /// Returns a copy of two consecutive pieces. Short copies share a block, which is reused once none of its
 /// copies is left.
 pub(crate) fn copied(pieces: [&[u8]; 2]) -> Bytes {
-    let len = pieces.iter().fold(0, |len, piece| piece.len().saturating_add(len));
-    if len > SHORT {
-        return pieces.concat().into();
-    }
-    with(|spare| {
-        if spare.block.capacity() < len && !spare.block.try_reclaim(BLOCK) {
-            mem::swap(&mut spare.block, &mut spare.before);
-            spare.block.reserve(BLOCK);
+    with(|spare| spare.copied(pieces))
+}
+
+impl Spare {
+    fn copied(&mut self, pieces: [&[u8]; 2]) -> Bytes {
+        let len = pieces.iter().fold(0, |len, piece| piece.len().saturating_add(len));
+        if len > SHORT {
+            return pieces.concat().into();
         }
-        pieces.iter().for_each(|piece| spare.block.extend_from_slice(piece));
-        spare.block.split().freeze()
-    })
+        if self.block.capacity() < len && !self.block.try_reclaim(BLOCK) {
+            mem::swap(&mut self.block, &mut self.before);
+            self.block.reserve(BLOCK);
+        }
+        pieces.iter().for_each(|piece| self.block.extend_from_slice(piece));
+        self.block.split().freeze()
+    }
 }

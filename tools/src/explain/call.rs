@@ -7,6 +7,7 @@ use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential};
 use rpcrdma_runtime::xdr::Reader;
 
+pub use super::keys::{Called, Chunk};
 use super::values::{Codec, Parts};
 
 /// An end of a connection.
@@ -102,17 +103,6 @@ impl Place {
     }
 }
 
-/// A procedure of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Called {
-    /// Program number.
-    pub program: u32,
-    /// Its version.
-    pub version: u32,
-    /// Procedure number.
-    pub procedure: u32,
-}
-
 /// The reply to a call, or an error of the transport in its place.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
@@ -148,17 +138,6 @@ pub enum Status {
     Rejected(String),
     /// RPC-over-RDMA's reason for a missing reply.
     Transport(String),
-}
-
-/// A chunk of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Chunk {
-    /// A Read chunk by its position; at zero the message itself.
-    Read(u32),
-    /// A Write chunk by its position in the list, from 1.
-    Write(usize),
-    /// The Reply chunk.
-    Reply,
 }
 
 /// An RDMA Read or Write.

@@ -116,7 +116,7 @@ impl<'a> Part<'a> {
             }
             Part::Call(call) if is_brief => vec![brief(call)],
             Part::Call(call) => whole(call),
-            Part::Repeated(repeated) => vec![repeated.row()],
+            Part::Repeated(repeated) => vec![head(repeated.first, repeated.text(&name(repeated.first)))],
         }
     }
 }
@@ -164,14 +164,14 @@ fn detail(text: String) -> Row {
     Row { time: None, by: None, call: None, kind: Kind::Detail, depth: 2, text }
 }
 
-pub(super) fn name(call: &Call) -> String {
+fn name(call: &Call) -> String {
     match call.procedure {
         Some(called) => format!("{} {}", called.program_name(), called.procedure_name()),
         None => "a call whose RPC header cannot be read".to_owned(),
     }
 }
 
-pub(super) fn head(call: &Call, text: String) -> Row {
+fn head(call: &Call, text: String) -> Row {
     Row { time: Some(call.time), by: call.by, call: Some(call.number), kind: Kind::Call, depth: 0, text }
 }
 

@@ -1,7 +1,6 @@
 //! Calls that repeat the one before them, in one row.
 
 use super::call::Call;
-use super::ladder::{Row, head, name};
 use super::summary::millis;
 
 /// The length of a run of calls from which on it is folded.
@@ -43,16 +42,16 @@ impl<'a> Repeated<'a> {
         })
     }
 
-    pub(super) fn row(&self) -> Row {
-        let Repeated { first, last, calls, latency, moved } = self;
+    /// Returns the text of the row. `name` is that of the procedure.
+    pub(super) fn text(&self, name: &str) -> String {
+        let Repeated { last, calls, latency, moved, .. } = self;
         let mean = latency.0.checked_div(*calls).unwrap_or(0);
-        let mut text = format!("... {calls} more calls of {}, up to #{}", name(first), last.number);
+        let mut text = format!("... {calls} more calls of {name}, up to #{}", last.number);
         for (bytes, how) in [(moved.0, "Read"), (moved.1, "Write")] {
             if bytes > 0 {
                 text += &format!(", {bytes} bytes by RDMA {how}");
             }
         }
-        text += &format!("; all OK, mean {} ms, max {} ms", millis(mean), millis(latency.1));
-        head(first, text)
+        text + &format!("; all OK, mean {} ms, max {} ms", millis(mean), millis(latency.1))
     }
 }

@@ -9,7 +9,7 @@ use rpcrdma_runtime::wire::rdma::ChunkLists;
 use rpcrdma_runtime::wire::rpc::{CallHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Error, Item, Placed, PlacedItem, Reader, Received, Xdr};
 
-use super::call::{Called, Chunk};
+use super::keys::{Called, Chunk};
 
 /// Characters of a value that are shown.
 const SHOWN: usize = 640;

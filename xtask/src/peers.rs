@@ -1,0 +1,57 @@
+//! The tests against other implementations of NFSv3 (`nfs/tests/peers.rs`), as long jobs.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use crate::cargo;
+use crate::filters::{self, Filters};
+
+/// Programs and the Debian packages that have them.
+type Needs = [(&'static str, &'static str)];
+
+const COMMON: &Needs = &[("rpcbind", "rpcbind"), ("unshare", "util-linux"), ("ip", "iproute2")];
+const LIBNFS: &Needs = &[("nfs-ls", "libnfs-utils"), ("nfs-cp", "libnfs-utils"), ("nfs-cat", "libnfs-utils")];
+const GANESHA: &Needs = &[("ganesha.nfsd", "nfs-ganesha and nfs-ganesha-vfs")];
+
+/// In namespaces: an rpcbind, and a tmpfs for files. What runs there ends with the tests.
+const SETUP: &str = "mount -t tmpfs peers /run && mkdir /run/peers /run/ganesha && ip link set lo up && \
+     rpcbind -w && exec \"$@\"";
+const NAMESPACES: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// libnfs against our server.
+pub(crate) fn libnfs(root: &Path) -> Result<(), String> {
+    run(root, "libnfs", LIBNFS, "libnfs_uses_our_server")
+}
+
+/// Our client against NFS-Ganesha.
+pub(crate) fn ganesha(root: &Path) -> Result<(), String> {
+    run(root, "ganesha", GANESHA, "our_client_uses_ganesha")
+}
+
+fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String> {
+    let missing = COMMON.iter().chain(needs).find(|(program, _)| !is_installed(program));
+    if let Some((program, package)) = missing {
+        not_run::record(name, format_args!("{program} is not installed (package {package})"));
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() {
+        not_run::record(name, "only root can make namespaces with an rpcbind");
+        return Ok(());
+    }
+    let arguments = ["test", "--package", "rpcrdma-nfs", "--test", "peers"];
+    // What needs the network, before there is none.
+    cargo::run(root, &[&arguments[..], &["--no-run"]].concat())?;
+    let inner = cargo::command(root, &arguments);
+    let mut command = Command::new("unshare");
+    command.args(NAMESPACES).args(["sh", "-c", SETUP, "sh"]);
+    command.arg(inner.get_program()).args(inner.get_args()).arg("--offline").current_dir(root);
+    command.env("RPCRDMA_PEERS", "/run/peers");
+    filters::test(command, &Filters { only: &[test], skip: &[] })
+}
+
+/// Returns true if a program is in a directory of `PATH`.
+fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
