@@ -9,7 +9,7 @@ use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, documents, evidence, packages};
+use crate::{cargo, cycles, deny, documents, evidence, packages, walk};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -27,6 +27,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("verbs", verbs),
     step("krb5", krb5),
     step("packages", packages::check),
+    step("walk", walk::run),
     step("msrv", packages::msrv),
 ];
 

@@ -23,6 +23,7 @@ mod soak;
 mod step;
 mod steps;
 mod vectors;
+mod walk;
 
 use std::process::ExitCode;
 
