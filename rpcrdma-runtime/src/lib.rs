@@ -32,5 +32,6 @@ pub mod xdr;
 pub use proto::program;
 pub use proto::rdma::{Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError};
 pub use proto::rpc::Services;
+pub use proto::session::{Backoff, Reconnect};
 #[cfg(feature = "shell")]
 pub use shell::*;

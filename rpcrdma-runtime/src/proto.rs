@@ -3,8 +3,10 @@
 //! An engine is a value: it emits actions ([`work::Action`]) and takes completions ([`work::Completion`]). It
 //! does not depend on the provider that performs the actions or on their timing. The caller passes in the
 //! time where it matters ([`time::Time`]).
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
+// Lengths come from peers.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub mod call;
 pub(crate) mod counts;
 pub mod iwarp;
 pub mod owner;
@@ -12,7 +14,7 @@ pub mod program;
 pub mod random;
 pub mod rdma;
 pub mod rpc;
-mod slab;
+pub mod session;
 pub(crate) mod table;
 pub mod time;
 pub mod work;

@@ -1,4 +1,5 @@
-//! Calls and results above the default limits: a server admits what its programs allow, within its memory budget.
+//! Calls and results above the default limits: a server admits what its programs allow, within its memory
+//! budget.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::future::Future;

@@ -114,7 +114,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
 }
 
 #[tokio::test]
-async fn the_spans_of_a_call_have_the_same_attributes_at_both_ends() {
+async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
     let log = log();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();

@@ -78,7 +78,7 @@ impl vers1::Handler for Configuration {
         }
         // TCP connections have no `Link` and no such limits.
         let link = context.extensions.get::<Link>().ok_or(Reject::ProcedureUnavailable)?;
-        link.state(PeerLimits { inline: request.maxreply_sendsize, reads: request.maxrdmaread });
+        link.announce(PeerLimits { inline: request.maxreply_sendsize, reads: request.maxrdmaread });
         let own = link.own();
         Ok(ConfigRdmaReply { maxcall_sendsize: own.inline, align: 0, maxrdmaread: own.reads })
     }

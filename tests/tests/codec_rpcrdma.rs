@@ -1,4 +1,4 @@
-//! RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and what is not one.
+//! RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and invalid ones.
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{

@@ -210,7 +210,7 @@ pub mod pmap_vers {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `PMAP_VERS` name.
+    /// The version of the program, a type parameter of clients and servers of `PMAP_VERS`.
     #[doc(alias = "PMAP_VERS")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct PmapVers;
@@ -345,7 +345,7 @@ pub mod pmap_vers {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -356,7 +356,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn set(&self, args: &super::Mapping) -> Result<bool, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -367,7 +367,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn unset(&self, args: &super::Mapping) -> Result<bool, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -378,7 +378,7 @@ pub mod pmap_vers {
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getport(&self, args: &super::Mapping) -> Result<u32, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -389,7 +389,7 @@ pub mod pmap_vers {
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::PmaplistPtr, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -400,7 +400,7 @@ pub mod pmap_vers {
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn callit(
             &self,
             args: &super::CallArgs,
@@ -417,7 +417,7 @@ pub mod pmap_vers {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -429,7 +429,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -439,7 +439,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -449,7 +449,7 @@ pub mod pmap_vers {
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getport(
             &self,
             context: &program::CallContext,
@@ -459,7 +459,7 @@ pub mod pmap_vers {
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -468,7 +468,7 @@ pub mod pmap_vers {
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn callit(
             &self,
             context: &program::CallContext,
@@ -1088,7 +1088,7 @@ pub mod rpcbvers {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `RPCBVERS` name.
+    /// The version of the program, a type parameter of clients and servers of `RPCBVERS`.
     #[doc(alias = "RPCBVERS")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Rpcbvers;
@@ -1283,7 +1283,7 @@ pub mod rpcbvers {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1294,7 +1294,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1305,7 +1305,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1316,7 +1316,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1327,7 +1327,7 @@ pub mod rpcbvers {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1338,7 +1338,7 @@ pub mod rpcbvers {
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn callit(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1352,7 +1352,7 @@ pub mod rpcbvers {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn gettime(&self) -> Result<u32, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1363,7 +1363,7 @@ pub mod rpcbvers {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
@@ -1377,7 +1377,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
@@ -1394,7 +1394,7 @@ pub mod rpcbvers {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -1406,7 +1406,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -1416,7 +1416,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -1426,7 +1426,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getaddr(
             &self,
             context: &program::CallContext,
@@ -1436,7 +1436,7 @@ pub mod rpcbvers {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -1445,7 +1445,7 @@ pub mod rpcbvers {
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn callit(
             &self,
             context: &program::CallContext,
@@ -1455,7 +1455,7 @@ pub mod rpcbvers {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn gettime(
             &self,
             context: &program::CallContext,
@@ -1464,7 +1464,7 @@ pub mod rpcbvers {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn uaddr2taddr(
             &self,
             context: &program::CallContext,
@@ -1474,7 +1474,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn taddr2uaddr(
             &self,
             context: &program::CallContext,
@@ -1534,7 +1534,7 @@ pub mod rpcbvers4 {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `RPCBVERS4` name.
+    /// The version of the program, a type parameter of clients and servers of `RPCBVERS4`.
     #[doc(alias = "RPCBVERS4")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Rpcbvers4;
@@ -1809,7 +1809,7 @@ pub mod rpcbvers4 {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1820,7 +1820,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1831,7 +1831,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1842,7 +1842,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1853,7 +1853,7 @@ pub mod rpcbvers4 {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1864,7 +1864,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn bcast(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1878,7 +1878,7 @@ pub mod rpcbvers4 {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn gettime(&self) -> Result<u32, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1889,7 +1889,7 @@ pub mod rpcbvers4 {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
@@ -1903,7 +1903,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
@@ -1917,7 +1917,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getversaddr(
             &self,
             args: &super::Rpcb,
@@ -1931,7 +1931,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn indirect(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1945,7 +1945,7 @@ pub mod rpcbvers4 {
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getaddrlist(
             &self,
             args: &super::Rpcb,
@@ -1959,7 +1959,7 @@ pub mod rpcbvers4 {
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getstat(&self) -> Result<super::RpcbStatByvers, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1973,7 +1973,7 @@ pub mod rpcbvers4 {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -1985,7 +1985,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -1995,7 +1995,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -2005,7 +2005,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getaddr(
             &self,
             context: &program::CallContext,
@@ -2015,7 +2015,7 @@ pub mod rpcbvers4 {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -2024,7 +2024,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn bcast(
             &self,
             context: &program::CallContext,
@@ -2034,7 +2034,7 @@ pub mod rpcbvers4 {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn gettime(
             &self,
             context: &program::CallContext,
@@ -2043,7 +2043,7 @@ pub mod rpcbvers4 {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn uaddr2taddr(
             &self,
             context: &program::CallContext,
@@ -2053,7 +2053,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn taddr2uaddr(
             &self,
             context: &program::CallContext,
@@ -2063,7 +2063,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getversaddr(
             &self,
             context: &program::CallContext,
@@ -2073,7 +2073,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn indirect(
             &self,
             context: &program::CallContext,
@@ -2083,7 +2083,7 @@ pub mod rpcbvers4 {
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getaddrlist(
             &self,
             context: &program::CallContext,
@@ -2095,7 +2095,7 @@ pub mod rpcbvers4 {
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getstat(
             &self,
             context: &program::CallContext,

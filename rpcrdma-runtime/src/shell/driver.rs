@@ -30,17 +30,17 @@ use super::serving::Serving;
 use super::stats::ClientStats;
 use super::waiters::{Outcome, Submit, Waiters};
 use super::{CallError, ConnectError};
-use crate::proto::rdma::session::{Line, LineCounts, Policy, Session, SessionCall, SessionEvent};
-use crate::proto::rdma::{CallId, PeerLimits};
+use crate::proto::call::CallId;
 use crate::proto::rpc::Services;
+use crate::proto::session::{CreditCounts, Policy, Session, SessionCall, SessionEvent, SessionRequester};
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};
 
-/// One connection of a client. It carries the calls of its line, and calls of the server.
+/// One connection of a client. It carries the client's calls, and the server's calls.
 pub(super) trait Outbound: Send + Sized + 'static {
-    /// The calls on the connection.
-    type Line: Line + Send;
+    /// The client's calls on the connection.
+    type Requester: SessionRequester + Send;
 
     /// Identifies a call of the server in its reply.
     type Key: Send + Unpin + 'static;
@@ -55,10 +55,10 @@ pub(super) trait Outbound: Send + Sized + 'static {
 
     /// Sends as much as possible without waiting. Returns false if the driver must act before the next
     /// message of the peer.
-    fn flush(&mut self, line: &mut Self::Line) -> bool;
+    fn flush(&mut self, requester: &mut Self::Requester) -> bool;
 
     /// Polls for the peer. Ready if something happened.
-    fn poll(&mut self, line: &mut Self::Line, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Returns the server's next call that may run.
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
@@ -68,7 +68,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
 }
 
 /// A new connection without calls.
-pub(super) type Connected<O> = (O, <O as Outbound>::Line);
+pub(super) type Connected<O> = (O, <O as Outbound>::Requester);
 
 /// A connection that is being made.
 pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>, ConnectError>> + Send>>;
@@ -77,18 +77,18 @@ pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>,
 pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
 /// The interface of a client to its session, for any transport.
-pub(super) trait SessionHandle<P>: Submit {
+pub(super) trait SessionHandle: Submit {
+    /// The information about the peer that callers can read.
+    type Peer;
+
     /// Rejects new calls and closes the connection once the outstanding ones have ended.
     fn drain(&self);
 
     /// Fails all calls and closes the connection.
     fn close(&self);
 
-    /// Limits calls on this connection, counted from 1, to what its peer has stated.
-    fn set_peer_limits(&self, connection: u64, server: PeerLimits);
-
     /// The peer of the current or last connection.
-    fn peer(&self) -> P;
+    fn peer(&self) -> Self::Peer;
 
     /// Watches the client's progress.
     fn watch(&self) -> watch::Receiver<Progress>;
@@ -106,7 +106,8 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-/// Waits until more than `seen` connections were made and returns their number, or `None` if the session ends first.
+/// Waits until more than `seen` connections were made and returns their number, or `None` if the session ends
+/// first.
 pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, seen: u64) -> Option<u64> {
     let reached = progress.wait_for(|progress| progress.ended || progress.connections > seen).await.ok()?;
     (reached.connections > seen).then_some(reached.connections)
@@ -126,7 +127,7 @@ pub(super) struct Shared<O: Outbound> {
 }
 
 struct State<O: Outbound> {
-    session: Session<O::Line>,
+    session: Session<O::Requester>,
     connection: Option<O>,
     /// The session needs a connection, and the driver has not started to make it.
     wants_connection: bool,
@@ -139,7 +140,7 @@ struct State<O: Outbound> {
     ended: bool,
     stats: ClientStats,
     /// The last published counts of the current connection, and the time.
-    counted: (Time, LineCounts),
+    counted: (Time, CreditCounts),
 }
 
 /// Maximum number of steps in one poll of a driver, so that other tasks can run.
@@ -201,6 +202,14 @@ impl<O: Outbound> Shared<O> {
         Time(self.began.elapsed())
     }
 
+    /// Changes the requester of this connection, counted from 1, unless another connection has replaced it.
+    pub(super) fn with_requester(&self, connection: u64, change: impl FnOnce(&mut O::Requester)) {
+        self.with(|state, _| {
+            let requester = state.session.requester_mut();
+            requester.filter(|_| connection == state.connections).map(change)
+        });
+    }
+
     /// Changes the state on a caller's task. If at most one call is outstanding, sends as much as possible.
     /// Wakes the driver for the rest.
     fn with<R>(&self, change: impl FnOnce(&mut State<O>, Time) -> R) -> R {
@@ -244,23 +253,15 @@ impl<O: Outbound> Submit for Shared<O> {
     }
 }
 
-impl<O: Outbound> SessionHandle<O::Peer> for Shared<O> {
+impl<O: Outbound> SessionHandle for Shared<O> {
+    type Peer = O::Peer;
+
     fn drain(&self) {
         self.with(|state, now| state.session.close_when_idle(now));
     }
 
     fn close(&self) {
         self.with(|state, now| state.session.close(now, &CloseReason::Local));
-    }
-
-    fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
-        self.with(|state, _| {
-            if connection == state.connections
-                && let Some(line) = state.session.line_mut()
-            {
-                line.limit(server);
-            }
-        });
     }
 
     fn peer(&self) -> O::Peer {
@@ -279,11 +280,11 @@ impl<O: Outbound> SessionHandle<O::Peer> for Shared<O> {
 
 impl<O: Outbound> State<O> {
     /// Uses a new connection for the calls from here on.
-    fn connected(&mut self, (connection, line): Connected<O>, now: Time) {
+    fn connected(&mut self, (connection, requester): Connected<O>, now: Time) {
         self.peer = connection.peer();
         self.connections = self.connections.saturating_add(1);
         self.connection = Some(connection);
-        self.session.handle_connected(now, line);
+        self.session.handle_connected(now, requester);
     }
 
     /// Advances as far as possible without waiting. Returns false if the driver must act before the next
@@ -291,8 +292,9 @@ impl<O: Outbound> State<O> {
     fn advance(&mut self, now: Time) -> bool {
         let mut flushed = true;
         loop {
-            if let (Some(connection), Some(line)) = (&mut self.connection, self.session.line_mut()) {
-                flushed = connection.flush(line);
+            if let (Some(connection), Some(requester)) = (&mut self.connection, self.session.requester_mut())
+            {
+                flushed = connection.flush(requester);
             }
             self.session.settle(now);
             while let Some(event) = self.session.poll_event() {
@@ -303,7 +305,8 @@ impl<O: Outbound> State<O> {
                 break;
             }
         }
-        if self.session.line().map_or(0, |line| line.counts().queued) != self.counted.1.queued {
+        if self.session.requester().map_or(0, |requester| requester.counts().queued) != self.counted.1.queued
+        {
             self.count(now);
         }
         let in_time = match (self.session.poll_timeout(), self.alarm) {
@@ -336,11 +339,11 @@ impl<O: Outbound> State<O> {
             self.stats.waited(before.queued, now.since(at));
         }
         self.stats.session(self.session.counts());
-        let Some(line) = self.session.line() else {
-            self.counted = (now, LineCounts::default());
+        let Some(requester) = self.session.requester() else {
+            self.counted = (now, CreditCounts::default());
             return;
         };
-        let counts = line.counts();
+        let counts = requester.counts();
         self.stats.granted(counts.granted);
         // A new connection counts from 0.
         let beyond = |count: u64, before: u64| count.checked_sub(before).unwrap_or(count);
@@ -353,10 +356,10 @@ impl<O: Outbound> State<O> {
 
     /// Polls for the peer. Returns true if something happened.
     fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        let (Some(connection), Some(line)) = (&mut self.connection, self.session.line_mut()) else {
+        let (Some(connection), Some(requester)) = (&mut self.connection, self.session.requester_mut()) else {
             return false;
         };
-        let is_ready = connection.poll(line, cx).is_ready();
+        let is_ready = connection.poll(requester, cx).is_ready();
         if is_ready {
             self.session.settle(now);
         }

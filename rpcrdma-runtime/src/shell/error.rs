@@ -4,7 +4,7 @@ use std::time::Duration;
 use rpcrdma_layout::MAX_TRANSFER;
 
 use super::ResultMemoryError;
-use crate::proto::rdma::TransportError;
+use crate::proto::call::TransportError;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
@@ -55,10 +55,10 @@ pub enum CallError {
     /// RPCSEC_GSS failed: the context, or the protection of a message.
     #[error(transparent)]
     Gss(#[from] GssFailure),
-    /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::max_outstanding_calls`] or
-    /// [`super::TcpClientOptions::max_outstanding_calls`]. The limit of a server in the backward direction is
-    /// [`super::ServerOptions::max_backward_calls`] or [`super::TcpServerOptions::max_backward_calls`]. Nothing
-    /// was sent.
+    /// Too many queued and outstanding calls. The limit of a client is
+    /// [`super::ClientOptions::max_outstanding_calls`] or [`super::TcpClientOptions::max_outstanding_calls`].
+    /// The limit of a server in the backward direction is [`super::ServerOptions::max_backward_calls`] or
+    /// [`super::TcpServerOptions::max_backward_calls`]. Nothing was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
     /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.
@@ -85,7 +85,7 @@ pub enum ServeError {
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options set a limit of 0 connections.
-    #[error("a server with a limit of 0 connections serves nobody")]
+    #[error("a server needs a limit of at least 1 connection")]
     NoConnections,
     /// The listener failed permanently.
     #[error("no connection can be accepted: {0}")]

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_in_force_and_each_limit_is_somebodys() {
+    fn stored_limits_apply_per_caller() {
         let (odd, default) = (odd(), Limits::default());
         let client = ClientOptions::default().with_limits(&odd).limits();
         let server = ServerOptions::default().with_limits(&odd).limits();

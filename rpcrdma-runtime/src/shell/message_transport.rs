@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
+use crate::proto::call::Traffic;
 use crate::proto::program::{Credential, Procedure, Program, ReplyBounds};
-use crate::proto::rdma::Traffic;
 use crate::shell::CallError;
 use crate::xdr::{Message, Received};
 

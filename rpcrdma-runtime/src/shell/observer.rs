@@ -8,8 +8,8 @@ use tracing::{Instrument, debug, debug_span};
 
 use super::stats::ClientStats;
 use super::{CallError, metrics};
+use crate::proto::call::Traffic;
 use crate::proto::program::{Procedure, Program};
-use crate::proto::rdma::Traffic;
 
 /// Observes every call that ends.
 #[derive(Clone)]

@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
-use crate::proto::rdma::session::{Policy, Reconnect};
 use crate::proto::rpc::Services;
+use crate::proto::session::{Policy, Reconnect};
 use crate::provider::iwarp;
 
 /// The options of a client.

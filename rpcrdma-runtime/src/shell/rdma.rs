@@ -12,7 +12,7 @@ use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
 use super::credits::fitted;
-use super::driver::Outbound;
+use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::metrics::Gauged;
@@ -167,6 +167,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 continue;
             }
             let (calls, replies) = self.responder.unsent();
+            // A call that waits for memory uses none yet.
+            let calls = calls.saturating_sub(self.waiting.len());
             self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
             if self.was_busy != self.is_busy() {
                 self.was_busy = !self.was_busy;
@@ -208,10 +210,10 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         if self.responder.refused() > before
             && let Some(Called { xid, program, version, procedure, peer }) = called
         {
-            let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
+            let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
             warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
         }
-        if let Some(client) = self.link.stated() {
+        if let Some(client) = self.link.announced() {
             self.responder.limit(client);
             self.backward.with(|backward| backward.limit(client));
         }
@@ -284,8 +286,20 @@ impl<C: Connection> RdmaOutbound<C> {
     }
 }
 
+/// The interface of a client to its session over RPC-over-RDMA.
+pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
+    /// Limits calls on this connection, counted from 1, to what the server announced.
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits);
+}
+
+impl<C: Connection + 'static> RdmaSession for Shared<RdmaOutbound<C>> {
+    fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
+        self.with_requester(connection, |requester| requester.limit(server));
+    }
+}
+
 impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
-    type Line = Requester;
+    type Requester = Requester;
     type Key = CallKey;
     type Peer = Peer;
 

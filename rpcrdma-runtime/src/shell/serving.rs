@@ -84,7 +84,7 @@ impl Serving {
         }))
     }
 
-    /// Returns a server without a cache, with a memory budget of its own and unused counters.
+    /// Returns a server without a cache, with a separate memory budget and unused counters.
     pub(super) fn plain(services: Services) -> Self {
         let memory = MemoryBudget::default();
         Serving::new(services, None, memory, BACKWARD_PENDING, ServerStats::default())

@@ -7,9 +7,9 @@ mod backward;
 mod call_slots;
 mod client;
 mod inbound;
-mod line;
 mod options;
 mod outbound;
+mod requester;
 mod server;
 mod stream;
 

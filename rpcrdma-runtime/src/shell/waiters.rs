@@ -4,8 +4,8 @@ use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use super::CallError;
-use crate::proto::rdma::session::SessionCall;
-use crate::proto::rdma::{CallId, IncomingReply, TransportError};
+use crate::proto::call::{CallId, IncomingReply, TransportError};
+use crate::proto::session::SessionCall;
 use crate::proto::table::Table;
 
 /// How a call ended.
@@ -145,7 +145,8 @@ impl Waiters {
         }
     }
 
-    /// Takes the callers to wake, once the lock is released. An empty list stays, so that its memory is reused.
+    /// Takes the callers to wake, once the lock is released. An empty list stays, so that its memory is
+    /// reused.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

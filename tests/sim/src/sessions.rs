@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use rpcrdma_runtime::Services;
 use rpcrdma_runtime::program::Procedure;
-use rpcrdma_runtime::proto::rdma::session::{
-    Backoff, Line, Policy, Reconnect, Session, SessionCall, SessionEvent,
-};
 use rpcrdma_runtime::proto::rdma::{
     CallId, CallKey, IncomingCall, IncomingReply, Requester, RequesterEvent, ResponderEvent, TransportError,
 };
 use rpcrdma_runtime::proto::rpc::duplicates::{
     CacheLookup, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket,
+};
+use rpcrdma_runtime::proto::session::{
+    Backoff, Policy, Reconnect, Session, SessionCall, SessionEvent, SessionRequester,
 };
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::CloseReason;
@@ -70,9 +70,9 @@ impl std::ops::AddAssign for Tally {
 }
 
 /// Lets a session use pairs as connections. Every connection gets the checks of [`Pair`].
-impl Line for Pair {
+impl SessionRequester for Pair {
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
-        Line::submit(&mut self.requester, id, call)
+        SessionRequester::submit(&mut self.requester, id, call)
     }
 
     fn cancel(&mut self, call: CallId) {
@@ -114,6 +114,10 @@ impl Line for Pair {
     fn has_work(&self) -> bool {
         self.requester.has_work()
     }
+
+    fn take_received(&mut self) -> bool {
+        self.requester.take_received()
+    }
 }
 
 /// The server's duplicate-request cache. A reply goes to a call on the connection with the given number.
@@ -136,7 +140,7 @@ fn cache() -> Cache {
 /// not at all, and has other settings for each connection. The same seed repeats the same run.
 ///
 /// # Panics
-/// If an engine breaks a rule.
+/// Fails if an engine violates a rule.
 #[must_use]
 pub fn run_session(seed: u64) -> Tally {
     let mut rng = Rng::new(seed ^ 0x5e55_1015);
@@ -263,7 +267,7 @@ impl Run {
         }
         assert!(self.waiting.is_empty(), "calls without an outcome: {:?}", self.settings);
         assert_eq!((self.session.unanswered(), self.session.poll_timeout()), (0, None));
-        assert!(self.session.line().is_none(), "a session that has ended still has a connection");
+        assert!(self.session.requester().is_none(), "a session that has ended still has a connection");
         let max = self.policy.reconnect.map_or(1, |reconnect| reconnect.sends);
         assert!(
             self.arrivals.values().all(|times| *times <= max),
@@ -274,12 +278,12 @@ impl Run {
     }
 
     fn now(&self) -> Time {
-        Time(self.began + self.session.line().map_or(Duration::ZERO, |pair| pair.fabric.now()))
+        Time(self.began + self.session.requester().map_or(Duration::ZERO, |pair| pair.fabric.now()))
     }
 
     /// Runs the connection's next event. Returns false if there is none.
     fn step(&mut self) -> bool {
-        let moved = self.session.line_mut().is_some_and(|pair| {
+        let moved = self.session.requester_mut().is_some_and(|pair| {
             change_grant(pair, &mut self.rng);
             pair.step()
         });
@@ -294,13 +298,13 @@ impl Run {
 
     /// Settles the connection and the session. If the connection ends, `began` becomes its final time.
     fn settle(&mut self, now: Time) {
-        if let Some(pair) = self.session.line_mut() {
+        if let Some(pair) = self.session.requester_mut() {
             pair.settle();
         }
         self.drain_server_side();
-        let was = self.session.line().is_some();
+        let was = self.session.requester().is_some();
         self.session.settle(now);
-        if was && self.session.line().is_none() {
+        if was && self.session.requester().is_none() {
             self.began = now.0;
         }
     }
@@ -309,17 +313,17 @@ impl Run {
     ///
     /// The server still receives and runs the calls in flight, and learns of the end later.
     fn drain_server_side(&mut self) {
-        if !self.session.line().is_some_and(Pair::client_is_closed) {
+        if !self.session.requester().is_some_and(Pair::client_is_closed) {
             return;
         }
-        while self.session.line_mut().is_some_and(Pair::step) {
+        while self.session.requester_mut().is_some_and(Pair::step) {
             self.handle_server_events();
             if !self.held.is_empty() && self.rng.chance(1, 4) {
                 self.reply_to_one();
             }
         }
         self.tally.lost_work +=
-            self.session.line().map_or(LostWork::default(), |pair| pair.fabric.lost_work());
+            self.session.requester().map_or(LostWork::default(), |pair| pair.fabric.lost_work());
     }
 
     /// Advances time to the session's next timeout. Returns false if there is none.
@@ -434,7 +438,7 @@ impl Run {
     }
 
     fn handle_server_events(&mut self) {
-        let Some(pair) = self.session.line_mut() else { return };
+        let Some(pair) = self.session.requester_mut() else { return };
         let mut calls = Vec::new();
         while let Some(event) = pair.responder.poll_event() {
             match event {
@@ -456,7 +460,7 @@ impl Run {
         }
     }
 
-    /// Looks up a call in the server's duplicate-request cache, and holds it if it has to run.
+    /// Looks up a call in the server's duplicate-request cache, and reserves it if it must run.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -490,7 +494,7 @@ impl Run {
     }
 
     fn reply(&mut self, (connection, key): (u64, CallKey), reply: Message) {
-        if let Some(pair) = self.session.line_mut().filter(|_| connection == self.tally.connections) {
+        if let Some(pair) = self.session.requester_mut().filter(|_| connection == self.tally.connections) {
             pair.responder.reply(key, reply);
         }
     }

@@ -1,4 +1,4 @@
-//! Calls that time out beside others on the same connection.
+//! Calls that time out next to others on the same connection.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn granted() -> Client {
 }
 
 fn credits_in_use(client: &Client) -> u32 {
-    client.session.line().expect("it is connected").credits().in_flight()
+    client.session.requester().expect("it is connected").credits().in_flight()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_sinks_of_a_call_that_times_out_are_fenced_and_its_sources_stay() {
 }
 
 #[test]
-fn a_connection_ends_once_calls_that_timed_out_hold_all_its_credits() {
+fn a_connection_closes_once_timed_out_calls_hold_all_credits() {
     let mut client = granted();
     for xid in 1..9 {
         assert_eq!(client.closing, None);

@@ -36,14 +36,14 @@ struct Announced {
     negotiated: Negotiated,
     // Both numbers in one atomic, so that readers see a consistent pair: bytes in the high half, Reads in the
     // low half. The initial maximum imposes no limit.
-    stated: AtomicU64,
+    announced: AtomicU64,
 }
 
 impl Link {
     /// Creates a link with the local maximum message size and the local number of outstanding RDMA Reads.
     #[must_use]
     pub fn new(own: PeerLimits, negotiated: Negotiated) -> Self {
-        Link(Arc::new(Announced { own, negotiated, stated: AtomicU64::new(u64::MAX) }))
+        Link(Arc::new(Announced { own, negotiated, announced: AtomicU64::new(u64::MAX) }))
     }
 
     /// Returns the local limits, independent of the peer.
@@ -60,15 +60,15 @@ impl Link {
 
     /// Stores the limits that the caller announces. They apply to later replies on this connection until the
     /// caller announces others.
-    pub fn state(&self, caller: PeerLimits) {
+    pub fn announce(&self, caller: PeerLimits) {
         let both = u64::from(caller.inline) << 32 | u64::from(caller.reads);
-        self.0.stated.store(both, Ordering::Relaxed);
+        self.0.announced.store(both, Ordering::Relaxed);
     }
 
     /// Returns the limits that the caller announced, if any.
     #[must_use]
-    pub fn stated(&self) -> Option<PeerLimits> {
-        let both = self.0.stated.load(Ordering::Relaxed);
+    pub fn announced(&self) -> Option<PeerLimits> {
+        let both = self.0.announced.load(Ordering::Relaxed);
         let (inline, reads) = (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?);
         (both != u64::MAX).then_some(PeerLimits { inline, reads })
     }
@@ -80,28 +80,28 @@ mod tests {
 
     /// Two handlers of one connection store announced limits while its replies are planned.
     #[test]
-    fn what_is_said_is_seen_whole() {
+    fn private_data_is_received_completely() {
         let nothing = PeerLimits { inline: 0, reads: 0 };
         let agreed = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
         let link = Link::new(nothing, agreed);
-        assert_eq!(link.stated(), None);
+        assert_eq!(link.announced(), None);
         let other = link.clone();
         let talker = std::thread::spawn(move || {
             for turn in 0..200_000u32 {
-                other.state(PeerLimits { inline: turn, reads: turn });
+                other.announce(PeerLimits { inline: turn, reads: turn });
             }
         });
         while !talker.is_finished() {
-            if let Some(PeerLimits { inline, reads }) = link.stated() {
+            if let Some(PeerLimits { inline, reads }) = link.announced() {
                 assert_eq!(inline, reads);
             }
         }
         talker.join().unwrap();
-        assert_eq!(link.stated(), Some(PeerLimits { inline: 199_999, reads: 199_999 }));
+        assert_eq!(link.announced(), Some(PeerLimits { inline: 199_999, reads: 199_999 }));
     }
 
     #[test]
-    fn what_is_said_limits_and_lifts_only_where_nothing_was_agreed_on() {
+    fn announced_sizes_lower_and_raise_limits_without_an_agreement() {
         let threshold = |inline, agreed| PeerLimits { inline, reads: 0 }.threshold(agreed, 8192);
         assert_eq!(threshold(2048, 4096), 2048);
         assert_eq!(threshold(65_536, 4096), 4096);

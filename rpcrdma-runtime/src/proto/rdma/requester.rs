@@ -2,6 +2,7 @@
 
 mod call;
 mod plan;
+mod session;
 
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
@@ -14,33 +15,14 @@ use tracing::debug;
 use self::call::{CallState, Outcome, Phase};
 use self::plan::{Plan, Policy, Unplanned};
 use super::region::{Region, RegionState, Spare};
-use super::{Config, Credits, PeerLimits, ReplyResources, Traffic, TransportError, Unbounded};
+use super::{Config, Credits, PeerLimits, ReplyResources, Unbounded};
+use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ErrorBody, Header, ReplyRefusal, decode_reply};
-use crate::xdr::{ItemMemory, Message, Received};
-
-/// Identifies a call by the XID of its message and a count that distinguishes calls with the same XID. Later
-/// calls compare greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-impl CallId {
-    /// Creates the identity of a call. The XID is `None` if the message is too short for one.
-    pub(crate) fn new(count: u32, message: &Message) -> (Self, Option<u32>) {
-        let xid = message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
-        (CallId(u64::from(count) << 32 | u64::from(xid.unwrap_or(0))), xid)
-    }
-
-    /// The call's XID.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the XID")]
-    pub fn xid(self) -> u32 {
-        self.0 as u32
-    }
-}
+use crate::xdr::{ItemMemory, Message};
 
 /// A call to be made.
 #[derive(Clone, Debug)]
@@ -49,29 +31,6 @@ pub struct OutgoingCall {
     pub message: Message,
     /// The memory to offer for the reply.
     pub reply: ReplyResources,
-}
-
-/// An event of a requester.
-#[derive(Debug)]
-pub enum RequesterEvent {
-    /// A call completed. All memory that it advertised is fenced.
-    Done {
-        /// The completed call.
-        call: CallId,
-        /// Its outcome.
-        outcome: Result<IncomingReply, TransportError>,
-    },
-    /// The connection is closed. Every call has completed before.
-    Closed(CloseReason),
-}
-
-/// A reply.
-#[derive(Debug)]
-pub struct IncomingReply {
-    /// The RPC message.
-    pub message: Received,
-    /// How the call and the reply were transferred.
-    pub traffic: Traffic,
 }
 
 /// Set in the tokens of backward-direction engines only.
@@ -128,6 +87,8 @@ pub struct Requester {
     local_fence: bool,
     /// Timed-out calls that still hold a credit.
     overdue: u32,
+    /// The responder has sent something since the session last asked.
+    has_received: bool,
     spare: Spare,
 }
 
@@ -159,6 +120,7 @@ impl Requester {
             backward: false,
             local_fence: false,
             overdue: 0,
+            has_received: false,
             spare: Spare::default(),
         }
     }
@@ -331,7 +293,7 @@ impl Requester {
     /// all credits.
     pub fn expire(&mut self, call: CallId) {
         self.cancel(call);
-        let waiting = |state: &&mut CallState| state.id == call && matches!(state.phase, Phase::Waiting);
+        let waiting = |state: &&mut CallState| state.id == call && matches!(state.phase, Phase::Sent);
         let Some(state) = self.calls.get_mut(call.xid()).filter(waiting) else { return };
         if !self.local_fence && !state.regions.is_empty() {
             return self.close(CloseReason::Timeout("a call had no reply".to_string()));
@@ -388,7 +350,10 @@ impl Requester {
             Completion::Invalidated { token, memory, .. } => {
                 self.region_became(token, RegionState::Back(Some(memory)));
             }
-            Completion::Received { message, invalidated } => self.received(&message, invalidated),
+            Completion::Received { message, invalidated } => {
+                self.has_received = true;
+                self.received(&message, invalidated);
+            }
             Completion::Closed { reason, .. } => self.connection_closed(&reason),
             Completion::Sent { token: BACKWARD_ERROR } => self.post_receive(),
             // A requester neither reads nor writes.
@@ -489,7 +454,7 @@ impl Requester {
                     self.send_ready();
                 }
             }
-            Phase::Waiting => {}
+            Phase::Sent => {}
             Phase::Fencing(_) => {
                 if call.regions.iter().all(|region| matches!(region.state, RegionState::Back(_))) {
                     self.finish(xid);
@@ -503,7 +468,7 @@ impl Requester {
         while self.closed.is_none() && !self.ready.is_empty() && self.credits.send() {
             let Some(xid) = self.ready.pop_front() else { return };
             if let Some(CallState { phase: phase @ Phase::Registering { .. }, .. }) = self.calls.get_mut(xid)
-                && let Phase::Registering { inline, .. } = core::mem::replace(phase, Phase::Waiting)
+                && let Phase::Registering { inline, .. } = core::mem::replace(phase, Phase::Sent)
             {
                 self.send(xid, inline);
             }
@@ -534,7 +499,7 @@ impl Requester {
         let (xid, outcome) = match decoded {
             Ok((header, payload)) => {
                 let xid = header.xid;
-                let waiting = |call: &&CallState| matches!(call.phase, Phase::Waiting);
+                let waiting = |call: &&CallState| matches!(call.phase, Phase::Sent);
                 let call = self.calls.get(xid).filter(waiting);
                 let Some(call) = call else { return self.discard("no call waits for it", invalidated) };
                 let outcome = call.outcome(header.body, payload);
@@ -553,13 +518,13 @@ impl Requester {
         };
         let unknown = "no call waits for it";
         let Some(call) = self.calls.get_mut(xid) else { return self.discard(unknown, invalidated) };
-        if !matches!(call.phase, Phase::Waiting) {
+        if !matches!(call.phase, Phase::Sent) {
             return self.discard(unknown, invalidated);
         }
         if let Some(handle) = invalidated {
             // The responder's own flag is ignored: Linux clears its flag and still invalidates handles.
             if !self.config.private_data.remote_invalidation {
-                return self.violation("a reply invalidated a handle, and this end had said that it may not");
+                return self.violation("a reply invalidated a handle without permission");
             }
             if !call.exposes(handle) {
                 return self
@@ -578,7 +543,7 @@ impl Requester {
         }
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
-            self.violation("again and again replies broke the protocol");
+            self.violation("too many replies violated the protocol");
         }
     }
 

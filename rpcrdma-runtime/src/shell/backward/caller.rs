@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calling::BackwardCalls;
+use crate::proto::call::Traffic;
 use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, ReplyBounds};
-use crate::proto::rdma::Traffic;
-use crate::proto::rdma::session::SessionCall;
+use crate::proto::session::SessionCall;
 use crate::shell::CallError;
 use crate::shell::exchange::{decode, encode, transact};
 use crate::shell::observer::observed;
@@ -18,8 +18,8 @@ use crate::xdr::{Layout, Reducer};
 /// RPC-over-RDMA or TCP.
 ///
 /// A handler gets it from [`CallContext::backward`] and may keep it; clones use the same connection. Calls
-/// fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell the
-/// server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
+/// fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell
+/// the server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
 /// once the connection is lost, also because the server stops. Only the client can reconnect. The procedure
 /// that calls `ready` must then run again: its replies must not be cached
 /// ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
@@ -33,9 +33,9 @@ use crate::xdr::{Layout, Reducer};
 /// [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) calls fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
-/// [`TransportError::NotReady`]: crate::proto::rdma::TransportError::NotReady
-/// [`TransportError::Unsendable`]: crate::proto::rdma::TransportError::Unsendable
-/// [`TransportError::Chunk`]: crate::proto::rdma::TransportError::Chunk
+/// [`TransportError::NotReady`]: crate::proto::call::TransportError::NotReady
+/// [`TransportError::Unsendable`]: crate::proto::call::TransportError::Unsendable
+/// [`TransportError::Chunk`]: crate::proto::call::TransportError::Chunk
 #[derive(Clone)]
 pub struct BackwardClient {
     shared: Arc<Shared>,

@@ -6,8 +6,9 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
 
-use crate::proto::rdma::session::SessionCall;
-use crate::proto::rdma::{BackwardRequester, CallId, RequesterEvent};
+use crate::proto::call::{CallId, RequesterEvent};
+use crate::proto::rdma::BackwardRequester;
+use crate::proto::session::SessionCall;
 use crate::shell::CallError;
 use crate::shell::waiters::{Outcome, Submit, Waiters};
 use crate::xdr::Message;

@@ -9,8 +9,8 @@ use loom::future::block_on;
 use loom::thread;
 
 use super::*;
+use crate::proto::call::{IncomingReply, RequesterEvent, Traffic, TransportError};
 use crate::proto::program::ReplyBounds;
-use crate::proto::rdma::{IncomingReply, RequesterEvent, Traffic, TransportError};
 
 /// Messages in transit between a client and its server.
 #[derive(Default)]
@@ -30,13 +30,13 @@ struct Wired {
 }
 
 #[derive(Default)]
-struct Calls {
+struct TestRequester {
     unsent: VecDeque<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: bool,
 }
 
-impl Line for Calls {
+impl SessionRequester for TestRequester {
     fn submit(&mut self, id: CallId, _: &SessionCall) -> Result<(), TransportError> {
         self.unsent.push_back(id);
         Ok(())
@@ -71,9 +71,9 @@ impl Line for Calls {
 }
 
 impl Wired {
-    fn send(&self, line: &mut Calls) {
+    fn send(&self, requester: &mut TestRequester) {
         let mut wire = self.wire.lock().unwrap();
-        wire.calls.extend(line.unsent.drain(..));
+        wire.calls.extend(requester.unsent.drain(..));
         let server = wire.server.take();
         drop(wire);
         server.into_iter().for_each(Waker::wake);
@@ -81,7 +81,7 @@ impl Wired {
 }
 
 impl Outbound for Wired {
-    type Line = Calls;
+    type Requester = TestRequester;
     type Key = ();
     type Peer = ();
 
@@ -91,16 +91,16 @@ impl Outbound for Wired {
         None
     }
 
-    fn flush(&mut self, line: &mut Calls) -> bool {
-        if !self.blocked && !line.unsent.is_empty() {
-            self.send(line);
+    fn flush(&mut self, requester: &mut TestRequester) -> bool {
+        if !self.blocked && !requester.unsent.is_empty() {
+            self.send(requester);
         }
-        line.unsent.is_empty()
+        requester.unsent.is_empty()
     }
 
-    fn poll(&mut self, line: &mut Calls, cx: &mut Context<'_>) -> Poll<()> {
-        if !line.unsent.is_empty() {
-            self.send(line);
+    fn poll(&mut self, requester: &mut TestRequester, cx: &mut Context<'_>) -> Poll<()> {
+        if !requester.unsent.is_empty() {
+            self.send(requester);
             return Poll::Ready(());
         }
         let mut wire = self.wire.lock().unwrap();
@@ -109,7 +109,7 @@ impl Outbound for Wired {
             return Poll::Pending;
         };
         let reply = IncomingReply { message: Received::whole(Bytes::new()), traffic: Traffic::default() };
-        line.events.push_back(RequesterEvent::Done { call, outcome: Ok(reply) });
+        requester.events.push_back(RequesterEvent::Done { call, outcome: Ok(reply) });
         Poll::Ready(())
     }
 
@@ -151,7 +151,7 @@ fn submit(shared: &Shared<Wired>) -> CallId {
 
 /// A client on its first connection, without calls.
 fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired>) {
-    let connected = (Wired { wire: wire.clone(), blocked }, Calls::default());
+    let connected = (Wired { wire: wire.clone(), blocked }, TestRequester::default());
     let policy = Policy { idle: None, ..Policy::default() };
     Shared::new(policy, (Some(connected), None), (), &Services::new(), ClientStats::default(), 8)
 }
@@ -224,7 +224,7 @@ fn a_call_that_is_abandoned_does_not_keep_the_driver() {
 }
 
 #[test]
-fn closing_ends_a_call_of_another_thread() {
+fn closing_fails_a_call_of_another_thread() {
     model(false, |shared, _| {
         let other = shared.clone();
         let call = submit(shared);

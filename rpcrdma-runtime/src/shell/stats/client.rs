@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::super::{CallError, metrics};
 use super::Atomics;
+use crate::proto::call::{Traffic, TransportError};
 use crate::proto::counts::counts;
-use crate::proto::rdma::session::Counts as SessionCounts;
-use crate::proto::rdma::{Traffic, TrafficCounts, TransportError};
+use crate::proto::rdma::TrafficCounts;
 use crate::proto::rpc::gss::GssFailure;
+use crate::proto::session::Counts as SessionCounts;
 
 counts! {
     /// Calls that failed, by reason ([`CallError`]).

@@ -2,14 +2,14 @@
 
 use super::super::backward::Backward;
 use super::TcpOptions;
-use super::line::TcpLine;
-use crate::proto::rdma::session::Line;
-use crate::proto::rdma::{CallId, RequesterEvent, TransportError};
+use super::requester::TcpRequester;
+use crate::proto::call::{CallId, RequesterEvent, TransportError};
+use crate::proto::session::SessionRequester;
 use crate::xdr::Message;
 
 /// The server's calls on one connection.
 pub(super) struct TcpBackward {
-    pub(super) line: TcpLine,
+    pub(super) requester: TcpRequester,
     /// The client accepts calls.
     pub(super) ready: bool,
     submitted: u32,
@@ -18,7 +18,11 @@ pub(super) struct TcpBackward {
 impl TcpBackward {
     /// Returns the calls of a new connection. Nothing is sent until the client is ready.
     pub(super) fn new(options: &TcpOptions) -> Self {
-        TcpBackward { line: TcpLine::new(options, options.backward_calls), ready: false, submitted: 0 }
+        TcpBackward {
+            requester: TcpRequester::new(options, options.backward_calls),
+            ready: false,
+            submitted: 0,
+        }
     }
 }
 
@@ -30,23 +34,23 @@ impl Backward for TcpBackward {
     fn submit(&mut self, message: Message) -> CallId {
         self.submitted = self.submitted.wrapping_add(1);
         let (call, _) = CallId::new(self.submitted, &message);
-        let submitted = match self.line.closing() {
+        let submitted = match self.requester.closing() {
             Some(reason) => Err(TransportError::Unsent(reason.clone())),
-            None if self.ready => self.line.enqueue(call, message),
+            None if self.ready => self.requester.enqueue(call, message),
             None => Err(TransportError::NotReady),
         };
         if let Err(why) = submitted {
-            self.line.end(call, Err(why));
+            self.requester.end(call, Err(why));
         }
         call
     }
 
     fn cancel(&mut self, call: CallId) {
         // The server's calls do not check whether the client is alive.
-        self.line.forget(call);
+        self.requester.forget(call);
     }
 
     fn poll_event(&mut self) -> Option<RequesterEvent> {
-        self.line.poll_event()
+        self.requester.poll_event()
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::super::memory::CallMemory;
 use super::TcpOptions;
-use super::line::Slot;
+use super::requester::Slot;
 use crate::xdr::Received;
 
 /// Slots for calls whose handlers run or whose replies are not yet written, and the queue of calls that

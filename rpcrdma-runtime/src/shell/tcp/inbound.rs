@@ -16,7 +16,7 @@ use super::super::slots::Slot as ConnectionSlot;
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
-use super::line::Slot;
+use super::requester::Slot;
 use super::stream::{Incoming, Outgoing, halves, prepare};
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
@@ -78,7 +78,7 @@ impl TcpInbound {
 
     /// Records the end of the connection.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
-        self.backward.with(|backward| backward.line.ended(reason));
+        self.backward.with(|backward| backward.requester.ended(reason));
     }
 
     /// Returns the next call, or `None` at the end of the connection.
@@ -105,7 +105,8 @@ impl TcpInbound {
                 self.received(record)?;
                 continue;
             }
-            while let Some((call, slot)) = self.backward.with_used(|backward| backward.line.poll_send()) {
+            while let Some((call, slot)) = self.backward.with_used(|backward| backward.requester.poll_send())
+            {
                 self.outgoing.push(call, slot)?;
             }
             self.small.set((self.slots.unwritten() as u64).saturating_mul(SMALL_CALL));
@@ -128,7 +129,7 @@ impl TcpInbound {
 
     /// Replies to the server's own calls may arrive behind more calls than it can run.
     fn may_read(&self) -> bool {
-        let awaits = self.backward.with_used(|backward| backward.line.awaits());
+        let awaits = self.backward.with_used(|backward| backward.requester.awaits());
         self.open && if self.draining { awaits } else { self.slots.has_room(awaits) }
     }
 
@@ -138,7 +139,7 @@ impl TcpInbound {
     /// # Errors
     /// The record is too long.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
-        if self.arriving.is_some() || self.backward.with_used(|backward| backward.line.awaits()) {
+        if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.awaits()) {
             return Ok(None);
         }
         let announced = self.incoming.announced()?.map(|len| len as u64);
@@ -152,9 +153,9 @@ impl TcpInbound {
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => self.slots.push(record, memory),
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
-                self.backward.with(|backward| backward.line.received(record));
+                self.backward.with(|backward| backward.requester.received(record));
             }
-            _ => return Err(io::Error::other("a message that is no call")),
+            _ => return Err(io::Error::other("a message that is not a call")),
         }
         Ok(())
     }

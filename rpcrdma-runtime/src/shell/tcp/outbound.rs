@@ -9,7 +9,7 @@ use tracing::debug;
 use super::super::driver::Outbound;
 use super::TcpOptions;
 use super::call_slots::CallSlots;
-use super::line::{Slot, TcpLine};
+use super::requester::{Slot, TcpRequester};
 use super::stream::{Incoming, Outgoing, halves};
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
@@ -29,25 +29,25 @@ pub(super) struct TcpOutbound {
 }
 
 impl TcpOutbound {
-    /// Returns a new connection, on which the server may call `backward`, and its line.
+    /// Returns a new connection, on which the server may call `backward`, and its requester.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
         options: &TcpOptions,
         backward: &Services,
-    ) -> (Self, TcpLine) {
+    ) -> (Self, TcpRequester) {
         debug!(%peer, "connected");
         let (incoming, outgoing) = halves(socket, options, 0);
         let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
         let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer, options: *options };
-        (connection, TcpLine::new(options, options.calls))
+        (connection, TcpRequester::new(options, options.calls))
     }
 
     /// Writes as much as the socket accepts. Returns false if output remains.
-    fn transmit(&mut self, line: &mut TcpLine) -> io::Result<bool> {
+    fn transmit(&mut self, requester: &mut TcpRequester) -> io::Result<bool> {
         self.failed.take().map_or(Ok(()), Err)?;
         loop {
-            while let Some((message, slot)) = line.poll_send() {
+            while let Some((message, slot)) = requester.poll_send() {
                 self.outgoing.push(message, slot)?;
             }
             if self.outgoing.is_empty() {
@@ -60,11 +60,11 @@ impl TcpOutbound {
         }
     }
 
-    fn received(&mut self, record: Bytes, line: &mut TcpLine) {
+    fn received(&mut self, record: Bytes, requester: &mut TcpRequester) {
         let is_call = MessageKind::of(&record) == Some(MessageKind::Call);
-        line.hear();
+        requester.hear();
         match &mut self.backward {
-            _ if !is_call => line.received(record),
+            _ if !is_call => requester.received(record),
             Some(slots) => slots.push(record, None),
             None => debug!("a call of the server, which may not call"),
         }
@@ -72,18 +72,26 @@ impl TcpOutbound {
 
     /// Returns the next record. One that is too long ends the call that it answers: the same reply would come
     /// again on the next connection.
-    fn poll_record(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
-        self.incoming.admit(self.options.admitting(line.max_reply()));
+    fn poll_record(
+        &mut self,
+        requester: &mut TcpRequester,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Option<Bytes>>> {
+        self.incoming.admit(self.options.admitting(requester.max_reply()));
         let polled = self.incoming.poll_next(cx);
         if let Poll::Ready(Err(error)) = &polled
             && let Some(xid) = self.incoming.refused_xid(error)
         {
-            line.refuse(xid, error);
+            requester.refuse(xid, error);
         }
         polled
     }
 
-    fn poll_io(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+    fn poll_io(
+        &mut self,
+        requester: &mut TcpRequester,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), CloseReason>> {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
         // Polls both directions, so that stalled output is detected however much arrives.
         let mut progress = Poll::Pending;
@@ -91,9 +99,9 @@ impl TcpOutbound {
             progress = self.outgoing.poll_write(cx).map_err(failed)?;
         }
         if self.backward.as_ref().is_none_or(|slots| slots.has_room(true))
-            && let Poll::Ready(record) = self.poll_record(line, cx).map_err(failed)?
+            && let Poll::Ready(record) = self.poll_record(requester, cx).map_err(failed)?
         {
-            self.received(record.ok_or(CloseReason::Peer)?, line);
+            self.received(record.ok_or(CloseReason::Peer)?, requester);
             progress = Poll::Ready(());
         }
         progress.map(Ok)
@@ -101,7 +109,7 @@ impl TcpOutbound {
 }
 
 impl Outbound for TcpOutbound {
-    type Line = TcpLine;
+    type Requester = TcpRequester;
     type Key = Slot;
     type Peer = SocketAddr;
 
@@ -113,19 +121,19 @@ impl Outbound for TcpOutbound {
         Some(self.peer)
     }
 
-    fn flush(&mut self, line: &mut TcpLine) -> bool {
-        let sent = match line.closing().cloned() {
+    fn flush(&mut self, requester: &mut TcpRequester) -> bool {
+        let sent = match requester.closing().cloned() {
             Some(reason) => Err(reason),
-            None => self.transmit(line).map_err(|error| CloseReason::Io(error.to_string())),
+            None => self.transmit(requester).map_err(|error| CloseReason::Io(error.to_string())),
         };
         sent.unwrap_or_else(|reason| {
-            line.ended(&reason);
+            requester.ended(&reason);
             true
         })
     }
 
-    fn poll(&mut self, line: &mut TcpLine, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_io(line, cx).map(|outcome| outcome.unwrap_or_else(|reason| line.ended(&reason)))
+    fn poll(&mut self, requester: &mut TcpRequester, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_io(requester, cx).map(|outcome| outcome.unwrap_or_else(|reason| requester.ended(&reason)))
     }
 
     fn poll_call(&mut self) -> Option<(Slot, Received)> {

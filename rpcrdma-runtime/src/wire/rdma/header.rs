@@ -221,7 +221,7 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
         Body::NoMsg(lists) => {
             check_call(xid, lists, limits)?;
             if !payload.is_empty() {
-                return Err(chunk("bytes behind an RDMA_NOMSG header".to_string()));
+                return Err(chunk("bytes after an RDMA_NOMSG header".to_string()));
             }
         }
         Body::Error(_) => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
@@ -262,7 +262,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
         }
     }
     if matches!(header.body, Body::NoMsg(_)) && !payload.is_empty() {
-        return Err(fail("bytes behind an RDMA_NOMSG header".to_string()));
+        return Err(fail("bytes after an RDMA_NOMSG header".to_string()));
     }
     Ok((header, payload))
 }
@@ -313,7 +313,7 @@ fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'stati
         return Err("more Write chunks than the limit");
     }
     if lists.reads.iter().any(|read| read.position % 4 != 0) {
-        return Err("a position that is no multiple of four");
+        return Err("a position that is not a multiple of four");
     }
     if lists.segments().any(wraps) {
         return Err("a segment that wraps around the end of memory");

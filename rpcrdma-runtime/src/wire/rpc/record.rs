@@ -67,8 +67,8 @@ impl Records {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has one
-    /// fragment, and the limit otherwise.
+    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has
+    /// one fragment, and the limit otherwise.
     ///
     /// # Errors
     /// As [`Records::next`].
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_one_fragment_is_the_memory_it_came_in() {
+    fn a_record_in_one_fragment_is_not_copied() {
         let mut input = BytesMut::from(&fragment(true, &[7; 40])[..]);
         let at = input.as_ptr().wrapping_add(MARK);
         let record = Records::new(64).next(&mut input).unwrap().unwrap();

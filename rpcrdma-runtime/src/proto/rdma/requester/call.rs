@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::region::{Region, RegionState, Role, Spare};
 use super::super::returned;
-use super::{CallId, IncomingReply, Traffic, TransportError};
+use crate::proto::call::{CallId, IncomingReply, Traffic, TransportError};
 use crate::proto::work::{CloseReason, Segment};
 use crate::wire::rdma::{Body, ChunkLists, ErrorBody, ReadSegment};
 use crate::xdr::{Placed, Received};
@@ -31,7 +31,7 @@ pub(super) enum Phase {
     /// The memory is being registered; then the stream is sent.
     Registering { inline: Option<Bytes>, failed: bool },
     /// The call was sent.
-    Waiting,
+    Sent,
     /// The reply has arrived; the memory is being fenced.
     Fencing(Outcome),
 }
@@ -144,7 +144,7 @@ impl CallState {
         match &self.phase {
             Phase::Registering { .. } => Err(TransportError::Unsent(reason.clone())),
             Phase::Fencing(outcome) if back || !outcome.is_placed() => self.into_outcome(spare),
-            Phase::Waiting | Phase::Fencing(_) => Err(TransportError::Closed(reason.clone())),
+            Phase::Sent | Phase::Fencing(_) => Err(TransportError::Closed(reason.clone())),
         }
     }
 

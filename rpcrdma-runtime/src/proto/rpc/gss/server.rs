@@ -60,9 +60,9 @@ pub struct GssCaller {
     pub service: GssService,
 }
 
-/// The server side of RPCSEC_GSS, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It creates
-/// contexts, authenticates callers and protects results. Servers that share it share the contexts: a context
-/// created over TCP is valid over RPC-over-RDMA.
+/// The server side of RPCSEC_GSS, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
+/// creates contexts, authenticates callers and protects results. Servers that share it share the contexts: a
+/// context created over TCP is valid over RPC-over-RDMA.
 pub struct GssServer {
     mechanism: Box<dyn GssMechanism>,
     options: GssServerOptions,

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use crate::proto::rdma::session::{Line, SessionCall};
-use crate::proto::rdma::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
+use crate::proto::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
+use crate::proto::session::{SessionCall, SessionRequester};
 use crate::proto::table::Table;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::record_mark;
@@ -23,7 +23,7 @@ use crate::xdr::{Message, Received};
 pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 /// The queued and the outstanding calls of one connection.
-pub(super) struct TcpLine {
+pub(super) struct TcpRequester {
     slots: Arc<Semaphore>,
     /// Calls that wait for a slot, in the order of submission.
     queue: BTreeMap<CallId, Message>,
@@ -48,10 +48,10 @@ struct Sent {
     _slot: Slot,
 }
 
-impl TcpLine {
-    /// Returns the line of a new connection, for at most `calls` calls at once.
+impl TcpRequester {
+    /// Returns the requester of a new connection, for at most `calls` calls at once.
     pub(super) fn new(options: &TcpOptions, calls: usize) -> Self {
-        TcpLine {
+        TcpRequester {
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
             calls: Table::default(),
@@ -153,7 +153,7 @@ impl TcpLine {
     }
 }
 
-impl Line for TcpLine {
+impl SessionRequester for TcpRequester {
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         self.max_reply = self.max_reply.max(call.bounds.whole.bound().unwrap_or(0));
         self.enqueue(id, call.message.clone())

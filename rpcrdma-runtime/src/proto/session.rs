@@ -1,17 +1,17 @@
 //! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
 //!
-//! A [`Requester`] is one connection. A session spans several connections and keeps every call until it
-//! completes. It requests connections, gives unanswered calls to the new connection, times out calls and
-//! closes idle connections. It does no I/O and has no clock: its owner makes the connections, and passes in
-//! the time with every event and when [`Session::poll_timeout`] is due.
+//! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
+//! keeps every call until it completes. It requests connections, gives unanswered calls to the new
+//! connection, times out calls and closes idle connections. It does no I/O and has no clock: its owner makes
+//! the connections, and passes in the time with every event and when [`Session::poll_timeout`] is due.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. The new connection
 //! starts with one credit and its own thresholds, by which each call is planned again. A session requests it
 //! only after the old connection has released all advertised memory. Memory of a call is therefore never
 //! accessible from two connections.
 
-mod line;
 mod policy;
+mod requester;
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
@@ -19,15 +19,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-pub use line::{Line, LineCounts};
 pub use policy::{Backoff, Policy, Reconnect};
+pub use requester::{CreditCounts, SessionRequester};
 
 use self::policy::Attempts;
-use super::{CallId, IncomingReply, Requester, RequesterEvent, TransportError};
+use crate::proto::call::{CallId, IncomingReply, RequesterEvent, TransportError};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::time::Time;
-use crate::proto::work::{Action, CloseReason, Completion};
+use crate::proto::work::CloseReason;
 use crate::xdr::{ItemMemory, Message};
 
 /// A call to be made.
@@ -87,7 +87,7 @@ struct Held {
     call: Option<SessionCall>,
     timeout: Duration,
     /// Whether the current connection has the call.
-    on_line: bool,
+    on_connection: bool,
     /// The number of closed connections that had sent it.
     sends: u32,
     /// The reason why the last of them closed.
@@ -112,7 +112,7 @@ impl Held {
 }
 
 #[derive(Debug)]
-enum State<L> {
+enum State<R> {
     /// No connection, and none is needed.
     Idle,
     /// A connection is needed, and the owner does not know yet.
@@ -120,19 +120,19 @@ enum State<L> {
     /// The owner is connecting.
     Connecting,
     /// A connection is needed, but not before this moment.
-    Waiting { until: Time },
+    BackingOff { until: Time },
     /// Connected: since when the connection is idle, whether it has answered a call, and whether it had
     /// unanswered calls at its end.
-    Up { line: L, idle_since: Option<Time>, answered: bool, owed: bool },
+    Up { requester: R, idle_since: Option<Time>, answered: bool, owed: bool },
     /// The session ended.
     Ended,
 }
 
 /// The calls of one client to one server, over successive connections.
 #[derive(Debug)]
-pub struct Session<L = Requester> {
+pub struct Session<R> {
     policy: Policy,
-    state: State<L>,
+    state: State<R>,
     attempts: Attempts,
     now: Time,
     submitted: u32,
@@ -145,7 +145,7 @@ pub struct Session<L = Requester> {
     /// The number of abandoned calls that triggers a sweep.
     sweep_at: usize,
     /// When the peer last sent anything, or when the first unanswered call was sent.
-    heard: Time,
+    last_received: Time,
     /// Why the session takes no more calls.
     closing: Option<CloseReason>,
     events: VecDeque<SessionEvent>,
@@ -157,7 +157,7 @@ const SWEEP_AT_LEAST: usize = 64;
 /// A connection with timed-out calls is closed after this long without a message from the peer.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
-impl<L: Line> Session<L> {
+impl<R: SessionRequester> Session<R> {
     /// Creates a session without a connection. The first call requests one, unless the owner supplies one
     /// earlier. The seed determines the random part of the backoff.
     #[must_use]
@@ -172,7 +172,7 @@ impl<L: Line> Session<L> {
             abandoned: 0,
             deadlines: VecDeque::new(),
             sweep_at: SWEEP_AT_LEAST,
-            heard: Time::default(),
+            last_received: Time::default(),
             closing: None,
             events: VecDeque::new(),
             counts: Counts::default(),
@@ -193,17 +193,17 @@ impl<L: Line> Session<L> {
 
     /// Returns the connection, if any.
     #[must_use]
-    pub fn line(&self) -> Option<&L> {
+    pub fn requester(&self) -> Option<&R> {
         match &self.state {
-            State::Up { line, .. } => Some(line),
+            State::Up { requester, .. } => Some(requester),
             _ => None,
         }
     }
 
     /// Returns the connection for events of its provider. The owner must then call [`Session::settle`].
-    pub fn line_mut(&mut self) -> Option<&mut L> {
+    pub fn requester_mut(&mut self) -> Option<&mut R> {
         match &mut self.state {
-            State::Up { line, .. } => Some(line),
+            State::Up { requester, .. } => Some(requester),
             _ => None,
         }
     }
@@ -222,7 +222,7 @@ impl<L: Line> Session<L> {
     pub fn has_work(&self) -> bool {
         !self.events.is_empty()
             || matches!(self.state, State::Wanted)
-            || self.line().is_some_and(Line::has_work)
+            || self.requester().is_some_and(R::has_work)
     }
 
     /// Returns when to call [`Session::handle_timeout`] if no event occurs earlier.
@@ -230,8 +230,8 @@ impl<L: Line> Session<L> {
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(at, _)| *at);
         let state = match &self.state {
-            State::Waiting { until } => Some(*until),
-            State::Up { line, idle_since: Some(since), .. } if !line.is_closing() => {
+            State::BackingOff { until } => Some(*until),
+            State::Up { requester, idle_since: Some(since), .. } if !requester.is_closing() => {
                 self.policy.idle_limit().and_then(|idle| since.after(idle))
             }
             _ => None,
@@ -257,11 +257,11 @@ impl<L: Line> Session<L> {
             return id;
         }
         if self.unanswered() == 0 && self.silent_at().is_none() {
-            self.heard = self.now;
+            self.last_received = self.now;
         }
         let timeout = call.timeout.unwrap_or(self.policy.timeout);
         let deadline = self.now.after(timeout);
-        let held = Held { id, call: Some(call), timeout, on_line: false, sends: 0, lost: None };
+        let held = Held { id, call: Some(call), timeout, on_connection: false, sends: 0, lost: None };
         // No call has this XID.
         let _ = self.calls.insert(id.xid(), held);
         if let Some(at) = deadline {
@@ -275,7 +275,7 @@ impl<L: Line> Session<L> {
                 self.settle(now);
             }
             State::Idle => self.want_connection(),
-            State::Wanted | State::Connecting | State::Waiting { .. } | State::Ended => {}
+            State::Wanted | State::Connecting | State::BackingOff { .. } | State::Ended => {}
         }
         id
     }
@@ -309,8 +309,8 @@ impl<L: Line> Session<L> {
         }
     }
 
-    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection, and ends
-    /// the session.
+    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection,
+    /// and ends the session.
     pub fn close(&mut self, now: Time, reason: &CloseReason) {
         self.pass(now);
         self.closing = Some(reason.clone());
@@ -320,14 +320,14 @@ impl<L: Line> Session<L> {
 
     /// Starts using a new connection. It gets all unanswered calls, in the order of submission. Has no effect
     /// if another connection exists or the session has ended.
-    pub fn handle_connected(&mut self, now: Time, line: L) {
+    pub fn handle_connected(&mut self, now: Time, requester: R) {
         self.pass(now);
         if matches!(self.state, State::Up { .. } | State::Ended) {
             return;
         }
         self.counts.connections = self.counts.connections.saturating_add(1);
-        self.heard = self.now;
-        self.state = State::Up { line, idle_since: None, answered: false, owed: false };
+        self.last_received = self.now;
+        self.state = State::Up { requester, idle_since: None, answered: false, owed: false };
         for id in self.waiting() {
             self.start(id);
         }
@@ -373,17 +373,17 @@ impl<L: Line> Session<L> {
             self.trim();
         }
         if self.silent_at().is_some_and(|at| at <= self.now)
-            && let State::Up { line, owed, .. } = &mut self.state
+            && let State::Up { requester, owed, .. } = &mut self.state
         {
             *owed = true;
-            line.close(CloseReason::Timeout("the peer is silent, and calls had no reply".to_string()));
+            requester.close(CloseReason::Timeout("the peer is silent, and calls had no reply".to_string()));
         }
         match &mut self.state {
-            State::Waiting { until } if *until <= self.now => self.state = State::Idle,
-            State::Up { line, idle_since: Some(since), .. } => {
+            State::BackingOff { until } if *until <= self.now => self.state = State::Idle,
+            State::Up { requester, idle_since: Some(since), .. } => {
                 let end = self.policy.idle_limit().and_then(|idle| since.after(idle));
                 if end.is_some_and(|end| end <= self.now) {
-                    line.close(CloseReason::Local);
+                    requester.close(CloseReason::Local);
                 }
             }
             _ => {}
@@ -394,19 +394,22 @@ impl<L: Line> Session<L> {
     /// Handles the connection's events. Must be called after each input to the connection.
     pub fn settle(&mut self, now: Time) {
         self.pass(now);
-        while let State::Up { line, answered, owed, .. } = &mut self.state {
-            let Some(event) = line.poll_event() else { break };
+        if self.requester_mut().is_some_and(R::take_received) {
+            self.last_received = self.now;
+        }
+        while let State::Up { requester, answered, owed, .. } = &mut self.state {
+            let Some(event) = requester.poll_event() else { break };
             match event {
                 RequesterEvent::Done { call, outcome } => {
                     if is_answer(&outcome) {
-                        self.heard = self.now;
+                        self.last_received = self.now;
                         *answered = true;
                         self.attempts.worked();
                     }
                     *owed |= matches!(outcome, Err(TransportError::Closed(_) | TransportError::Unsent(_)));
-                    self.line_done(call, outcome);
+                    self.call_done(call, outcome);
                 }
-                RequesterEvent::Closed(reason) => self.line_closed(reason),
+                RequesterEvent::Closed(reason) => self.connection_closed(reason),
             }
         }
         self.rest();
@@ -439,12 +442,12 @@ impl<L: Line> Session<L> {
 
     /// Gives a call to the connection.
     fn start(&mut self, id: CallId) {
-        let State::Up { line, .. } = &mut self.state else { return };
+        let State::Up { requester, .. } = &mut self.state else { return };
         let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
-        let Some(call) = held.call.as_ref().filter(|_| !line.is_closing()) else { return };
-        match line.submit(id, call) {
+        let Some(call) = held.call.as_ref().filter(|_| !requester.is_closing()) else { return };
+        match requester.submit(id, call) {
             Ok(()) => {
-                held.on_line = true;
+                held.on_connection = true;
                 let again = u64::from(held.sends > 0);
                 self.counts.retransmissions = self.counts.retransmissions.saturating_add(again);
             }
@@ -456,10 +459,10 @@ impl<L: Line> Session<L> {
     }
 
     /// Handles the end of a call on the connection: its reply, or the end of the connection.
-    fn line_done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
+    fn call_done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
         let reconnect = self.policy.reconnect;
         let Some(held) = self.held_mut(id) else { return };
-        held.on_line = false;
+        held.on_connection = false;
         let sent = match &outcome {
             Err(TransportError::Closed(reason)) => {
                 held.lost = Some(reason.clone());
@@ -480,7 +483,7 @@ impl<L: Line> Session<L> {
         }
     }
 
-    fn line_closed(&mut self, reason: CloseReason) {
+    fn connection_closed(&mut self, reason: CloseReason) {
         let state = core::mem::replace(&mut self.state, State::Idle);
         // The old connection holds no more resources of any call.
         for id in self.calls_where(|held| held.call.is_none()) {
@@ -513,17 +516,17 @@ impl<L: Line> Session<L> {
         if held.call.take().is_some() {
             self.abandoned = self.abandoned.saturating_add(1);
             self.counts.timeouts = self.counts.timeouts.saturating_add(1);
-            let outcome = Err(match (&self.attempts.why, held.on_line) {
+            let outcome = Err(match (&self.attempts.why, held.on_connection) {
                 (Some(why), false) => TransportError::Unreachable(why.clone()),
                 _ => TransportError::Timeout(held.timeout),
             });
             self.events.push_back(SessionEvent::Done { call: id, outcome });
         }
         let holds = match &mut self.state {
-            State::Up { line, owed, .. } if held.on_line => {
-                line.expire(id);
-                *owed |= line.is_closing();
-                line.holds(id)
+            State::Up { requester, owed, .. } if held.on_connection => {
+                requester.expire(id);
+                *owed |= requester.is_closing();
+                requester.holds(id)
             }
             _ => false,
         };
@@ -535,17 +538,18 @@ impl<L: Line> Session<L> {
     /// Returns when to close the connection if the peer stays silent. Applies only if the connection holds
     /// resources of a timed-out call.
     fn silent_at(&self) -> Option<Time> {
-        let overdue = self.line().is_some_and(|line| line.is_overdue() && !line.is_closing());
-        if overdue { self.heard.after(MAX_SILENCE) } else { None }
+        let overdue =
+            self.requester().is_some_and(|requester| requester.is_overdue() && !requester.is_closing());
+        if overdue { self.last_received.after(MAX_SILENCE) } else { None }
     }
 
     /// Abandons a call. It stays in the table while the connection holds its resources.
     fn leave(&mut self, id: CallId) {
         let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
         let holds = match &mut self.state {
-            State::Up { line, .. } if held.on_line => {
-                line.cancel(id);
-                line.holds(id)
+            State::Up { requester, .. } if held.on_connection => {
+                requester.cancel(id);
+                requester.holds(id)
             }
             _ => false,
         };
@@ -556,7 +560,7 @@ impl<L: Line> Session<L> {
         held.call = None;
         self.abandoned = self.abandoned.saturating_add(1);
         if self.abandoned >= self.sweep_at {
-            let holds = |id| self.line().is_some_and(|line| line.holds(id));
+            let holds = |id| self.requester().is_some_and(|requester| requester.holds(id));
             for id in self.calls_where(|held| held.call.is_none() && !holds(held.id)) {
                 self.forget(id);
             }
@@ -592,7 +596,7 @@ impl<L: Line> Session<L> {
     fn fail_all(&mut self, reason: &CloseReason) {
         for id in self.waiting() {
             let Some(held) = self.held(id) else { continue };
-            let sent = held.sends > 0 || held.on_line;
+            let sent = held.sends > 0 || held.on_connection;
             let why = if sent { TransportError::Closed } else { TransportError::Unsent };
             self.leave(id);
             self.events.push_back(SessionEvent::Done { call: id, outcome: Err(why(reason.clone())) });
@@ -604,18 +608,18 @@ impl<L: Line> Session<L> {
         let idle = self.unanswered() == 0;
         let kept = self.policy.keep && self.counts.connections > 0;
         match (&mut self.state, &self.closing) {
-            (State::Up { line, .. }, Some(reason)) if idle => line.close(reason.clone()),
-            (State::Up { line, idle_since, .. }, _) if idle && !line.is_closing() => {
+            (State::Up { requester, .. }, Some(reason)) if idle => requester.close(reason.clone()),
+            (State::Up { requester, idle_since, .. }, _) if idle && !requester.is_closing() => {
                 idle_since.get_or_insert(self.now);
             }
-            (State::Idle | State::Wanted | State::Waiting { .. } | State::Connecting, Some(reason))
+            (State::Idle | State::Wanted | State::BackingOff { .. } | State::Connecting, Some(reason))
                 if idle =>
             {
                 let reason = reason.clone();
                 self.events.push_back(SessionEvent::Ended(reason));
                 self.state = State::Ended;
             }
-            (State::Wanted | State::Waiting { .. }, None) if idle && !kept => self.state = State::Idle,
+            (State::Wanted | State::BackingOff { .. }, None) if idle && !kept => self.state = State::Idle,
             (State::Idle, _) if !idle || kept => self.want_connection(),
             _ => {}
         }
@@ -625,7 +629,7 @@ impl<L: Line> Session<L> {
     fn want_connection(&mut self) {
         let until = self.attempts.not_before;
         if until > self.now {
-            self.state = State::Waiting { until };
+            self.state = State::BackingOff { until };
         } else {
             self.state = State::Wanted;
         }
@@ -639,24 +643,5 @@ fn is_answer(outcome: &Result<IncomingReply, TransportError>) -> bool {
             true
         }
         Err(_) => false,
-    }
-}
-
-impl Session {
-    /// Returns the next action for the connection's provider.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.line_mut()?.poll_action()
-    }
-
-    /// Handles a completion of the connection's provider.
-    pub fn handle_completion(&mut self, now: Time, completion: Completion) {
-        self.pass(now);
-        if matches!(completion, Completion::Received { .. }) {
-            self.heard = self.now;
-        }
-        if let Some(requester) = self.line_mut() {
-            requester.handle_completion(completion);
-        }
-        self.settle(now);
     }
 }
