@@ -1,6 +1,6 @@
-//! `cargo xtask ci walk`: what the guides show, done literally in a package of its own, outside of the workspace.
+//! `cargo xtask ci walk`: what the guides show, in a package of its own outside of the workspace.
 //!
-//! The documents, the binding, the manifest and the programs are the code blocks of `docs/getting-started.md` and
+//! The document, binding, manifest and programs are the code blocks of `docs/getting-started.md` and
 //! `docs/types.md`. Only the registry's versions are replaced, by the paths of the crates.
 
 use std::fs;
