@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xda6f46a0a6834b54),
+    ("src/lib.rs", 0x7784654b19e0635b),
 ];
 
 fn main() {

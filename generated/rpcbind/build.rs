@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x742ecd66ef45b160),
+    ("src/lib.rs", 0xe2c57e41933beb73),
 ];
 
 fn main() {

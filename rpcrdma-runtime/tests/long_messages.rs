@@ -84,7 +84,7 @@ async fn serve(memory: u64) -> Vec<SocketAddr> {
 
 fn image(len: usize) -> Image {
     let pixels: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    Image { pixels: pixels.try_into().unwrap() }
+    Image { pixels: pixels.into() }
 }
 
 async fn turn(client: &impl Caller<Scan, Error = CallError>, image: &Image) -> Result<bool, CallError> {

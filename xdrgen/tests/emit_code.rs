@@ -412,7 +412,7 @@ fn names_of_arguments_are_those_of_parameters_and_fields() {
         &[
             "pub struct GArgs { pub a: i32, pub arg1: bool, }",
             "pub struct IArgs(pub i32, pub i32);",
-            "pub async fn f(&self, id: &i32) -> Result<i32, C::Error> { self.0.call::<proc::F>(id).await }",
+            "pub async fn f(&self, id: &i32) -> Result<i32, C::Error> where C: program::Caller<V>, { self.0.call::<proc::F>(id).await }",
             "pub async fn g(&self, args: &super::GArgs)",
             "pub async fn h( &self, context_: &::rpcrdma_runtime::xdr::XdrString<4>, )",
             "fn f( &self, context: &program::CallContext, id: i32, )",
@@ -491,4 +491,12 @@ fn a_server_says_how_long_its_calls_are_if_they_exceed_the_default_limit() {
     };
     assert!(scan(16 << 20).contains("fn max_args(&self) -> u64 { 16777220 }"));
     assert!(!scan(7 << 20).contains("max_args"));
+}
+
+#[test]
+fn each_method_of_a_client_says_which_transports_carry_it() {
+    let text = "program P { version V { int ADD(int) = 1; } = 1; } = 99;\n";
+    let client = "impl<C> Client<C> { pub async fn add(&self, args: &i32) -> Result<i32, C::Error> \
+                  where C: program::Caller<V>, {";
+    emits(text, &[client]);
 }

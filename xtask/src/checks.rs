@@ -10,7 +10,7 @@ use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, documents, evidence, packages, tools};
+use crate::{cargo, cycles, deny, documents, evidence, packages, tools, walk};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -29,6 +29,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("verbs", verbs),
     step("krb5", krb5),
     step("packages", packages::check),
+    step("walk", walk::run),
     step("msrv", packages::msrv),
 ];
 

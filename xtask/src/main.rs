@@ -25,6 +25,7 @@ mod step;
 mod steps;
 mod tools;
 mod vectors;
+mod walk;
 
 use std::process::ExitCode;
 

@@ -509,12 +509,15 @@ pub mod mount_v3 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::Caller<MountV3>> Client<C> {
+    impl<C> Client<C> {
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn null(&self) -> Result<(), C::Error> {
+        pub async fn null(&self) -> Result<(), C::Error>
+        where
+            C: program::Caller<MountV3>,
+        {
             self.0.call::<proc::Null>(&()).await
         }
 
@@ -525,7 +528,10 @@ pub mod mount_v3 {
         pub async fn mnt(
             &self,
             args: &super::Dirpath,
-        ) -> Result<super::Mountres3, C::Error> {
+        ) -> Result<super::Mountres3, C::Error>
+        where
+            C: program::Caller<MountV3>,
+        {
             self.0.call::<proc::Mnt>(args).await
         }
 
@@ -533,7 +539,10 @@ pub mod mount_v3 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn dump(&self) -> Result<super::Mountlist, C::Error> {
+        pub async fn dump(&self) -> Result<super::Mountlist, C::Error>
+        where
+            C: program::Caller<MountV3>,
+        {
             self.0.call::<proc::Dump>(&()).await
         }
 
@@ -541,7 +550,10 @@ pub mod mount_v3 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn umnt(&self, args: &super::Dirpath) -> Result<(), C::Error> {
+        pub async fn umnt(&self, args: &super::Dirpath) -> Result<(), C::Error>
+        where
+            C: program::Caller<MountV3>,
+        {
             self.0.call::<proc::Umnt>(args).await
         }
 
@@ -549,7 +561,10 @@ pub mod mount_v3 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn umntall(&self) -> Result<(), C::Error> {
+        pub async fn umntall(&self) -> Result<(), C::Error>
+        where
+            C: program::Caller<MountV3>,
+        {
             self.0.call::<proc::Umntall>(&()).await
         }
 
@@ -557,7 +572,10 @@ pub mod mount_v3 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn export(&self) -> Result<super::Exports, C::Error> {
+        pub async fn export(&self) -> Result<super::Exports, C::Error>
+        where
+            C: program::Caller<MountV3>,
+        {
             self.0.call::<proc::Export>(&()).await
         }
     }

@@ -3340,12 +3340,15 @@ pub mod nfs_v3 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::Caller<NfsV3>> Client<C> {
+    impl<C> Client<C> {
         /// `void NFSPROC3_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn null(&self) -> Result<(), C::Error> {
+        pub async fn null(&self) -> Result<(), C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Null>(&()).await
         }
 
@@ -3356,7 +3359,10 @@ pub mod nfs_v3 {
         pub async fn getattr(
             &self,
             args: &super::Getattr3Args,
-        ) -> Result<super::Getattr3Res, C::Error> {
+        ) -> Result<super::Getattr3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Getattr>(args).await
         }
 
@@ -3367,7 +3373,10 @@ pub mod nfs_v3 {
         pub async fn setattr(
             &self,
             args: &super::Setattr3Args,
-        ) -> Result<super::Setattr3Res, C::Error> {
+        ) -> Result<super::Setattr3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Setattr>(args).await
         }
 
@@ -3378,7 +3387,10 @@ pub mod nfs_v3 {
         pub async fn lookup(
             &self,
             args: &super::Lookup3Args,
-        ) -> Result<super::Lookup3Res, C::Error> {
+        ) -> Result<super::Lookup3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Lookup>(args).await
         }
 
@@ -3389,7 +3401,10 @@ pub mod nfs_v3 {
         pub async fn access(
             &self,
             args: &super::Access3Args,
-        ) -> Result<super::Access3Res, C::Error> {
+        ) -> Result<super::Access3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Access>(args).await
         }
 
@@ -3400,7 +3415,10 @@ pub mod nfs_v3 {
         pub async fn readlink(
             &self,
             args: &super::Readlink3Args,
-        ) -> Result<super::Readlink3Res, C::Error> {
+        ) -> Result<super::Readlink3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Readlink>(args).await
         }
 
@@ -3411,7 +3429,10 @@ pub mod nfs_v3 {
         pub async fn read(
             &self,
             args: &super::Read3Args,
-        ) -> Result<super::Read3Res, C::Error> {
+        ) -> Result<super::Read3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Read>(args).await
         }
 
@@ -3422,7 +3443,10 @@ pub mod nfs_v3 {
         pub async fn write(
             &self,
             args: &super::Write3Args,
-        ) -> Result<super::Write3Res, C::Error> {
+        ) -> Result<super::Write3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Write>(args).await
         }
 
@@ -3433,7 +3457,10 @@ pub mod nfs_v3 {
         pub async fn create(
             &self,
             args: &super::Create3Args,
-        ) -> Result<super::Create3Res, C::Error> {
+        ) -> Result<super::Create3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Create>(args).await
         }
 
@@ -3444,7 +3471,10 @@ pub mod nfs_v3 {
         pub async fn mkdir(
             &self,
             args: &super::Mkdir3Args,
-        ) -> Result<super::Mkdir3Res, C::Error> {
+        ) -> Result<super::Mkdir3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Mkdir>(args).await
         }
 
@@ -3455,7 +3485,10 @@ pub mod nfs_v3 {
         pub async fn symlink(
             &self,
             args: &super::Symlink3Args,
-        ) -> Result<super::Symlink3Res, C::Error> {
+        ) -> Result<super::Symlink3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Symlink>(args).await
         }
 
@@ -3466,7 +3499,10 @@ pub mod nfs_v3 {
         pub async fn mknod(
             &self,
             args: &super::Mknod3Args,
-        ) -> Result<super::Mknod3Res, C::Error> {
+        ) -> Result<super::Mknod3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Mknod>(args).await
         }
 
@@ -3477,7 +3513,10 @@ pub mod nfs_v3 {
         pub async fn remove(
             &self,
             args: &super::Remove3Args,
-        ) -> Result<super::Remove3Res, C::Error> {
+        ) -> Result<super::Remove3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Remove>(args).await
         }
 
@@ -3488,7 +3527,10 @@ pub mod nfs_v3 {
         pub async fn rmdir(
             &self,
             args: &super::Rmdir3Args,
-        ) -> Result<super::Rmdir3Res, C::Error> {
+        ) -> Result<super::Rmdir3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Rmdir>(args).await
         }
 
@@ -3499,7 +3541,10 @@ pub mod nfs_v3 {
         pub async fn rename(
             &self,
             args: &super::Rename3Args,
-        ) -> Result<super::Rename3Res, C::Error> {
+        ) -> Result<super::Rename3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Rename>(args).await
         }
 
@@ -3510,7 +3555,10 @@ pub mod nfs_v3 {
         pub async fn link(
             &self,
             args: &super::Link3Args,
-        ) -> Result<super::Link3Res, C::Error> {
+        ) -> Result<super::Link3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Link>(args).await
         }
 
@@ -3521,7 +3569,10 @@ pub mod nfs_v3 {
         pub async fn readdir(
             &self,
             args: &super::Readdir3Args,
-        ) -> Result<super::Readdir3Res, C::Error> {
+        ) -> Result<super::Readdir3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Readdir>(args).await
         }
 
@@ -3532,7 +3583,10 @@ pub mod nfs_v3 {
         pub async fn readdirplus(
             &self,
             args: &super::Readdirplus3Args,
-        ) -> Result<super::Readdirplus3Res, C::Error> {
+        ) -> Result<super::Readdirplus3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Readdirplus>(args).await
         }
 
@@ -3543,7 +3597,10 @@ pub mod nfs_v3 {
         pub async fn fsstat(
             &self,
             args: &super::Fsstat3Args,
-        ) -> Result<super::Fsstat3Res, C::Error> {
+        ) -> Result<super::Fsstat3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Fsstat>(args).await
         }
 
@@ -3554,7 +3611,10 @@ pub mod nfs_v3 {
         pub async fn fsinfo(
             &self,
             args: &super::Fsinfo3Args,
-        ) -> Result<super::Fsinfo3Res, C::Error> {
+        ) -> Result<super::Fsinfo3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Fsinfo>(args).await
         }
 
@@ -3565,7 +3625,10 @@ pub mod nfs_v3 {
         pub async fn pathconf(
             &self,
             args: &super::Pathconf3Args,
-        ) -> Result<super::Pathconf3Res, C::Error> {
+        ) -> Result<super::Pathconf3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Pathconf>(args).await
         }
 
@@ -3576,7 +3639,10 @@ pub mod nfs_v3 {
         pub async fn commit(
             &self,
             args: &super::Commit3Args,
-        ) -> Result<super::Commit3Res, C::Error> {
+        ) -> Result<super::Commit3Res, C::Error>
+        where
+            C: program::Caller<NfsV3>,
+        {
             self.0.call::<proc::Commit>(args).await
         }
     }

@@ -125,7 +125,7 @@ pub mod vers1 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::Caller<Vers1>> Client<C> {
+    impl<C> Client<C> {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors
@@ -133,7 +133,10 @@ pub mod vers1 {
         pub async fn conf_rdma(
             &self,
             args: &super::ConfigRdmaReq,
-        ) -> Result<super::ConfigRdmaReply, C::Error> {
+        ) -> Result<super::ConfigRdmaReply, C::Error>
+        where
+            C: program::Caller<Vers1>,
+        {
             self.0.call::<proc::ConfRdma>(args).await
         }
     }

@@ -341,12 +341,15 @@ pub mod pmap_vers {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::Caller<PmapVers>> Client<C> {
+    impl<C> Client<C> {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn null(&self) -> Result<(), C::Error> {
+        pub async fn null(&self) -> Result<(), C::Error>
+        where
+            C: program::Caller<PmapVers>,
+        {
             self.0.call::<proc::Null>(&()).await
         }
 
@@ -354,7 +357,10 @@ pub mod pmap_vers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn set(&self, args: &super::Mapping) -> Result<bool, C::Error> {
+        pub async fn set(&self, args: &super::Mapping) -> Result<bool, C::Error>
+        where
+            C: program::Caller<PmapVers>,
+        {
             self.0.call::<proc::Set>(args).await
         }
 
@@ -362,7 +368,10 @@ pub mod pmap_vers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn unset(&self, args: &super::Mapping) -> Result<bool, C::Error> {
+        pub async fn unset(&self, args: &super::Mapping) -> Result<bool, C::Error>
+        where
+            C: program::Caller<PmapVers>,
+        {
             self.0.call::<proc::Unset>(args).await
         }
 
@@ -370,7 +379,10 @@ pub mod pmap_vers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn getport(&self, args: &super::Mapping) -> Result<u32, C::Error> {
+        pub async fn getport(&self, args: &super::Mapping) -> Result<u32, C::Error>
+        where
+            C: program::Caller<PmapVers>,
+        {
             self.0.call::<proc::Getport>(args).await
         }
 
@@ -378,7 +390,10 @@ pub mod pmap_vers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn dump(&self) -> Result<super::PmaplistPtr, C::Error> {
+        pub async fn dump(&self) -> Result<super::PmaplistPtr, C::Error>
+        where
+            C: program::Caller<PmapVers>,
+        {
             self.0.call::<proc::Dump>(&()).await
         }
 
@@ -389,7 +404,10 @@ pub mod pmap_vers {
         pub async fn callit(
             &self,
             args: &super::CallArgs,
-        ) -> Result<super::CallResult, C::Error> {
+        ) -> Result<super::CallResult, C::Error>
+        where
+            C: program::Caller<PmapVers>,
+        {
             self.0.call::<proc::Callit>(args).await
         }
     }
@@ -1261,12 +1279,15 @@ pub mod rpcbvers {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::Caller<Rpcbvers>> Client<C> {
+    impl<C> Client<C> {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn null(&self) -> Result<(), C::Error> {
+        pub async fn null(&self) -> Result<(), C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Null>(&()).await
         }
 
@@ -1274,7 +1295,10 @@ pub mod rpcbvers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
+        pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Set>(args).await
         }
 
@@ -1282,7 +1306,10 @@ pub mod rpcbvers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
+        pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Unset>(args).await
         }
 
@@ -1290,10 +1317,10 @@ pub mod rpcbvers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn getaddr(
-            &self,
-            args: &super::Rpcb,
-        ) -> Result<super::Uaddr, C::Error> {
+        pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Getaddr>(args).await
         }
 
@@ -1301,7 +1328,10 @@ pub mod rpcbvers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error> {
+        pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Dump>(&()).await
         }
 
@@ -1312,7 +1342,10 @@ pub mod rpcbvers {
         pub async fn callit(
             &self,
             args: &super::RpcbRmtcallargs,
-        ) -> Result<super::RpcbRmtcallres, C::Error> {
+        ) -> Result<super::RpcbRmtcallres, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Callit>(args).await
         }
 
@@ -1320,7 +1353,10 @@ pub mod rpcbvers {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn gettime(&self) -> Result<u32, C::Error> {
+        pub async fn gettime(&self) -> Result<u32, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Gettime>(&()).await
         }
 
@@ -1331,7 +1367,10 @@ pub mod rpcbvers {
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
-        ) -> Result<super::Netbuf, C::Error> {
+        ) -> Result<super::Netbuf, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Uaddr2taddr>(args).await
         }
 
@@ -1342,7 +1381,10 @@ pub mod rpcbvers {
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
-        ) -> Result<super::Uaddr, C::Error> {
+        ) -> Result<super::Uaddr, C::Error>
+        where
+            C: program::Caller<Rpcbvers>,
+        {
             self.0.call::<proc::Taddr2uaddr>(args).await
         }
     }
@@ -1763,12 +1805,15 @@ pub mod rpcbvers4 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::Caller<Rpcbvers4>> Client<C> {
+    impl<C> Client<C> {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn null(&self) -> Result<(), C::Error> {
+        pub async fn null(&self) -> Result<(), C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Null>(&()).await
         }
 
@@ -1776,7 +1821,10 @@ pub mod rpcbvers4 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
+        pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Set>(args).await
         }
 
@@ -1784,7 +1832,10 @@ pub mod rpcbvers4 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
+        pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Unset>(args).await
         }
 
@@ -1792,10 +1843,10 @@ pub mod rpcbvers4 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn getaddr(
-            &self,
-            args: &super::Rpcb,
-        ) -> Result<super::Uaddr, C::Error> {
+        pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Getaddr>(args).await
         }
 
@@ -1803,7 +1854,10 @@ pub mod rpcbvers4 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error> {
+        pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Dump>(&()).await
         }
 
@@ -1814,7 +1868,10 @@ pub mod rpcbvers4 {
         pub async fn bcast(
             &self,
             args: &super::RpcbRmtcallargs,
-        ) -> Result<super::RpcbRmtcallres, C::Error> {
+        ) -> Result<super::RpcbRmtcallres, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Bcast>(args).await
         }
 
@@ -1822,7 +1879,10 @@ pub mod rpcbvers4 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn gettime(&self) -> Result<u32, C::Error> {
+        pub async fn gettime(&self) -> Result<u32, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Gettime>(&()).await
         }
 
@@ -1833,7 +1893,10 @@ pub mod rpcbvers4 {
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
-        ) -> Result<super::Netbuf, C::Error> {
+        ) -> Result<super::Netbuf, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Uaddr2taddr>(args).await
         }
 
@@ -1844,7 +1907,10 @@ pub mod rpcbvers4 {
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
-        ) -> Result<super::Uaddr, C::Error> {
+        ) -> Result<super::Uaddr, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Taddr2uaddr>(args).await
         }
 
@@ -1855,7 +1921,10 @@ pub mod rpcbvers4 {
         pub async fn getversaddr(
             &self,
             args: &super::Rpcb,
-        ) -> Result<super::Uaddr, C::Error> {
+        ) -> Result<super::Uaddr, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Getversaddr>(args).await
         }
 
@@ -1866,7 +1935,10 @@ pub mod rpcbvers4 {
         pub async fn indirect(
             &self,
             args: &super::RpcbRmtcallargs,
-        ) -> Result<super::RpcbRmtcallres, C::Error> {
+        ) -> Result<super::RpcbRmtcallres, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Indirect>(args).await
         }
 
@@ -1877,7 +1949,10 @@ pub mod rpcbvers4 {
         pub async fn getaddrlist(
             &self,
             args: &super::Rpcb,
-        ) -> Result<super::RpcbEntryListPtr, C::Error> {
+        ) -> Result<super::RpcbEntryListPtr, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Getaddrlist>(args).await
         }
 
@@ -1885,7 +1960,10 @@ pub mod rpcbvers4 {
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
-        pub async fn getstat(&self) -> Result<super::RpcbStatByvers, C::Error> {
+        pub async fn getstat(&self) -> Result<super::RpcbStatByvers, C::Error>
+        where
+            C: program::Caller<Rpcbvers4>,
+        {
             self.0.call::<proc::Getstat>(&()).await
         }
     }

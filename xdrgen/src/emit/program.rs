@@ -138,13 +138,14 @@ impl Emitter<'_> {
             if self.is_borrowed() { " A reply owns its message; `get` has the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        code.line(["impl<C: program::Caller<", &version.ident, ">> Client<C> {"]);
+        // A bound of the implementation would be reported at each call without the notes of the trait.
+        code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
-            version.procedures.iter().for_each(|procedure| self.client_method(procedure, code));
+            version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));
         });
     }
 
-    fn client_method(&self, procedure: &Procedure, code: &mut Code) {
+    fn client_method(&self, version: &Version, procedure: &Procedure, code: &mut Code) {
         code.apart();
         method_docs(procedure, CALL_FAILS, code);
         code.begin().add(["pub async fn ", &procedure.method]).open("(").push("&self");
@@ -155,7 +156,10 @@ impl Emitter<'_> {
         } else {
             self.ty(&procedure.result, Place::Version, code);
         }
-        code.comma().push("C::Error").close_list("> {").end();
+        code.comma().push("C::Error").close_list(">").end();
+        code.line(["where"]);
+        code.deeper(1, |code| code.line(["C: program::Caller<", &version.ident, ">,"]));
+        code.line(["{"]);
         code.block(|code| {
             let args = if procedure.arguments == Type::Void { "&()" } else { &procedure.parameter };
             let (open, close, args) = if self.is_borrowed() {
