@@ -12,9 +12,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rpcrdma_runtime::{ClientOptions, TcpClient};
+use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// A directory with a configuration file and directories to export.
 struct Place(TempDir);
@@ -249,6 +250,39 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     let warnings = daemon.stop();
     assert!(warnings.contains("nothing was changed: nowhere: No such file"), "{warnings}");
     assert!(warnings.contains("other options need a restart"), "{warnings}");
+}
+
+#[tokio::test]
+async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nallow = ['127.0.0.0/8']\n");
+    let mut daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    let address = |scheme: &str| daemon.url(scheme).trim_start_matches(scheme).to_owned();
+    let (rdma, tcp) = (address("rdma://"), address("tcp://"));
+    let once = ClientOptions { reconnect: None, ..ClientOptions::default() };
+    let over_rdma = rpcrdma_runtime::Client::connect_with(rdma.as_str(), once).await.unwrap();
+    let over_rdma = rpcrdma_mount3::mount_v3::Client(over_rdma);
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let over_tcp = TcpClient::connect_with(tcp.as_str(), once).await.unwrap();
+    let over_tcp = rpcrdma_mount3::mount_v3::Client(over_tcp);
+    over_rdma.null().await.unwrap();
+    over_tcp.null().await.unwrap();
+    let allowed = TcpSocket::new_v4().unwrap();
+    allowed.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let allowed = allowed.connect(tcp.parse().unwrap()).await.unwrap();
+
+    place.configure("dir = '@a'\nallow = ['127.0.0.2']\n");
+    daemon.signal(Signal::HUP);
+    assert!(daemon.says().starts_with("serving "));
+    // NULL is not refused, so it fails only without a connection.
+    let closed = async {
+        while over_rdma.null().await.is_ok() || over_tcp.null().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), closed).await.unwrap();
+    assert_eq!(allowed.try_read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    daemon.stop();
 }
 
 /// A READ whose reply the client does not accept.

@@ -15,7 +15,6 @@ pub mod random;
 pub mod rdma;
 pub mod rpc;
 pub mod session;
-mod slab;
 pub(crate) mod table;
 pub mod time;
 pub mod work;

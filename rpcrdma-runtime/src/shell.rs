@@ -9,6 +9,7 @@ mod accept;
 mod address;
 mod backward;
 mod client;
+mod client_handle;
 mod credits;
 mod driver;
 mod duplicates;

@@ -264,7 +264,7 @@ impl Tracked {
                 connection.conversation.note(side, time, "the capture ends within a message", false);
             }
         }
-        self.connection.conversation.finish();
+        self.connection.conversation.finish(time);
         let mut number = 0usize;
         for call in &mut self.connection.conversation.calls {
             number = number.saturating_add(1);

@@ -20,6 +20,7 @@ use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
+use crate::relative;
 use crate::source::{Source, Sources};
 use report::Reporting;
 
@@ -162,7 +163,7 @@ struct Generation {
     /// The crate is a workspace member and inherits version, edition, licence, lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
-    /// The directory of the crate rpcrdma-runtime, for the crate's manifest; without it the registry has it.
+    /// The directory of the crate rpcrdma-runtime, on which the crate depends; the default is the registry's.
     #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
     runtime_path: Option<String>,
 }
@@ -294,14 +295,25 @@ impl Inputs {
 }
 
 impl Generation {
+    /// Returns the crate's directory, if a crate is emitted.
+    fn directory(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|_| self.package.is_some())
+    }
+
+    /// Returns the directory of the runtime as the crate's manifest names it.
+    fn manifest_path(&self) -> Option<String> {
+        let path = self.runtime_path.as_deref()?;
+        Some(relative::for_manifest(path, self.directory()))
+    }
+
     fn options(&self) -> Options {
         let output = match (&self.package, &self.output) {
             (Some(name), _) => Output::Crate(Package {
                 name: name.clone(),
                 title: self.title.clone(),
-                manifest: match &self.runtime_path {
+                manifest: match self.manifest_path() {
                     _ if self.workspace_crate => Manifest::Member,
-                    runtime => Manifest::Alone { runtime: runtime.clone() },
+                    runtime => Manifest::Alone { runtime },
                 },
             }),
             (None, Some(path)) if !is_rust(path) => Output::Directory { std: !self.no_std },
@@ -315,6 +327,7 @@ impl Generation {
             data: self.data,
             keep_going: self.keep_going,
             command: again::command(self),
+            command_directory: self.directory().map(Path::to_owned),
             ..Options::module("")
         })
     }

@@ -1,6 +1,6 @@
 //! Generates Rust files from documents. Performs no I/O.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::ast::{Expansion, Namespace, Specification};
 use crate::binding;
@@ -13,6 +13,7 @@ use crate::ir::{Data, Module};
 use crate::lower::{self, Style};
 use crate::names::{self, Taken};
 use crate::namespace;
+use crate::relative;
 use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span, Trust, narrow};
@@ -70,7 +71,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
         let first = SourceId(narrow(sources.iter().count()));
         let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
         let namespaces = namespace::separate(&mut module, specifications, first);
-        let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);
+        let modules = modules(sources, &namespaces, &module, options, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
     }
     generated
@@ -164,7 +165,7 @@ fn known<'a>(
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
     namespace::resolve(&mut specifications);
-    let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
+    let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source, options));
     resolve::merge(&mut specifications, &name_of, found);
     resolve::supply(&mut specifications, &known);
     known
@@ -289,7 +290,7 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
 
 /// All sources, as heads of files show them.
 fn head(sources: &Sources, options: &Options) -> Head {
-    let names: Vec<String> = sources.iter().map(|(_, source)| shown(source.name())).collect();
+    let names: Vec<String> = sources.iter().map(|(_, source)| shown(source, options)).collect();
     let documents = match names.split_last() {
         Some((last, [])) => format!("`{last}`"),
         Some((last, others)) => {
@@ -301,10 +302,9 @@ fn head(sources: &Sources, options: &Options) -> Head {
     Head { documents, command: one_line(&options.command) }
 }
 
-/// Returns a document's name as files show it: the same on every machine, and part of one line.
-fn shown(path: &Path) -> String {
-    let name = if path.is_absolute() { path.file_name().map(Path::new).unwrap_or(path) } else { path };
-    one_line(&name.to_string_lossy().replace('\\', "/"))
+/// Returns a document's name as files show it, as a part of one line.
+fn shown(source: &Source, options: &Options) -> String {
+    one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
 }
 
 /// Returns a text that cannot end the comment that contains it.
@@ -321,6 +321,7 @@ fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],
     module: &Module,
+    options: &Options,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<emit::Document> {
     let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
@@ -331,7 +332,7 @@ fn modules(
     let mut taken = Taken::with(NO_MODULES);
     let documents = all.into_iter().map(|(id, source)| {
         let span = Span { source: id, start: 0, end: 0 };
-        (id, names::module(source.name()), shown(source.name()), span, true)
+        (id, names::module(source.name()), shown(source, options), span, true)
     });
     let namespaces = namespaces.iter().map(|(id, space)| {
         let ident = names::snake(&space.path.replace("::", "_"));

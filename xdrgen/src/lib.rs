@@ -43,6 +43,7 @@ pub mod names;
 mod namespace;
 mod options;
 pub mod parse;
+mod relative;
 mod resolve;
 pub mod sizes;
 pub mod source;

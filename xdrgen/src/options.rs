@@ -1,6 +1,7 @@
 //! The options of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::ir::Data;
 use crate::names::Names;
@@ -87,6 +88,9 @@ pub struct Options {
     pub keep_going: bool,
     /// The command that regenerates the files, for their heads.
     pub command: String,
+    /// The directory in which the command runs, if it is not the current one: heads name documents as seen
+    /// from it.
+    pub command_directory: Option<PathBuf>,
 }
 
 impl Options {
@@ -135,6 +139,7 @@ impl Options {
             prelude: true,
             keep_going: false,
             command: "rpcrdma-xdrgen generate".to_owned(),
+            command_directory: None,
         }
     }
 }

@@ -2,8 +2,11 @@
 
 mod scratch;
 
-use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Build, BuildError, Manifest, Options, Output, Package};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rpcrdma_xdrgen::{Build, BuildError};
 use scratch::{Scratch, workspace};
 
 const DOCUMENT: &str = "\
@@ -382,23 +385,31 @@ fn user_crate() -> Scratch {
     scratch
 }
 
-/// Writes the same two documents as a separate crate.
+/// Writes the same two documents as a separate crate, which depends on the runtime by a relative path. Then
+/// runs the command of its manifest in the crate's directory, which changes nothing.
 fn emit_crate(scratch: &Scratch) {
-    let mut sources = Sources::default();
-    sources.add(Source::new("specs/base.x", BASE));
-    sources.add(Source::new("specs/more.x", MORE));
-    let runtime = workspace().join("rpcrdma-runtime").display().to_string();
-    let mut options = Options::package("emitted", "Where things are.");
-    options.output = Output::Crate(Package {
-        name: "emitted".to_owned(),
-        title: "Where things are.".to_owned(),
-        manifest: Manifest::Alone { runtime: Some(runtime) },
-    });
-    options.derives = vec!["serde".to_owned(), "arbitrary".to_owned()];
-    let generated = rpcrdma_xdrgen::generate(&sources, &options);
-    for (path, text) in &generated.files {
-        scratch.write(&format!("emitted/{}", path.display()), text);
-    }
+    let up = scratch.path("").components().skip(1).map(|_| "../").collect::<String>();
+    let runtime = workspace().join("rpcrdma-runtime");
+    let runtime = format!("{up}{}", runtime.strip_prefix("/").expect("an absolute path").display());
+    let arguments = "generate specs/base.x specs/more.x --crate emitted --derive serde --derive arbitrary";
+    let given = ["--title", "Where things are.", "--output", "emitted", "--runtime-path", &runtime];
+    let words: Vec<&str> = arguments.split(' ').chain(given).collect();
+    let emitted = scratch.path("emitted");
+    let files = || ["Cargo.toml", "src/lib.rs", "src/base.rs", "src/more.rs"].map(|name| emitted.join(name));
+    let generate = |directory: &Path, program: &mut Command| {
+        let output = program.current_dir(directory).output().expect("the compiler");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        files().map(|file| fs::read_to_string(file).expect("a file of the crate"))
+    };
+    let compiler = env!("CARGO_BIN_EXE_rpcrdma-xdrgen");
+    let first = generate(&scratch.path(""), Command::new(compiler).args(words));
+    let head = first[0].lines().map_while(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ");
+    let (_, command) = head.split_once("Regenerate with `rpcrdma-xdrgen ").expect("the command");
+    let command = format!("exec \"$0\" {}", command.split_once('`').expect("its end").0);
+    assert!(command.contains(" ../specs/base.x ../specs/more.x --output . "), "{command}");
+    fs::write(&files()[1], "").expect("a file of the crate");
+    let again = generate(&emitted, Command::new("sh").args(["-c", &command, compiler]));
+    assert_eq!(again, first);
 }
 
 /// The error in the README is the output of a build script.
@@ -409,7 +420,7 @@ fn errors_are_data_and_their_text_quotes_the_line() {
     let (error, _) = error.split_once("```").expect("its end");
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("kv.x");
-    std::fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
+    fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
     let built = Build::new().document(&path).out_dir(folder.path()).compile();
     let Err(found @ BuildError::Findings { .. }) = built else { panic!("{built:?}") };
     assert_eq!(format!("{found:?}"), found.to_string());

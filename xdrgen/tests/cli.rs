@@ -333,6 +333,6 @@ fn headers_name_the_command_that_generates_the_file() {
     let given =
         ["generate", "a b.x", "--crate", "a", "-o", "out", "--title", "One & two", "--names", "verbatim"];
     let expected =
-        "`rpcrdma-xdrgen generate 'a b.x' --output out --names verbatim --crate a --title 'One & two'`.";
+        "`rpcrdma-xdrgen generate '../a b.x' --output . --names verbatim --crate a --title 'One & two'`.";
     assert_eq!(head(&given, "out/Cargo.toml"), expected);
 }

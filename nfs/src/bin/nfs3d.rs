@@ -100,13 +100,6 @@ impl Listening {
         Ok(Listening { addresses: addresses.collect(), server })
     }
 
-    /// Accepts connections only from the networks that an export allows.
-    fn admit(self, exports: &Exports<DirectoryExport>) -> Self {
-        let exports = exports.clone();
-        let peers = PeerFilter::new(move |address| exports.allows(address));
-        Listening { server: self.server.peers(peers), ..self }
-    }
-
     fn urls(&self) -> String {
         let scheme = |netid| if matches!(netid, Netid::Rdma | Netid::Rdma6) { "rdma" } else { "tcp" };
         let urls = self.addresses.iter().map(|(netid, at)| format!("{}://{at}/", scheme(*netid)));
@@ -160,7 +153,8 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     warn(&directories, listening.is_open(), log);
     let this_machine = listening.this_machine();
     let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
-    let listening = listening.admit(&exports);
+    let allowing = exports.clone();
+    let peers = PeerFilter::new(move |address| allowing.allows(address));
     let mut services = Services::new();
     services.add(nfs_v3::Server(exports.clone()));
     services.add(mount_v3::Server(MountHandler::of(exports.clone())));
@@ -179,10 +173,20 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         tokio::spawn(exporter.run(stopping.clone()));
     }
     let prints_stats = arguments.stats;
-    let running = Running { arguments, line, log, key, has_kerberos, this_machine, exports, directories };
+    let running = Running {
+        arguments,
+        line,
+        log,
+        key,
+        has_kerberos,
+        this_machine,
+        exports,
+        peers: peers.clone(),
+        directories,
+    };
     tokio::spawn(running.handle_signals(signals, stop));
     systemd::notify(&[NotifyState::Ready]);
-    let ran = listening.server.services(services).run(stopped(&mut stopping)).await;
+    let ran = listening.server.peers(peers).services(services).run(stopped(&mut stopping)).await;
     for registration in registered {
         registration.remove().await?;
     }
@@ -232,6 +236,8 @@ struct Running {
     has_kerberos: bool,
     this_machine: Vec<IpNet>,
     exports: Exports<DirectoryExport>,
+    /// The networks that an export allows.
+    peers: PeerFilter,
     directories: Vec<Directory>,
 }
 
@@ -279,6 +285,7 @@ impl Running {
             Ok((directories, arguments)) => {
                 let exports = directories.iter().map(|directory| directory.served(&self.this_machine));
                 self.exports.replace(exports);
+                self.peers.recheck();
                 self.directories = directories;
                 if (Arguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
                     self.log.warn("only exports were read again; other options need a restart");

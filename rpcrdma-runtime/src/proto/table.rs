@@ -16,7 +16,7 @@ pub(crate) struct Table<T> {
 }
 
 /// The minimum number of slots.
-const SMALLEST: usize = 16;
+const SMALLEST: usize = 4;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {

@@ -6,23 +6,21 @@ use std::time::Duration;
 
 use tracing::{Instrument, debug_span};
 
-use super::driver::{Connect, Connected, SessionHandle, Shared, ended, next_connection};
-use super::exchange::{decode, encode, transact};
+use super::client_handle::ClientHandle;
+use super::driver::{Connect, Connected, SessionHandle, Shared};
 use super::message_transport::{MessageTransport, Sends};
-use super::observer::observed;
 use super::rdma::{Peer, RdmaOutbound, RdmaSession};
-use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, ToAddress};
-use crate::proto::call::{IncomingReply, Traffic};
+use crate::proto::call::Traffic;
 use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds, checks};
-use crate::proto::rdma::PeerLimits;
-use crate::proto::session::{Policy, SessionCall};
+use crate::proto::rdma::{Config, PeerLimits};
+use crate::proto::session::Policy;
 use crate::provider::iwarp::IwarpConnector;
 use crate::provider::{Connection, Connector, LocalParameters};
 use crate::wire::private_data::Negotiated;
-use crate::xdr::{BytesMut, Message, Received, Reducer};
+use crate::xdr::{BytesMut, Message, Received};
 
 /// A client of one server. Clones share its connection, and any number of tasks may call at once.
 ///
@@ -37,24 +35,9 @@ use crate::xdr::{BytesMut, Message, Received, Reducer};
 /// Each call has a deadline ([`ClientOptions::timeout`], [`Client::with_timeout`]).
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
-    timeout: Option<Duration>,
-    retransmit: Option<bool>,
-    min_item: Option<usize>,
-    memory: Option<Arc<ResultMemory>>,
-}
-
-/// The state that the clones of a client share. Dropping the last clone closes the connection.
-struct Inner {
-    calls: Arc<dyn RdmaSession>,
-    stats: ClientStats,
-    options: ClientOptions,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.calls.close();
-    }
+    handle: ClientHandle<dyn RdmaSession>,
+    config: Config,
+    min_item: usize,
 }
 
 impl Client {
@@ -135,15 +118,16 @@ impl Client {
         );
         let span = debug_span!("client", peer = ?calls.peer().address);
         tokio::spawn(driver.instrument(span));
-        let inner = Inner { calls, stats, options };
-        Client { inner: Arc::new(inner), timeout: None, retransmit: None, min_item: None, memory: None }
+        let ClientOptions { config, credential, min_item, observer, .. } = options;
+        let calls: Arc<dyn RdmaSession> = calls;
+        Client { handle: ClientHandle::new(calls, stats, credential, observer), config, min_item }
     }
 
     /// Returns a client on the same connection with another timeout for each call. The timeout runs from
     /// the call to its reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
-        Client { timeout: Some(timeout), ..self.clone() }
+        Client { handle: self.handle.with_timeout(timeout), ..*self }
     }
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
@@ -152,14 +136,14 @@ impl Client {
     /// RPCSEC_GSS calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
-        Client { retransmit: Some(false), ..self.clone() }
+        Client { handle: self.handle.without_retransmission(), ..*self }
     }
 
     /// Returns a client on the same connection that sends items of at least `min_item` bytes as Read
     /// chunks, instead of [`ClientOptions::min_item`].
     #[must_use]
     pub fn with_min_item(&self, min_item: usize) -> Self {
-        Client { min_item: Some(min_item), ..self.clone() }
+        Client { min_item, ..self.clone() }
     }
 
     /// Returns a client on the same connection whose calls receive the first eligible item of the result,
@@ -172,55 +156,54 @@ impl Client {
     /// larger than the memory's capacity.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
-        Client { memory: Some(Arc::new(ResultMemory::new(memory))), ..self.clone() }
+        Client { handle: self.handle.with_result_memory(memory), ..*self }
     }
 
     /// Returns the limits negotiated on the current connection, or on the last one. Before the first
     /// connection, returns the limits for a server that sends no private data.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
-        self.inner.calls.peer().negotiated
+        self.handle.session().peer().negotiated
     }
 
     /// Returns the server's address, or `None` before the first connection.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.inner.calls.peer().address
+        self.handle.session().peer().address
     }
 
     /// Returns the number of connections made so far, including the current one.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.inner.calls.watch().borrow().connections
+        self.handle.connections()
     }
 
     /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
     /// client is closed. A server keeps state per connection: a client that accepts backward calls
     /// ([`ClientOptions::backward`]) must tell the server so again on each connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        next_connection(self.inner.calls.watch(), seen).await
+        self.handle.next_connection(seen).await
     }
 
     /// Returns the counts of all clones and connections.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
-        self.inner.calls.count();
-        self.inner.stats.snapshot()
+        self.handle.stats()
     }
 
     /// Returns the maximum length of a message that the client sends, in bytes, regardless of the server's
     /// limit.
     #[must_use]
     pub fn longest_call(&self) -> u32 {
-        self.inner.options.config.private_data.announced().send_size
+        self.config.private_data.announced().send_size
     }
 
     /// Returns the limits of the client itself, the counterpart of the server's limits in
     /// [`Client::set_peer_limits`]. Before the first connection, the number of RDMA Reads is 0.
     #[must_use]
     pub fn own_limits(&self) -> PeerLimits {
-        let inline = self.inner.options.config.private_data.announced().receive_size;
-        PeerLimits { inline, reads: self.inner.calls.peer().ird }
+        let inline = self.config.private_data.announced().receive_size;
+        PeerLimits { inline, reads: self.handle.session().peer().ird }
     }
 
     /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. No
@@ -230,53 +213,17 @@ impl Client {
     /// it, the method does nothing. The next connection starts without such limits, so ask the server
     /// again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
-        self.inner.calls.set_peer_limits(connection, server);
+        self.handle.session().set_peer_limits(connection, server);
     }
 
     /// Closes the connection permanently. Outstanding and later calls fail.
     pub fn close(&self) {
-        self.inner.calls.close();
+        self.handle.session().close();
     }
 
     /// Rejects new calls from all clones, waits for the outstanding calls, and closes the connection.
     pub async fn drain(&self) {
-        self.inner.calls.drain();
-        ended(self.inner.calls.watch()).await;
-    }
-
-    fn next_xid(&self) -> u32 {
-        self.inner.calls.next_xid()
-    }
-
-    async fn transact(
-        &self,
-        procedure: &'static str,
-        message: Message,
-        bounds: ReplyBounds,
-        sends: Sends,
-        lease: Option<&Lease>,
-    ) -> Result<IncomingReply, CallError> {
-        let retransmit = sends.retransmit(self.retransmit);
-        let call =
-            SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
-        transact(&*self.inner.calls, procedure, call).await
-    }
-
-    async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
-        let ClientOptions { credential, min_item, .. } = &self.inner.options;
-        let bounds = Q::reply_bounds(args);
-        let lease = self.memory.as_ref().map(|memory| memory.lease(&bounds)).transpose()?;
-        // Some credentials protect the arguments as a whole. Neither the call nor its reply can be reduced
-        // then.
-        let (bounds, sink) = if credential.allows_reduction() {
-            (bounds, Reducer::new(self.min_item.unwrap_or(*min_item)))
-        } else {
-            (bounds.unreduced(), Reducer::disabled())
-        };
-        let message = encode::<Q>(xid, credential, args, sink)?;
-        let sends = Sends::of(credential);
-        let reply = self.transact(Q::NAME, message, bounds, sends, lease.as_ref()).await?;
-        decode::<Q>(xid, &reply, lease.as_ref())
+        self.handle.drain().await;
     }
 }
 
@@ -294,11 +241,11 @@ fn connect_by<P: Connector>(connector: P, options: &ClientOptions) -> Connect<Rd
 
 impl<P: Binding> MessageTransport<P> for Client {
     fn next_xid(&self) -> u32 {
-        Client::next_xid(self)
+        self.handle.session().next_xid()
     }
 
     fn min_item(&self) -> usize {
-        self.min_item.unwrap_or(self.inner.options.min_item)
+        self.min_item
     }
 
     async fn observe<Q: Procedure<Program = P>>(
@@ -306,7 +253,7 @@ impl<P: Binding> MessageTransport<P> for Client {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        observed::<Q>(self.inner.options.observer.as_ref(), &self.inner.stats, xid, exchange).await
+        self.handle.observe::<Q>(xid, exchange).await
     }
 
     async fn carry(
@@ -316,11 +263,7 @@ impl<P: Binding> MessageTransport<P> for Client {
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        if self.memory.is_some() {
-            return Err(ResultMemoryError::NoItem.into());
-        }
-        let reply = self.transact(procedure, message, bounds, sends, None).await?;
-        Ok((reply.message, reply.traffic))
+        self.handle.carry(procedure, message, bounds, sends).await
     }
 }
 
@@ -329,14 +272,12 @@ impl<P: Binding> Caller<P> for Client {
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         const { checks::binding::<P>() };
-        let xid = self.next_xid();
-        let Inner { options, stats, .. } = &*self.inner;
-        observed::<Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
+        self.handle.call::<Q>(args, self.min_item).await
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("peer", &self.inner.calls.peer()).finish_non_exhaustive()
+        f.debug_struct("Client").field("peer", &self.handle.session().peer()).finish_non_exhaustive()
     }
 }

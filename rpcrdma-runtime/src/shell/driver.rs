@@ -77,7 +77,10 @@ pub(super) type Connecting<O> = Pin<Box<dyn Future<Output = Result<Connected<O>,
 pub(super) type Connect<O> = Box<dyn FnMut() -> Connecting<O> + Send>;
 
 /// The interface of a client to its session, for any transport.
-pub(super) trait SessionHandle<P>: Submit {
+pub(super) trait SessionHandle: Submit {
+    /// The information about the peer that callers can read.
+    type Peer;
+
     /// Rejects new calls and closes the connection once the outstanding ones have ended.
     fn drain(&self);
 
@@ -85,7 +88,7 @@ pub(super) trait SessionHandle<P>: Submit {
     fn close(&self);
 
     /// The peer of the current or last connection.
-    fn peer(&self) -> P;
+    fn peer(&self) -> Self::Peer;
 
     /// Watches the client's progress.
     fn watch(&self) -> watch::Receiver<Progress>;
@@ -250,7 +253,9 @@ impl<O: Outbound> Submit for Shared<O> {
     }
 }
 
-impl<O: Outbound> SessionHandle<O::Peer> for Shared<O> {
+impl<O: Outbound> SessionHandle for Shared<O> {
+    type Peer = O::Peer;
+
     fn drain(&self) {
         self.with(|state, now| state.session.close_when_idle(now));
     }

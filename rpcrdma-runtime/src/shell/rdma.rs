@@ -287,7 +287,7 @@ impl<C: Connection> RdmaOutbound<C> {
 }
 
 /// The interface of a client to its session over RPC-over-RDMA.
-pub(super) trait RdmaSession: SessionHandle<Peer> {
+pub(super) trait RdmaSession: SessionHandle<Peer = Peer> {
     /// Limits calls on this connection, counted from 1, to what the server announced.
     fn set_peer_limits(&self, connection: u64, server: PeerLimits);
 }

@@ -207,12 +207,12 @@ impl Call {
         self.codec = Codec::of(called).filter(|_| is_plain);
     }
 
-    /// Decodes the arguments, once all their data is available.
-    pub(super) fn decode_arguments(&mut self) {
-        if let (Some(codec), None) = (self.codec, &self.arguments) {
-            let message = self.parts.call(&self.lists, self.long);
-            self.arguments = message.and_then(|message| codec.arguments(&message));
-        }
+    /// Decodes the arguments, once all their data is available. Returns the length of their text.
+    pub(super) fn decode_arguments(&mut self) -> usize {
+        let (Some(codec), None) = (self.codec, &self.arguments) else { return 0 };
+        let message = self.parts.call(&self.lists, self.long);
+        self.arguments = message.and_then(|message| codec.arguments(&message));
+        self.arguments.as_ref().map_or(0, String::len)
     }
 
     /// Returns its results: in a Send, or in its Reply chunk.

@@ -66,6 +66,8 @@ pub struct Conversation {
     asked_crc: Option<bool>,
     /// Bytes in the parts of calls without a reply.
     kept: usize,
+    /// Bytes of arguments and results.
+    values: usize,
 }
 
 /// Nobody reads more of them.
@@ -73,6 +75,8 @@ const MOST_NOTES: usize = 10_000;
 /// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not
 /// shown.
 const KEPT_MAX: usize = 4 << 20;
+/// Bytes of arguments and results of a connection. Those of later calls are not shown.
+const VALUES_MAX: usize = 16 << 20;
 
 pub(super) fn index(side: Side) -> usize {
     match side {
@@ -219,9 +223,12 @@ impl Conversation {
             ..Call::default()
         };
         call.name(&payload);
+        if self.values > VALUES_MAX {
+            call.codec = None;
+        }
         call.parts.stream = payload;
         if call.lists.reads.is_empty() {
-            call.decode_arguments();
+            self.values = self.values.saturating_add(call.decode_arguments());
             call.parts = Parts::default();
         }
         if self.kept.saturating_add(call.parts.len()) > KEPT_MAX {
@@ -252,7 +259,7 @@ impl Conversation {
             *count = count.saturating_sub(1);
         }
         let Some(call) = self.calls.get_mut(at) else { return };
-        call.decode_arguments();
+        self.values = self.values.saturating_add(call.decode_arguments());
         let len = octets.len();
         let mut reply = Reply { time, len, credits: header.credits, invalidated, ..Reply::default() };
         match header.body {
@@ -271,13 +278,19 @@ impl Conversation {
             }
             Body::Error(ErrorBody::Chunk) => reply.status = Status::Transport("ERR_CHUNK".to_owned()),
         }
+        self.values = self.values.saturating_add(reply.results.as_ref().map_or(0, String::len));
         call.reply = Some(reply);
         self.kept = self.kept.saturating_sub(std::mem::take(&mut call.parts).len());
     }
 
     /// Decodes the arguments of calls that have no reply.
-    pub(super) fn finish(&mut self) {
-        self.calls.iter_mut().filter(|call| call.reply.is_none()).for_each(Call::decode_arguments);
+    pub(super) fn finish(&mut self, time: u64) {
+        for call in self.calls.iter_mut().filter(|call| call.reply.is_none()) {
+            call.decode_arguments();
+        }
+        if self.values > VALUES_MAX {
+            self.note(None, time, "the arguments and results of later calls are not shown", false);
+        }
     }
 
     fn write(&mut self, by: Side, begun: u64, time: u64, placed: &Placed) {

@@ -211,6 +211,23 @@ fn what_is_kept_for_values_is_limited() {
     assert!(calls.iter().skip(shown).all(|call| call.arguments.is_none()));
 }
 
+#[test]
+fn the_text_of_values_is_limited() {
+    const TEXT: usize = 16 << 20;
+    // A LOOKUP of a name in which each byte is shown as four characters.
+    let lookup = |xid: u32| {
+        let words = [xid, 1, 1, 0, 0, 0, 0, xid, 0, 2, 100_003, 3, 3, 0, 0, 0, 0, 0, 252];
+        words.into_iter().flat_map(u32::to_be_bytes).chain([0xff; 252]).collect::<Vec<u8>>()
+    };
+    let file = sends((0..28_000).map(lookup));
+    let conversation = &read(&file[..]).unwrap().connections[0].conversation;
+    let len = |call: &rpcrdma_tools::explain::Call| call.arguments.as_ref().map_or(0, String::len);
+    let text: usize = conversation.calls.iter().map(len).sum();
+    assert!((TEXT..TEXT + 1000).contains(&text), "{text}");
+    assert_eq!((conversation.calls.len(), len(&conversation.calls[27_999])), (28_000, 0));
+    assert!(conversation.notes.iter().any(|note| note.text.contains("of later calls are not shown")));
+}
+
 fn capture() -> &'static [u8] {
     static CAPTURE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     CAPTURE.get_or_init(|| tokio::runtime::Runtime::new().unwrap().block_on(short()))

@@ -1,4 +1,5 @@
 mod inbound;
+mod landing;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -144,6 +145,19 @@ impl Stream {
         let mut assembly = core::mem::take(&mut self.inbound.assembly);
         let mut rest = octets;
         while self.is_open() {
+            if let Some(landing) = self.inbound.landing.take() {
+                rest = self.continue_landing(landing, rest);
+                if self.inbound.landing.is_some() {
+                    break;
+                }
+                continue;
+            }
+            if assembly.is_empty()
+                && let Some(after) = self.begin_landing(rest)
+            {
+                rest = after;
+                continue;
+            }
             let (found, after) = assembly.next(rest, self.inbound.markers);
             rest = after;
             let fpdu = match &found {
@@ -241,6 +255,16 @@ impl Stream {
         }
     }
 
+    /// Changes the maximum size of sent FPDUs, from the next one on (see [`StreamConfig::max_fpdu`]).
+    pub fn set_max_fpdu(&mut self, max_fpdu: usize) {
+        self.outbound.set_max_fpdu(max_fpdu);
+    }
+
+    #[cfg(all(test, feature = "iwarp"))]
+    pub(crate) fn max_fpdu(&self) -> usize {
+        self.outbound.max_fpdu()
+    }
+
     /// Records that all output was sent: the stream closes once all completions are taken. Has no effect
     /// while the stream is open.
     pub fn finish(&mut self) {
@@ -279,11 +303,11 @@ impl Stream {
     }
 
     /// Ends the stream with a Terminate because the peer violated a rule.
-    fn terminate(&mut self, fault: &Fault, ulpdu: &[u8]) {
+    fn terminate(&mut self, fault: &Fault, ulpdu: &[u8], placed: usize) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
         // A peer that sends invalid data counts as having sent its first FPDU.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
-        self.cut(Some(fault.terminate(ulpdu)), reason);
+        self.cut(Some(fault.terminate(ulpdu, placed)), reason);
     }
 
     /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes

@@ -1,6 +1,7 @@
 //! Two streams, joined by a pipe that splits the data at arbitrary positions.
 
 mod faults;
+mod landing;
 mod segments;
 
 use alloc::boxed::Box;

@@ -13,7 +13,7 @@ use super::reply;
 use super::requester::FIRST_BACKWARD;
 use super::{Config, PeerLimits, Refusals, TrafficCounts};
 use crate::proto::call::Traffic;
-use crate::proto::slab::{Key, Slab};
+use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{
@@ -24,7 +24,7 @@ use crate::xdr::{Message, Received};
 
 /// Identifies a call within one responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallKey(Key);
+pub struct CallKey(u32);
 
 /// A call that has arrived completely.
 #[derive(Debug)]
@@ -66,7 +66,9 @@ pub struct Responder {
     ord: usize,
     reads_limit: usize,
     next: u64,
-    calls: Slab<CallState>,
+    calls: Table<CallState>,
+    /// The key of the last call. Keys count up and wrap around.
+    last_key: u32,
     /// Calls whose chunks have more bytes wait until they are admitted.
     hold_above: u64,
     /// These calls, and the bytes of their chunks.
@@ -126,7 +128,7 @@ impl CallState {
 }
 
 /// The purpose of an RDMA Read: a call, and the segment's index in its [`Fetch`].
-type Part = (Key, (usize, usize));
+type Part = (u32, (usize, usize));
 
 /// Selects the counter of one rejection rule.
 type Rule = fn(&mut Refusals) -> &mut u64;
@@ -155,7 +157,8 @@ impl Responder {
             ord: usize::try_from(ord).unwrap_or(usize::MAX),
             reads_limit: usize::try_from(ord).unwrap_or(usize::MAX),
             next: 0,
-            calls: Slab::new(),
+            calls: Table::default(),
+            last_key: 0,
             hold_above: u64::MAX,
             arrived: VecDeque::new(),
             read_queue: VecDeque::new(),
@@ -328,7 +331,7 @@ impl Responder {
                 if matches!(reason, CloseReason::Terminated { .. }) {
                     self.suspects = self.find_suspects();
                 }
-                self.calls.clear();
+                self.calls = Table::default();
                 self.arrived.clear();
                 self.held.clear();
                 self.actions.clear();
@@ -379,7 +382,7 @@ impl Responder {
     /// Returns the calls with outstanding RDMA Reads, and those whose written reply may not have arrived. A
     /// requester waits for at most as many replies as were granted, including those of the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
-        let mut reading: Vec<Key> = self.reading.iter().map(|(_, (key, _))| *key).collect();
+        let mut reading: Vec<u32> = self.reading.iter().map(|(_, (key, _))| *key).collect();
         // The segments of one call are read one after the other.
         reading.dedup();
         let reading = reading.into_iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
@@ -489,11 +492,22 @@ impl Responder {
             offered.fold(traffic.read_bytes.saturating_add(traffic.position_zero), u64::saturating_add);
         let fetch = Some(fetch);
         let call = CallState { xid, lists, traffic, holds: false, admitted: false, fetch };
-        let key = CallKey(self.calls.insert(call));
+        let key = self.insert(call);
         if bytes > self.hold_above {
             self.arrived.push_back((key, bytes));
         } else {
             self.admit(key);
+        }
+    }
+
+    fn insert(&mut self, mut call: CallState) -> CallKey {
+        loop {
+            self.last_key = self.last_key.wrapping_add(1);
+            match self.calls.insert(self.last_key, call) {
+                Ok(()) => return CallKey(self.last_key),
+                // A call that runs since 2^32 calls has this key. Credits bound the number of calls.
+                Err(returned) => call = returned,
+            }
         }
     }
 
@@ -510,7 +524,7 @@ impl Responder {
     }
 
     /// Returns true if the limit allows the call's Read chunks, which then count as held.
-    fn may_hold(&mut self, key: Key) -> bool {
+    fn may_hold(&mut self, key: u32) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.holds) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
         if self.fetched > 0 && after > self.config.fetched {
@@ -522,7 +536,7 @@ impl Responder {
     }
 
     /// Removes a call and releases its share of the Read chunk limit.
-    fn forget(&mut self, key: Key) -> Option<CallState> {
+    fn forget(&mut self, key: u32) -> Option<CallState> {
         let call = self.calls.remove(key)?;
         if call.holds {
             self.fetched = self.fetched.saturating_sub(call.fetched());
@@ -541,7 +555,7 @@ impl Responder {
         self.run_if_complete(key);
     }
 
-    fn run_if_complete(&mut self, key: Key) {
+    fn run_if_complete(&mut self, key: u32) {
         let Some(call) = self.calls.get_mut(key) else { return };
         if !call.fetch.as_ref().is_some_and(Fetch::is_complete) {
             return;
@@ -554,7 +568,7 @@ impl Responder {
         self.events.push_back(ResponderEvent::Call(IncomingCall { key: CallKey(key), xid, message }));
     }
 
-    fn fail(&mut self, key: Key, why: &str, rule: Rule) {
+    fn fail(&mut self, key: u32, why: &str, rule: Rule) {
         if let Some(call) = self.forget(key) {
             self.refuse_chunks(call.xid, why, rule);
         }

@@ -9,21 +9,19 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use super::super::driver::{Connect, Outbound, SessionHandle, Shared, ended, next_connection};
-use super::super::exchange::{decode, encode, transact};
+use super::super::client_handle::ClientHandle;
+use super::super::driver::{Connect, Outbound, SessionHandle, Shared};
 use super::super::message_transport::{MessageTransport, Sends};
-use super::super::observer::observed;
-use super::super::result_memory::{ResultMemory, ResultMemoryError};
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::waiters::Submit;
 use super::super::{CallError, ConnectError, ToAddress};
 use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
-use crate::proto::call::{IncomingReply, Traffic};
+use crate::proto::call::Traffic;
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
-use crate::proto::session::{Policy, SessionCall};
-use crate::xdr::{BytesMut, Message, Received, Reducer};
+use crate::proto::session::Policy;
+use crate::xdr::{BytesMut, Message, Received};
 
 /// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
 const MIN_ITEM: usize = 16 << 10;
@@ -40,23 +38,7 @@ const MIN_ITEM: usize = 16 << 10;
 /// ([`TcpOptions::stall_timeout`]).
 #[derive(Clone)]
 pub struct TcpClient {
-    inner: Arc<Inner>,
-    timeout: Option<Duration>,
-    retransmit: Option<bool>,
-    memory: Option<Arc<ResultMemory>>,
-}
-
-/// The state that the clones of a client share. Dropping the last clone closes the connection.
-struct Inner {
-    calls: Arc<Shared<TcpOutbound>>,
-    stats: ClientStats,
-    options: TcpClientOptions,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.calls.close();
-    }
+    handle: ClientHandle<Shared<TcpOutbound>>,
 }
 
 impl TcpClient {
@@ -98,15 +80,15 @@ impl TcpClient {
             options.max_outstanding_calls,
         );
         tokio::spawn(driver.instrument(debug_span!("client", %peer)));
-        let inner = Inner { calls, stats, options };
-        Ok(TcpClient { inner: Arc::new(inner), timeout: None, retransmit: None, memory: None })
+        let TcpClientOptions { credential, observer, .. } = options;
+        Ok(TcpClient { handle: ClientHandle::new(calls, stats, credential, observer) })
     }
 
     /// Returns a client on the same connection with another timeout for each call. The timeout runs from
     /// the call to its reply, across reconnections.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
-        TcpClient { timeout: Some(timeout), ..self.clone() }
+        TcpClient { handle: self.handle.with_timeout(timeout) }
     }
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
@@ -115,7 +97,7 @@ impl TcpClient {
     /// RPCSEC_GSS calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
-        TcpClient { retransmit: Some(false), ..self.clone() }
+        TcpClient { handle: self.handle.without_retransmission() }
     }
 
     /// Returns a client on the same connection whose calls receive the first eligible item of the result in
@@ -123,70 +105,47 @@ impl TcpClient {
     /// TCP, the item is copied.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
-        TcpClient { memory: Some(Arc::new(ResultMemory::new(memory))), ..self.clone() }
+        TcpClient { handle: self.handle.with_result_memory(memory) }
     }
 
     /// Closes the connection permanently. Outstanding and later calls fail.
     pub fn close(&self) {
-        self.inner.calls.close();
+        self.handle.session().close();
     }
 
     /// Rejects new calls from all clones, waits for the outstanding calls, and closes the connection.
     pub async fn drain(&self) {
-        self.inner.calls.drain();
-        ended(self.inner.calls.watch()).await;
+        self.handle.drain().await;
     }
 
     /// Returns the server's address on the current or last connection.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
-        self.inner.calls.peer()
+        self.handle.session().peer()
     }
 
     /// Returns the number of connections made so far, including the current one.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.inner.calls.watch().borrow().connections
+        self.handle.connections()
     }
 
     /// Waits until more than `seen` connections were made and returns their number, as
     /// [`Client::next_connection`](super::super::Client::next_connection) does.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
-        next_connection(self.inner.calls.watch(), seen).await
+        self.handle.next_connection(seen).await
     }
 
     /// Returns the counts of all clones and connections.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
-        self.inner.calls.count();
-        self.inner.stats.snapshot()
-    }
-
-    async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
-        let credential = &self.inner.options.credential;
-        let bounds = Q::reply_bounds(args);
-        let lease = self.memory.as_ref().map(|memory| memory.lease(&bounds)).transpose()?;
-        let message = encode::<Q>(xid, credential, args, Reducer::new(MIN_ITEM))?;
-        let reply = self.transact(Q::NAME, message, bounds, Sends::of(credential)).await?;
-        decode::<Q>(xid, &reply, lease.as_ref())
-    }
-
-    async fn transact(
-        &self,
-        procedure: &'static str,
-        message: Message,
-        bounds: ReplyBounds,
-        sends: Sends,
-    ) -> Result<IncomingReply, CallError> {
-        let retransmit = sends.retransmit(self.retransmit);
-        let call = SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: None };
-        transact(&*self.inner.calls, procedure, call).await
+        self.handle.stats()
     }
 }
 
 impl<P: Program> MessageTransport<P> for TcpClient {
     fn next_xid(&self) -> u32 {
-        self.inner.calls.next_xid()
+        self.handle.session().next_xid()
     }
 
     fn min_item(&self) -> usize {
@@ -198,8 +157,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        let Inner { options, stats, .. } = &*self.inner;
-        observed::<Q>(options.observer.as_ref(), stats, xid, exchange).await
+        self.handle.observe::<Q>(xid, exchange).await
     }
 
     async fn carry(
@@ -209,11 +167,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        if self.memory.is_some() {
-            return Err(ResultMemoryError::NoItem.into());
-        }
-        let reply = self.transact(procedure, message, bounds, sends).await?;
-        Ok((reply.message, reply.traffic))
+        self.handle.carry(procedure, message, bounds, sends).await
     }
 }
 
@@ -243,9 +197,7 @@ impl<P: Program> Caller<P> for TcpClient {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let xid = self.inner.calls.next_xid();
-        let Inner { options, stats, .. } = &*self.inner;
-        observed::<Q>(options.observer.as_ref(), stats, xid, self.exchange::<Q>(xid, args)).await
+        self.handle.call::<Q>(args, MIN_ITEM).await
     }
 }
 

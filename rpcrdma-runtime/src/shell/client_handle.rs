@@ -1,0 +1,161 @@
+//! The part of a client that is independent of its transport.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::CallError;
+use super::driver::{SessionHandle, ended, next_connection};
+use super::exchange::{decode, encode, transact};
+use super::message_transport::Sends;
+use super::observer::{Observer, observed};
+use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
+use super::stats::{ClientSnapshot, ClientStats};
+use crate::proto::call::{IncomingReply, Traffic};
+use crate::proto::program::{Credential, Procedure, ReplyBounds};
+use crate::proto::session::SessionCall;
+use crate::xdr::{BytesMut, Message, Received, Reducer};
+
+/// One clone of a client: the session that all clones share, and the settings of this clone's calls.
+pub(super) struct ClientHandle<S: SessionHandle + ?Sized> {
+    shared: Arc<ClientShared<S>>,
+    timeout: Option<Duration>,
+    retransmit: Option<bool>,
+    memory: Option<Arc<ResultMemory>>,
+}
+
+/// Dropping the last clone closes the connection.
+struct ClientShared<S: SessionHandle + ?Sized> {
+    session: Arc<S>,
+    stats: ClientStats,
+    credential: Credential,
+    observer: Option<Observer>,
+}
+
+impl<S: SessionHandle + ?Sized> Drop for ClientShared<S> {
+    fn drop(&mut self) {
+        self.session.close();
+    }
+}
+
+impl<S: SessionHandle + ?Sized> Clone for ClientHandle<S> {
+    fn clone(&self) -> Self {
+        ClientHandle { shared: self.shared.clone(), memory: self.memory.clone(), ..*self }
+    }
+}
+
+impl<S: SessionHandle + ?Sized> ClientHandle<S> {
+    pub(super) fn new(
+        session: Arc<S>,
+        stats: ClientStats,
+        credential: Credential,
+        observer: Option<Observer>,
+    ) -> Self {
+        let shared = Arc::new(ClientShared { session, stats, credential, observer });
+        ClientHandle { shared, timeout: None, retransmit: None, memory: None }
+    }
+
+    pub(super) fn session(&self) -> &S {
+        &self.shared.session
+    }
+
+    pub(super) fn with_timeout(&self, timeout: Duration) -> Self {
+        ClientHandle { timeout: Some(timeout), ..self.clone() }
+    }
+
+    pub(super) fn without_retransmission(&self) -> Self {
+        ClientHandle { retransmit: Some(false), ..self.clone() }
+    }
+
+    pub(super) fn with_result_memory(&self, memory: BytesMut) -> Self {
+        ClientHandle { memory: Some(Arc::new(ResultMemory::new(memory))), ..self.clone() }
+    }
+
+    pub(super) async fn drain(&self) {
+        self.session().drain();
+        ended(self.session().watch()).await;
+    }
+
+    pub(super) fn connections(&self) -> u64 {
+        self.session().watch().borrow().connections
+    }
+
+    pub(super) async fn next_connection(&self, seen: u64) -> Option<u64> {
+        next_connection(self.session().watch(), seen).await
+    }
+
+    pub(super) fn stats(&self) -> ClientSnapshot {
+        self.session().count();
+        self.shared.stats.snapshot()
+    }
+
+    /// Makes a call that sends items of at least `min_item` bytes outside its message.
+    pub(super) async fn call<Q: Procedure>(
+        &self,
+        args: &Q::Args,
+        min_item: usize,
+    ) -> Result<Q::Res, CallError> {
+        let xid = self.session().next_xid();
+        self.observe::<Q>(xid, self.exchange::<Q>(xid, args, min_item)).await
+    }
+
+    /// Runs `exchange` as one call, counted and reported.
+    pub(super) async fn observe<Q: Procedure>(
+        &self,
+        xid: u32,
+        exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
+    ) -> Result<Q::Res, CallError> {
+        observed::<Q>(self.shared.observer.as_ref(), &self.shared.stats, xid, exchange).await
+    }
+
+    /// Sends a message that another layer encodes, and returns its reply.
+    pub(super) async fn carry(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+        sends: Sends,
+    ) -> Result<(Received, Traffic), CallError> {
+        if self.memory.is_some() {
+            return Err(ResultMemoryError::NoItem.into());
+        }
+        let reply = self.transact(procedure, message, bounds, sends, None).await?;
+        Ok((reply.message, reply.traffic))
+    }
+
+    async fn exchange<Q: Procedure>(
+        &self,
+        xid: u32,
+        args: &Q::Args,
+        min_item: usize,
+    ) -> Result<(Q::Res, Traffic), CallError> {
+        let credential = &self.shared.credential;
+        let bounds = Q::reply_bounds(args);
+        let lease = self.memory.as_ref().map(|memory| memory.lease(&bounds)).transpose()?;
+        // Some credentials protect the arguments as a whole. Neither the call nor its reply can be reduced
+        // then.
+        let (bounds, sink) = if credential.allows_reduction() {
+            (bounds, Reducer::new(min_item))
+        } else {
+            (bounds.unreduced(), Reducer::disabled())
+        };
+        let message = encode::<Q>(xid, credential, args, sink)?;
+        let sends = Sends::of(credential);
+        let reply = self.transact(Q::NAME, message, bounds, sends, lease.as_ref()).await?;
+        decode::<Q>(xid, &reply, lease.as_ref())
+    }
+
+    async fn transact(
+        &self,
+        procedure: &'static str,
+        message: Message,
+        bounds: ReplyBounds,
+        sends: Sends,
+        lease: Option<&Lease>,
+    ) -> Result<IncomingReply, CallError> {
+        let retransmit = sends.retransmit(self.retransmit);
+        let call =
+            SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
+        transact(self.session(), procedure, call).await
+    }
+}
