@@ -169,7 +169,7 @@ fn the_worked_example_of_rfc_4506_section_7() {
 }
 
 #[test]
-fn a_short_string_is_held_in_place_and_a_longer_one_shares_the_memory_it_came_in() {
+fn short_strings_are_stored_inline_and_long_ones_share_the_message() {
     for len in 0..=64 {
         let text = XdrString::<64>::from("x".repeat(len));
         let mut wire = Writer::new();
@@ -215,7 +215,7 @@ fn a_string_that_was_placed_directly_is_the_chunks_memory_however_short() {
 }
 
 #[test]
-fn opaque_data_shares_the_memory_it_came_in() {
+fn opaque_data_shares_the_message() {
     let message = Bytes::copy_from_slice(&SILLYPROG);
     let file: File = from_bytes(&message).unwrap();
     assert_eq!(file.data.as_ptr(), message[40..].as_ptr());
@@ -275,7 +275,7 @@ struct Bounded {
 
 /// Requirement: H70
 #[test]
-fn a_claimed_count_allocates_nothing() {
+fn an_element_count_allocates_no_memory() {
     let huge = [0xff; 4];
     assert!(matches!(kind(from_slice::<Vec<u64>>(&huge)), ErrorKind::Truncated { .. }));
     assert!(matches!(kind(from_slice::<Opaque>(&huge)), ErrorKind::Truncated { .. }));
@@ -339,7 +339,7 @@ fn an_enum_is_its_number() {
 }
 
 #[test]
-fn an_array_of_fixed_length_ends_with_its_first_bad_element() {
+fn a_fixed_array_fails_at_its_first_invalid_element() {
     let names = ["a name of more than twenty-three bytes", "b", "c"].map(XdrString::<64>::from);
     let mut bytes = to_bytes(&names).unwrap().to_vec();
     assert_eq!(from_slice::<[XdrString<64>; 3]>(&bytes).unwrap(), names);
@@ -473,7 +473,7 @@ fn positions_count_in_the_unreduced_stream() {
 
 /// Requirement: R057, R076, R082
 #[test]
-fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
+fn a_chunk_may_include_only_padding_beyond_its_item() {
     let value = Write {
         handle: SmallOpaque::default(),
         data: vec![1; 5].into(),
@@ -530,7 +530,7 @@ fn a_chunk_that_was_passed_is_refused_at_the_next_item() {
 }
 
 #[test]
-fn an_empty_item_takes_an_empty_chunk_and_no_other() {
+fn an_empty_item_uses_only_an_empty_chunk() {
     let value = Write {
         handle: SmallOpaque::default(),
         data: Opaque::default(),
@@ -563,7 +563,7 @@ fn in_order(value: &Write, chunks: Vec<PlacedItem>, inline: &[bool]) -> Result<W
 
 /// Requirement: R104, R106, R111, R187, R188, H28
 #[test]
-fn write_chunks_are_taken_in_order() {
+fn write_chunks_are_used_in_order() {
     let value = Write {
         handle: SmallOpaque::default(),
         data: vec![1; 5].into(),
@@ -605,7 +605,7 @@ struct Unmarked {
 }
 
 #[test]
-fn r051_what_is_not_marked_stays_in_the_stream() {
+fn r051_unmarked_data_stays_in_the_stream() {
     let large = vec![7; 100_000];
     let names = vec!["n".repeat(5000).as_str().into()];
     let value = Unmarked { data: large.clone().into(), names, inner: Some(large.into()) };
@@ -634,7 +634,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_encodes_to_the_same_bytes(wire in prop::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..200)) {
+    fn decoding_and_encoding_round_trip(wire in prop::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..200)) {
         if let Ok(value) = from_slice::<Everything>(&wire) {
             prop_assert_eq!(&to_bytes(&value).unwrap()[..], &wire[..]);
         }
@@ -683,7 +683,7 @@ fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
 }
 
 #[test]
-fn elements_of_no_bytes_are_counted_over_the_whole_message() {
+fn empty_elements_are_counted_across_the_message() {
     // 404 bytes. Each array alone claims no more than there are bytes left.
     let claims = |each: u32, how_many: u32| {
         words([100].into_iter().chain((0..100).map(|index| if index < how_many { each } else { 0 })))
@@ -697,7 +697,7 @@ fn elements_of_no_bytes_are_counted_over_the_whole_message() {
 }
 
 #[test]
-fn a_writer_is_used_again() {
+fn a_writer_is_reused() {
     let mut writer = Writer::with_capacity(4);
     for len in [1usize, 700, 3, 0] {
         writer.clear();
@@ -713,7 +713,7 @@ fn a_writer_is_used_again() {
 }
 
 #[test]
-fn what_follows_small_opaque_data_is_no_part_of_it() {
+fn small_opaque_data_ends_at_its_length() {
     let read = |behind: u8| {
         let wire = [vec![0, 0, 0, 3, 1, 2, 3, 0], vec![behind; 8]].concat();
         let mut reader = Reader::from_slice(&wire);
@@ -763,7 +763,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 proptest! {
     /// Some values break a bound, in an element that is written into memory that is there or must be made.
     #[test]
-    fn what_a_sink_offers_changes_nothing_of_what_is_written(
+    fn encodings_are_independent_of_the_sink(
         entries in proptest::collection::vec(entry(), 0..30),
         counted in proptest::collection::vec(entry(), 0..30),
         before in 0usize..1200,

@@ -10,8 +10,9 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Requirement: R023, R025, R029, R030, R033, R034, R035, R036, R045, R083, R190, R193, R200, R202, R203,
-/// R210, R214 Requirement: R215, R218, R262, R293, H74, H76
+/// Requirement: R023, R025, R029, R030, R033, R034, R035, R036, R045, R083, R190, R193, R200, R202, R203
+/// Requirement: R210, R214
+/// Requirement: R215, R218, R262, R293, H74, H76
 #[test]
 fn every_call_ends_once_with_intact_data_despite_lost_connections() {
     if let Some(seed) = number("SIM_SEED") {

@@ -49,12 +49,12 @@ async fn listener(at: SocketAddr, options: VerbsOptions) -> VerbsListener {
     VerbsListener::bind(at, options).await.expect("a device")
 }
 
-/// Both ends of a connection: who connects, and who accepts.
+/// Both sides of a connection: the initiator, and the responder.
 async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsConnection) {
     pair_for(at, RECEIVE, [options; 2]).await
 }
 
-/// The same for messages of another length, and with options for each end.
+/// The same for messages of another length, and with options for each side.
 async fn pair_for(
     at: SocketAddr,
     receive: u32,
@@ -62,7 +62,7 @@ async fn pair_for(
 ) -> (VerbsConnection, VerbsConnection) {
     let listener = VerbsListener::bind(at, far).await.expect("a device");
     let address = listener.local_addr().expect("an address");
-    // Whatever fails is told at once, and not waited for at the other end.
+    // Every failure is reported at once, without waiting for the peer.
     let near = async { connect(address, b"please", receive, &near).await.expect("a connection") };
     let far = async {
         listener.accept().await.expect("a request").accept(b"yes", receive).await.expect("accepted")
@@ -74,7 +74,7 @@ async fn next(end: &mut VerbsConnection) -> Completion {
     timeout(LIMIT, poll_fn(|cx| end.poll_completion(cx))).await.expect("a completion")
 }
 
-/// What both ends hear until one of them has heard what is waited for.
+/// The completions of both sides until one of them has the expected one.
 async fn drive(
     waiting: &mut VerbsConnection,
     other: &mut VerbsConnection,
@@ -103,7 +103,7 @@ async fn register(end: &mut VerbsConnection, memory: Memory) -> Segment {
     }
 }
 
-/// Sends a message, as the one that names what is advertised: from then on the peer reaches it.
+/// Sends a message that advertises memory: from then on the peer can access it.
 async fn tell(near: &mut VerbsConnection, far: &mut VerbsConnection) {
     far.submit(Action::PostReceives { count: 1 });
     near.submit(Action::Send {
@@ -114,7 +114,7 @@ async fn tell(near: &mut VerbsConnection, far: &mut VerbsConnection) {
     drive(far, near, |heard| matches!(heard, Completion::Received { .. })).await;
 }
 
-/// What is in a sink that this end has asked to be fenced, once it is.
+/// The contents of a sink that this side has fenced, once the fence completes.
 async fn fenced(end: &mut VerbsConnection) -> Bytes {
     loop {
         match next(end).await {
@@ -134,7 +134,7 @@ async fn closed(end: &mut VerbsConnection) -> (CloseReason, Vec<Memory>) {
 }
 
 #[tokio::test]
-async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
+async fn private_data_may_be_padded_in_both_directions() {
     let Some(at) = device() else { return };
     let (near, far) = pair(at, VerbsOptions::default()).await;
     assert!(far.info().private_data.starts_with(b"please"), "{:?}", far.info());
@@ -143,7 +143,7 @@ async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
     assert_eq!(near.info().peer.map(|peer| peer.ip()), Some(at.ip()));
 }
 
-/// How memory can be advertised: through regions, and through windows if the device has them.
+/// How memory can be advertised: by regions, and by windows if the device has them.
 async fn ways(at: SocketAddr) -> Vec<VerbsOptions> {
     let name = name(at).await;
     let devices = rpcrdma_verbs::devices().expect("devices");
@@ -167,7 +167,7 @@ async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> 
 
 /// Requirement: R295
 #[tokio::test]
-async fn who_connects_lets_the_peer_invalidate_only_where_there_are_windows() {
+async fn remote_invalidation_is_offered_only_with_memory_windows() {
     let Some(at) = device() else { return };
     for (options, windows) in ways(at).await.into_iter().zip([false, true]) {
         the_peer_is_told(at, options, windows).await;
@@ -205,15 +205,15 @@ async fn a_refusal_has_its_private_data() {
     }
 }
 
-/// Who runs [`a_listener_without_descriptors`] in a process of its own says so by this.
+/// Set for the child process that runs [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
-/// A process with no descriptor left: it can give a peer no channel, so it refuses it. It goes on once it has
-/// descriptors again.
+/// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. It
+/// continues once it has descriptors again.
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
-        // Another test runs this one in a process of its own.
+        // Another test runs this one in a child process.
         return;
     }
     let Some(at) = device() else { return };
@@ -235,7 +235,7 @@ async fn a_listener_without_descriptors() {
 }
 
 #[tokio::test]
-async fn a_peer_that_cannot_be_taken_over_is_refused_and_the_next_is_not() {
+async fn a_connection_that_cannot_be_adopted_is_rejected_alone() {
     if device().is_none() {
         return;
     }
@@ -274,7 +274,7 @@ async fn nobody_listens() {
 /// Where Linux has the range of ports that it chooses from.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// What the range was, which it is again in the end.
+/// The port range, which is restored at the end.
 struct Usual(String);
 
 impl Drop for Usual {
@@ -285,8 +285,8 @@ impl Drop for Usual {
     }
 }
 
-/// The kernel chooses the port of who connects, and of who listens anywhere; over iWARP that is a port of
-/// TCP, too, and another program may have it.
+/// The kernel chooses the ports of initiators and of listeners without a fixed port. Over iWARP that is
+/// also a TCP port, which another program may occupy.
 #[tokio::test]
 async fn ports_that_tcp_has_are_no_hindrance() {
     let Some(at) = device() else { return };
@@ -305,24 +305,24 @@ async fn ports_that_tcp_has_are_no_hindrance() {
 }
 
 #[tokio::test]
-async fn depths_of_reads_are_what_both_ends_have() {
+async fn read_depths_are_the_minimum_of_both_peers() {
     let Some(at) = device() else { return };
     let depths = |ird, ord| VerbsOptions { ird, ord, ..VerbsOptions::default() };
     let (near, far) = pair(at, depths(3, 5)).await;
     assert_eq!((near.info().ord, near.info().ird), (3, 3));
     assert_eq!((far.info().ord, far.info().ird), (3, 3));
-    // What one asks for is what the other serves, each way for itself.
+    // The ORD of one side is the IRD of the other, for each direction separately.
     let (near, far) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
-    // Siw serves as many as it is asked for, whatever it was told, and what it says of that at this end is
-    // not clear.
+    // siw grants any requested depth, regardless of its settings, and does not report the depth reliably at
+    // this side.
     let ord = if name(at).await.starts_with("siw") { 4 } else { 2 };
     assert_eq!(near.info().ord, ord);
     assert!(near.info().ird >= 4, "{:?}", near.info());
     assert_eq!((far.info().ord, far.info().ird), (4, 2));
 }
 
-/// Up to 8 KiB goes through memory that stays registered, where the peer cannot reach that, and more through
-/// memory of its own.
+/// Up to 8 KiB uses memory that stays registered and that the peer cannot access. Longer data uses separate
+/// memory.
 #[tokio::test]
 async fn short_memory_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -336,9 +336,9 @@ async fn short_memory_is_read_and_written() {
         length: u32::try_from(length).expect("short"),
         offset: of.offset + skip as u64,
     };
-    // What reads nothing is done at once.
+    // An empty read completes at once.
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
-    // All at once: each has memory of its own.
+    // All concurrently: each has separate memory.
     for (token, (skip, length)) in (10..).zip(pieces) {
         far.submit(Action::Read { token: Token(token), source: piece(source, skip, length) });
     }
@@ -347,7 +347,7 @@ async fn short_memory_is_read_and_written() {
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         let Completion::ReadDone { token: of, data: read } = read else { unreachable!() };
         assert!(of == Token(token) && read == data[skip..skip + length], "{length} octets from {skip} on");
-        // What was read goes where nothing of it stands.
+        // The result is read into memory without that content.
         let to = data.len() - skip - length;
         far.submit(Action::Write { token: Token(0), sink: piece(sink, to, length), data: read });
         written[to..to + length].copy_from_slice(&data[skip..skip + length]);
@@ -392,7 +392,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
 
 /// The kernel pins each page of it, which other threads wait for.
 #[tokio::test]
-async fn long_memory_comes_and_goes_as_short_memory_does() {
+async fn long_regions_transfer_like_short_ones() {
     let Some(at) = device() else { return };
     let data: Bytes =
         (0..1_500_000u32).flat_map(|index| index.wrapping_mul(77_777_777).to_be_bytes()).collect();
@@ -413,17 +413,17 @@ async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), da
     drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
     near.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
     assert!(fenced(&mut near).await == *data);
-    // What is registered while the connection ends comes back too.
+    // A registration that completes during the close also returns.
     near.submit(Action::Register { token: Token(6), memory: Memory::Sink(BytesMut::zeroed(data.len())) });
     near.submit(Action::Close { reason: CloseReason::Local });
     let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// What a page is to siw, which takes the data of shorter work at once, and that of other work out of the
-/// memory when TCP sends it: memory that is used again too early would be sent with what it has then.
+/// A page of siw. siw copies the data of shorter work at once. It reads longer data from memory when TCP
+/// sends it, so memory that is reused too early would be sent with its new contents.
 #[tokio::test]
-async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
+async fn data_is_captured_at_submission() {
     const EACH: usize = 800;
     let Some(at) = device() else { return };
     for size in [4095, 4096, 4097] {
@@ -456,9 +456,9 @@ async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn messages_of_any_form_arrive_whole() {
+async fn messages_of_any_form_arrive_complete() {
     let Some(at) = device() else { return };
-    // As long as a device hands over with its work request, none at all, and more than any device does.
+    // The maximum inline length of a work request, none, and more than any device has.
     for inline in [VerbsOptions::default().inline, 0, 1 << 20] {
         let options = VerbsOptions { receives: 4, inline, ..VerbsOptions::default() };
         messages_arrive(pair_for(at, 262_144, [options; 2]).await, options.receives).await;
@@ -466,7 +466,7 @@ async fn messages_of_any_form_arrive_whole() {
 }
 
 async fn messages_arrive((mut near, mut far): (VerbsConnection, VerbsConnection), receives: u32) {
-    // Those that are posted already are these.
+    // Only the posted Receives remain.
     far.submit(Action::PostReceives { count: receives });
     // Short and long pieces, more of them than a work request has room for, and none.
     for sizes in
@@ -484,7 +484,7 @@ async fn messages_arrive((mut near, mut far): (VerbsConnection, VerbsConnection)
 }
 
 #[tokio::test]
-async fn short_messages_that_are_asked_for_at_once_arrive_in_their_order() {
+async fn short_messages_submitted_together_arrive_in_order() {
     let Some(at) = device() else { return };
     for inline in [VerbsOptions::default().inline, 0] {
         let options = VerbsOptions { receives: 90, inline, ..VerbsOptions::default() };
@@ -520,7 +520,7 @@ async fn short_messages_that_are_asked_for_at_once_arrive_in_their_order() {
     }
 }
 
-/// Counts how often a task is woken.
+/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -530,9 +530,9 @@ impl Wake for Woken {
     }
 }
 
-/// One that looks again and again has itself woken; one that does not waits for the device.
+/// A polling task wakes itself; a blocking task waits for the device.
 #[tokio::test]
-async fn a_connection_can_look_for_work_without_being_woken() {
+async fn a_connection_can_be_polled_without_a_wake_up() {
     let Some(at) = device() else { return };
     for spin in [Duration::ZERO, Duration::from_secs(3600)] {
         let options = VerbsOptions { spin, ..VerbsOptions::default() };
@@ -552,7 +552,7 @@ async fn a_connection_can_look_for_work_without_being_woken() {
     }
 }
 
-/// What the system calls the device.
+/// The system's name of the device.
 async fn name(at: SocketAddr) -> String {
     let found = rpcrdma_verbs::device_for(SocketAddr::new(at.ip(), 1), LIMIT).await;
     found.expect("an answer").expect("a device")
@@ -570,7 +570,7 @@ async fn a_window_that_has_ended_is_closed_to_the_peer() {
 }
 
 async fn windows_end(mut near: VerbsConnection, mut far: VerbsConnection, last: u16) {
-    // Those that are posted already are these.
+    // Only the posted Receives remain.
     for end in [&mut near, &mut far] {
         end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
@@ -603,12 +603,12 @@ async fn windows_end(mut near: VerbsConnection, mut far: VerbsConnection, last: 
 
 /// Requirement: H46
 #[tokio::test]
-async fn a_peer_that_invalidates_what_is_not_advertised_loses_the_connection() {
+async fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     let Some(at) = device() else { return };
     let Some((mut near, mut far)) = windowed(at).await else { return };
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
     tell(&mut near, &mut far).await;
-    // The same window under another name.
+    // The same window under another handle.
     let invalidate = Some(sink.handle ^ 0x55);
     far.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
     let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
@@ -627,7 +627,7 @@ async fn constants_are_advertised_too() {
         far.submit(Action::Read { token: Token(2), source });
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         assert!(matches!(read, Completion::ReadDone { data, .. } if data == DATA[..]));
-        // And nobody may write there.
+        // And writes are not allowed.
         let data = Bytes::from_static(&[1; 10]);
         far.submit(Action::Write { token: Token(3), sink: Segment { length: 10, ..source }, data });
         let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
@@ -635,10 +635,9 @@ async fn constants_are_advertised_too() {
     }
 }
 
-/// The library of siw does not tell that the peer has invalidated a handle; but then no peer can use it any
-/// more.
+/// siw's library does not report that the peer has invalidated a handle, but the peer can no longer use it.
 #[tokio::test]
-async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_the_handle() {
+async fn an_unsolicited_invalidation_closes_the_connection_or_ends_the_handle() {
     let Some(at) = device() else { return };
     let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
@@ -659,7 +658,7 @@ async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_th
 }
 
 #[tokio::test]
-async fn what_was_sent_before_the_end_arrives() {
+async fn data_sent_before_the_close_arrives() {
     let Some(at) = device() else { return };
     for _ in 0..10 {
         let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
@@ -683,7 +682,7 @@ async fn what_was_sent_before_the_end_arrives() {
     }
 }
 
-/// Polls a future so many times, and drops it where it stands then.
+/// Polls a future this many times, and then drops it.
 async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut left = polls;
@@ -698,13 +697,13 @@ async fn cut_after<T>(polls: usize, work: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-/// Tells the peer of memory that is advertised, in a message: whether it is a sink, and where it is.
+/// Sends the peer a segment of advertised memory: whether it is a sink, and where it is.
 fn told(sink: bool, segment: Segment) -> Vec<Bytes> {
     let place = [segment.handle.to_be_bytes(), segment.length.to_be_bytes()].concat();
     vec![Bytes::from([&[u8::from(sink)], &place[..], &segment.offset.to_be_bytes()].concat())]
 }
 
-/// What such a message asks its reader to do.
+/// The action that such a message requests.
 fn asked(message: &[u8]) -> Option<Action> {
     let (&[sink, h0, h1, h2, h3, l0, l1, l2, l3], offset) = message.split_first_chunk()?;
     let offset = u64::from_be_bytes(offset.try_into().ok()?);
@@ -717,10 +716,9 @@ fn asked(message: &[u8]) -> Option<Action> {
     })
 }
 
-/// Works on a connection for some completions, in one of many ways: registers memory, tells the peer of it,
-/// reads and writes what the peer tells of, and leaves all of that. Some of it is as long as what other
-/// threads register.
-async fn work_on(mut end: VerbsConnection, way: usize) {
+/// Uses a connection for some completions, in one of many ways: registers memory, advertises it, reads and
+/// writes the peer's memory, and stops. Some of the memory is as long as that of other threads.
+async fn send_and_receive(mut end: VerbsConnection, way: usize) {
     for (token, len) in [(10, 8000), (11, 70_000), (20, 70_000), (21, 5 << 20)] {
         let zeros = BytesMut::zeroed(len);
         let memory = if token < 20 { Memory::Source(zeros.freeze()) } else { Memory::Sink(zeros) };
@@ -731,7 +729,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
         end.submit(Action::Send { token: Token(2), message, invalidate: None });
     }
     for _ in 0..way * 3 {
-        // There may be nothing to hear any more.
+        // There may be no more completions.
         let heard = timeout(Duration::from_millis(300), poll_fn(|cx| end.poll_completion(cx))).await;
         match heard {
             Ok(Completion::Registered { token, segment }) => {
@@ -762,17 +760,17 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
     }
 }
 
-/// RDMA Reads of the work above that came to their end.
+/// Completed RDMA Reads of the work above.
 static READS: AtomicUsize = AtomicUsize::new(0);
 
-/// What the kernel counts of all devices: protection domains, queues, pairs, ids, contexts, regions.
+/// The kernel's counters of all devices: protection domains, queues, pairs, ids, contexts, regions.
 async fn resources() -> String {
     let mut rdma = tokio::process::Command::new("rdma");
     let output = rdma.args(["resource", "show"]).output().await.expect("the program rdma, of iproute2");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Of 200 connections nothing is left in the kernel, while this process goes on.
+/// 200 connections leave no resources in the kernel, while this process continues.
 #[tokio::test]
 async fn connections_are_cut_in_every_state() {
     let Some(at) = device() else { return };
@@ -781,7 +779,7 @@ async fn connections_are_cut_in_every_state() {
         VerbsOptions { connect_timeout: Duration::from_secs(5), receives: 16, ..VerbsOptions::default() };
     let listener = listener(at, options).await;
     let address = listener.local_addr().expect("an address");
-    // What the first one has the libraries open stays open; the rest of it goes.
+    // The descriptors that the first connection makes the libraries open stay open; the rest is released.
     drop(pair(at, options).await);
     let mut before = String::new();
     for _ in 0..30 {
@@ -803,7 +801,7 @@ async fn connections_are_cut_in_every_state() {
             let near = cut_after(polls, connect(address, b"", RECEIVE, &options)).await;
             if let Some(Ok(near)) = near {
                 made.0 += 1;
-                work_on(near, round % 23).await;
+                send_and_receive(near, round % 23).await;
             }
         };
         let far = async {
@@ -816,7 +814,7 @@ async fn connections_are_cut_in_every_state() {
                     let polls = if round % 5 == 2 { far_polls } else { usize::MAX };
                     if let Some(Ok(far)) = cut_after(polls, request.accept(b"", RECEIVE)).await {
                         made.1 += 1;
-                        work_on(far, round % 19).await;
+                        send_and_receive(far, round % 19).await;
                     }
                 }
             }
@@ -859,10 +857,10 @@ async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
 }
 
 /// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. It is
-/// deleted while calls are made, and added again: calls fail or wait meanwhile, and then go on in the same
-/// client and the same server.
+/// deleted while calls are made, and added again: calls fail or wait meanwhile, and then continue in the
+/// same client and the same server.
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_go_on_once_the_device_is_back() {
+async fn calls_continue_once_the_device_is_back() {
     let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
         return not_run::not_run("RPCRDMA_VERBS_LINK is not set: no device to delete and add again");
     };
@@ -890,7 +888,7 @@ async fn calls_go_on(at: SocketAddr, verbs: VerbsOptions, options: ClientOptions
     };
     call(1).await.expect("a result");
     let gone = Arc::new(AtomicBool::new(false));
-    // One call after the other, until the device is gone: how many failed.
+    // Sequential calls until the device is removed: the number of failures.
     let load = |number: u32| {
         let (call, gone) = (call.clone(), gone.clone());
         tokio::spawn(async move {
@@ -928,7 +926,10 @@ fn windows() -> VerbsOptions {
     VerbsOptions { windows: MemoryWindows::Always, ..VerbsOptions::default() }
 }
 
-/// Each call has one chunk, whose handle the server invalidates: both ends count that.
+/// Each call has one chunk, whose handle the server invalidates: both sides count that.
+
+///
+
 /// Requirement: R286
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_invalidates_the_windows_of_calls() {
