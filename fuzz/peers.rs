@@ -440,7 +440,7 @@ impl Connection for Hostile {
                 self.closing = Some(CloseReason::Peer);
                 continue;
             }
-            // Nothing is received before a call was sent.
+            // No message is received before a call was sent.
             let completion = match self.script.pop_front().unwrap_or(2) % 4 {
                 0 if !self.xids.is_empty() => Some(self.received()),
                 1 => self.complete(self.script.len().is_multiple_of(7)),

@@ -276,7 +276,7 @@ fn handles_are_not_guessed() {
     assert_eq!(export.read(&alice(), &file, 0, 10).unwrap().data, "hers");
 }
 
-/// Ends a loop, also if the test fails: it is waited for.
+/// Ends a loop, also if the test fails, and waits for it.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

@@ -10,7 +10,7 @@ use crate::Size;
 /// number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
-    /// How many items.
+    /// The number of items.
     pub count: Size,
     /// The largest item in bytes, without padding; zero if there is none.
     pub largest: Size,

@@ -21,7 +21,7 @@
 //! | `T x[N]` | [`times`](Lengths::times) | [`times`](Items::times) |
 //! | `T x<N>` | [`array`](Lengths::array) | [`array`](Items::array) |
 //! | `T *x` | [`optional`](Lengths::optional) | as `T` |
-//! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) behind the closing box or array | [`grown`](Items::grown) |
+//! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) at the closing box or array | [`grown`](Items::grown) |
 #![no_std]
 // Bounds come from documents.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]

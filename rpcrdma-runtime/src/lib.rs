@@ -7,7 +7,7 @@
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
 //! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
 //! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C by the processor's instruction |
-//! | `capture`   | no      | pcap files of iWARP connections: `RPCRDMA_PCAP` and `iwarp::IwarpOptions::capture` |
+//! | `capture`   | no      | pcap files of iWARP: `RPCRDMA_PCAP` and `iwarp::IwarpOptions::capture` |
 //! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
 //! | `serde`     | no      | serde for the XDR types |
 //! | `arbitrary` | no      | arbitrary for the XDR types |

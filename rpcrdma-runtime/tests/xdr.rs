@@ -174,7 +174,7 @@ fn the_worked_example_of_rfc_4506_section_7() {
 }
 
 #[test]
-fn a_short_string_is_held_in_place_and_a_longer_one_shares_the_memory_it_came_in() {
+fn short_strings_are_stored_inline_and_long_ones_share_the_message() {
     for len in 0..=64 {
         let text = XdrString::<64>::from("x".repeat(len));
         let mut wire = Writer::new();
@@ -220,7 +220,7 @@ fn a_string_that_was_placed_directly_is_the_chunks_memory_however_short() {
 }
 
 #[test]
-fn opaque_data_shares_the_memory_it_came_in() {
+fn opaque_data_shares_the_message() {
     let message = Bytes::copy_from_slice(&SILLYPROG);
     let file: File = from_bytes(&message).unwrap();
     assert_eq!(file.data.as_ptr(), message[40..].as_ptr());
@@ -312,7 +312,7 @@ struct Bounded {
 
 /// Requirement: H70
 #[test]
-fn a_claimed_count_allocates_nothing() {
+fn an_element_count_allocates_no_memory() {
     let huge = [0xff; 4];
     assert!(matches!(kind(from_slice::<Vec<u64>>(&huge)), ErrorKind::Truncated { .. }));
     assert!(matches!(kind(from_slice::<Opaque>(&huge)), ErrorKind::Truncated { .. }));
@@ -376,7 +376,7 @@ fn an_enum_is_its_number() {
 }
 
 #[test]
-fn an_array_of_fixed_length_ends_with_its_first_bad_element() {
+fn a_fixed_array_fails_at_its_first_invalid_element() {
     let names = ["a name of more than twenty-three bytes", "b", "c"].map(XdrString::<64>::from);
     let mut bytes = to_bytes(&names).unwrap().to_vec();
     assert_eq!(from_slice::<[XdrString<64>; 3]>(&bytes).unwrap(), names);
@@ -510,7 +510,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_encodes_to_the_same_bytes(wire in prop::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..200)) {
+    fn decoding_and_encoding_round_trip(wire in prop::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..200)) {
         if let Ok(value) = from_slice::<Everything>(&wire) {
             prop_assert_eq!(&to_bytes(&value).unwrap()[..], &wire[..]);
         }
@@ -559,7 +559,7 @@ fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
 }
 
 #[test]
-fn elements_of_no_bytes_are_counted_over_the_whole_message() {
+fn empty_elements_are_counted_across_the_message() {
     // 404 bytes. Each array alone claims no more than there are bytes left.
     let claims = |each: u32, how_many: u32| {
         words([100].into_iter().chain((0..100).map(|index| if index < how_many { each } else { 0 })))
@@ -576,7 +576,7 @@ fn elements_of_no_bytes_are_counted_over_the_whole_message() {
 }
 
 #[test]
-fn a_writer_is_used_again() {
+fn a_writer_is_reused() {
     let mut writer = Writer::with_capacity(4);
     for len in [1usize, 700, 3, 0] {
         writer.clear();
@@ -592,7 +592,7 @@ fn a_writer_is_used_again() {
 }
 
 #[test]
-fn what_follows_small_opaque_data_is_no_part_of_it() {
+fn small_opaque_data_ends_at_its_length() {
     let read = |behind: u8| {
         let wire = [vec![0, 0, 0, 3, 1, 2, 3, 0], vec![behind; 8]].concat();
         let mut reader = Reader::from_slice(&wire);
@@ -642,7 +642,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 proptest! {
     /// Some values break a bound, in an element that is written into memory that is there or must be made.
     #[test]
-    fn what_a_sink_offers_changes_nothing_of_what_is_written(
+    fn encodings_are_independent_of_the_sink(
         entries in proptest::collection::vec(entry(), 0..30),
         counted in proptest::collection::vec(entry(), 0..30),
         before in 0usize..1200,

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The time between two new connections.
 const ARRIVAL: Duration = Duration::from_millis(250);
 
-/// What happened to the honest client during one phase.
+/// The observations of the honest client during one phase.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) latencies: Vec<Duration>,

@@ -10,7 +10,7 @@ const MAX_RSS: u64 = 256 << 20;
 /// Resident memory in bytes that the server may have more than before its first attack: half of the limit,
 /// because allocators keep some freed memory.
 pub(crate) const KEPT_RSS: u64 = MAX_RSS / 2;
-/// How much slower than unloaded the 99th percentile of honest calls may be.
+/// The maximum slowdown of the 99th percentile of honest calls.
 const SLOWDOWN: u32 = 10;
 
 /// The observations of one phase: before, during or after an attack.

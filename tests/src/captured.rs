@@ -11,7 +11,7 @@ use bytes::Bytes;
 pub struct Captured {
     /// From the client to the server.
     pub from_client: bool,
-    /// What it is.
+    /// Its kind.
     pub name: String,
     /// The whole of it, RPC-over-RDMA header first.
     pub bytes: Bytes,
@@ -68,7 +68,7 @@ pub struct CapturedFrame {
     pub opening: bool,
     /// Whether the peers agreed on CRCs.
     pub crc: bool,
-    /// What it is.
+    /// Its kind.
     pub name: String,
     /// All of it.
     pub bytes: Bytes,

@@ -17,14 +17,14 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 
-/// What a requester asked for, and the memory that it advertises.
+/// The actions of a requester, and the memory that it advertises.
 struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,
     exposed: BTreeMap<u32, Memory>,
     /// Memory that is to be fenced, and is not yet.
     fencing: Vec<(Token, u32)>,
-    /// Fencing waits until it is told to go on.
+    /// Fencing waits for a command to continue.
     slow: bool,
     /// Registrations that succeed before the others fail.
     registrations: usize,
@@ -120,7 +120,7 @@ impl Peer {
         decode_call(&sent, &MessageLimits::default()).expect("a good header")
     }
 
-    /// Makes a call and gives its chunk lists.
+    /// Makes a call and returns its chunk lists.
     fn lists(&mut self, xid: u32, call: OutgoingCall) -> ChunkLists {
         self.call(xid, call);
         match self.next_sent().0.body {
@@ -285,7 +285,7 @@ fn h37_h38_replies_that_belong_to_no_call_are_dropped() {
 }
 
 #[test]
-fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
+fn h38_a_second_reply_during_the_fence_is_ignored() {
     let mut peer = Peer::new();
     let lists = peer.lists(1, offering(1, &[8], None));
     peer.slow = true;
@@ -308,11 +308,11 @@ fn h38_a_second_reply_while_memory_is_being_fenced_changes_nothing() {
 
 /// Requirement: R201
 #[test]
-fn h75_what_a_provider_says_twice_is_heard_once() {
+fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     let lists = peer.lists(7, offering(7, &[100], Some(2000)));
     assert!(lists.reply.is_some() && peer.exposed.len() == 2);
-    // Of all work that there was and will be, once more.
+    // Repeats every completion of past and future work.
     for token in (0..40).map(Token) {
         let segment = Segment { handle: 1, length: 9, offset: 0 };
         let memory = || Memory::Source(Bytes::from_static(b"not of this call"));
@@ -364,7 +364,7 @@ fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
     assert!(peer.outcome().is_ok());
 }
 
-/// What the peer writes until its memory is invalidated is checked, and nothing else.
+/// Writes of the peer are checked until the memory is invalidated.
 ///
 /// Requirement: R263
 #[test]
@@ -391,7 +391,7 @@ fn a_reply_chunk_is_checked_after_it_is_fenced() {
 
 /// Requirement: R043
 #[test]
-fn a_larger_threshold_lets_longer_calls_go_inline() {
+fn a_larger_threshold_sends_longer_calls_inline() {
     for (threshold, len, inline) in
         [(1024, 988, true), (1024, 989, false), (4096, 4060, true), (4096, 4061, false)]
     {
@@ -426,7 +426,7 @@ fn r071_r074_r075_items_travel_in_read_chunks_without_their_padding() {
 
 /// Requirement: R045
 #[test]
-fn what_fits_inline_goes_inline() {
+fn short_messages_are_sent_inline() {
     let mut peer = Peer::new();
     // 28 of header, 8 and 40 of stream, and an item of 945 with 3 of padding: 1,024.
     peer.call(1, with_items(1, 40, &[(12, 945)]));
@@ -453,7 +453,7 @@ fn r054_a_chunk_is_cut_where_a_segment_is_full() {
 
 /// Requirement: R046, R121, R124, R130, R131, R132, R133, R233
 #[test]
-fn r120_a_call_that_does_not_fit_goes_whole_in_a_position_zero_chunk() {
+fn r120_a_call_that_does_not_fit_uses_a_position_zero_chunk() {
     let mut peer = Peer::new();
     let call = with_items(1, 1200, &[(12, 2001)]);
     let whole = call.message.flatten();
@@ -477,7 +477,7 @@ fn r125_items_may_stay_in_chunks_of_their_own_beside_it() {
 }
 
 #[test]
-fn items_of_which_there_are_too_many_for_the_header_go_with_the_stream() {
+fn items_beyond_the_header_limit_stay_in_the_stream() {
     // 28 bytes of header and 24 for each segment: 41 segments are the most that fit into 1,024.
     for (count, chunks) in [(40, 41), (41, 1)] {
         let items: Vec<(u32, usize)> = (0..count).map(|index| (12 + index * 104, 101)).collect();
@@ -535,7 +535,7 @@ fn r095_r100_unused_segments_and_chunks_may_be_left_out() {
 }
 
 #[test]
-fn h32_who_breaks_the_protocol_again_and_again_is_not_asked_further() {
+fn h32_repeated_violations_end_reconnection() {
     let mut peer = Peer::new();
     for xid in 1..=8 {
         assert_eq!(peer.closed, None, "after {} bad replies", xid - 1);
@@ -548,7 +548,7 @@ fn h32_who_breaks_the_protocol_again_and_again_is_not_asked_further() {
 
 /// Requirement: R164, R170, H30, H31, H76
 #[test]
-fn r169_errors_end_their_call_and_nothing_else() {
+fn r169_errors_fail_only_their_call() {
     let error = |xid, body| Header { xid, credits: 8, body: Body::Error(body) }.encode();
     let mut peer = Peer::new();
     peer.call(1, short(1));
@@ -635,7 +635,7 @@ fn r287_h47_only_a_handle_of_the_call_is_invalidated_and_only_if_we_allow_it() {
 }
 
 #[test]
-fn a_registration_that_fails_takes_the_others_back_and_fails_the_call_alone() {
+fn a_failed_registration_undoes_the_others_and_fails_only_its_call() {
     let mut peer = Peer::new();
     peer.registrations = 2;
     peer.call(1, offering(1, &[8, 8], Some(8)));

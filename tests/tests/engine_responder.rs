@@ -1,4 +1,4 @@
-//! A responder and a peer that says whatever it likes.
+//! A responder and a peer that sends arbitrary messages.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use rpcrdma_runtime::xdr::{Item, Message, Reader};
 
 const XID: u32 = 0x0102_0304;
 
-/// What a responder asked for, sorted by kind; and the peer's memory.
+/// The actions of a responder by kind, and the peer's memory.
 struct Peer {
     responder: Responder,
     receives: u32,
@@ -155,7 +155,7 @@ fn stream(len: usize) -> Bytes {
 }
 
 #[test]
-fn h75_what_a_provider_says_twice_is_heard_once() {
+fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     peer.send(msg(reads(vec![read(8, 1, 16)]), &rpc(40)));
     let (token, _) = *peer.reads.front().expect("an RDMA Read");
@@ -183,7 +183,7 @@ fn h75_what_a_provider_says_twice_is_heard_once() {
 
 /// Requirement: R029
 #[test]
-fn a_receive_is_posted_before_the_reply_that_lets_the_requester_use_it() {
+fn a_receive_is_posted_before_the_reply_that_grants_it() {
     let mut peer = Peer::with(Config { credits: 1, ..Config::default() }, 1, false);
     for _ in 0..3 {
         for message in [msg(ChunkLists::default(), &rpc(40)), nomsg(ChunkLists::default())] {
@@ -221,7 +221,7 @@ fn the_grant_grows_and_shrinks_with_replies() {
 
 /// Requirement: R043
 #[test]
-fn a_larger_threshold_lets_longer_replies_go_inline() {
+fn a_larger_threshold_sends_longer_replies_inline() {
     for (threshold, len, inline) in
         [(1024, 996, true), (1024, 997, false), (4096, 4068, true), (4096, 4069, false)]
     {
@@ -239,7 +239,7 @@ fn a_larger_threshold_lets_longer_replies_go_inline() {
 
 /// Requirement: R009, R021, R022, R216
 #[test]
-fn h12_h63_what_the_requester_asks_for_does_not_change_the_grant() {
+fn h12_h63_requested_credits_do_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
     assert_eq!(peer.receives, 4, "R009: one for each credit, and one more");
     for asked in [0, 1, u32::MAX] {
@@ -256,7 +256,7 @@ fn h12_h63_what_the_requester_asks_for_does_not_change_the_grant() {
 #[test]
 fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     let mut peer = Peer::new();
-    // Two items, each behind its count, the first of 5 bytes without its padding and in two segments.
+    // Two items, each after its count, the first of 5 bytes without padding and in two segments.
     let payload = [&rpc(0)[..], &words(&[5, 4, 0x6d61_726b])].concat();
     peer.send(msg(reads(vec![read(24, 3, 4), read(12, 1, 3), read(12, 2, 2)]), &payload));
     assert_eq!((peer.serve_read().handle, peer.serve_read().handle, peer.serve_read().handle), (1, 2, 3));
@@ -323,7 +323,7 @@ fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
 #[test]
 fn bytes_that_are_fetched_for_a_connection_have_a_bound() {
     let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
-    // 60 and 40 are as much as may be; 1 more waits, and so does what comes behind it.
+    // 60 and 40 are the maximum; 1 more waits, and so do the following calls.
     let lengths = [60, 40, 1, 8];
     for (handle, length) in (1..).zip(lengths) {
         peer.send(msg(reads(vec![read(12, handle, length)]), &rpc(40)));
@@ -359,7 +359,7 @@ fn one_call_may_hold_more_than_the_bound() {
     assert_eq!(peer.serve_read().handle, 2, "a call without a reply holds nothing more either");
 }
 
-/// What has ended a connection, by a Terminate of the requester's provider.
+/// A violation that closed a connection, by a Terminate of the requester's provider.
 fn suspects(mut peer: Peer) -> Vec<u32> {
     let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
     peer.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
@@ -376,7 +376,7 @@ fn reply_chunk() -> ChunkLists {
 }
 
 #[test]
-fn r178_what_ended_a_connection_is_answered_with_err_chunk_on_the_next() {
+fn r178_a_call_that_broke_its_connection_gets_err_chunk_on_the_next() {
     let mut peer = Peer::new();
     peer.send(msg(reply_chunk(), &rpc(40)));
     let call = peer.call();
@@ -397,7 +397,7 @@ fn r178_what_ended_a_connection_is_answered_with_err_chunk_on_the_next() {
 }
 
 #[test]
-fn r178_only_what_was_read_or_written_and_not_yet_received_can_have_ended_a_connection() {
+fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 16, false);
     for (xid, len) in [(1, 2000), (2, 40), (3, 2000), (4, 2000)] {
         peer.send(with_xid(xid, reply_chunk()));
@@ -433,7 +433,7 @@ fn r021_r032_calls_in_progress_do_not_change_the_grant() {
 }
 
 #[test]
-fn r023_no_answer_grants_nothing() {
+fn r023_a_missing_reply_grants_no_credits() {
     let peer = || Peer::with(Config { credits: 0, ..Config::default() }, 1, false);
     let mut replying = peer();
     replying.send(msg(ChunkLists::default(), &rpc(40)));
@@ -458,7 +458,7 @@ fn a_peer_that_serves_no_reads_gets_err_chunk_for_read_chunks() {
 
 /// Requirement: H66
 #[test]
-fn r286_r287_r288_send_with_invalidate_takes_the_one_handle_of_the_call_if_both_agreed() {
+fn r286_r287_r288_send_with_invalidate_uses_the_only_handle_after_agreement() {
     let one = ChunkLists { writes: vec![chunk(&[64])], ..ChunkLists::default() };
     let two = ChunkLists { writes: vec![chunk(&[32, 32])], ..ChunkLists::default() };
     let shared = ChunkLists {
@@ -486,7 +486,7 @@ fn r286_r287_r288_send_with_invalidate_takes_the_one_handle_of_the_call_if_both_
 }
 
 #[test]
-fn a_dropped_call_gives_its_receive_back_and_a_late_reply_goes_nowhere() {
+fn a_dropped_call_returns_its_receive_and_ignores_a_late_reply() {
     let mut peer = Peer::new();
     let posted = peer.receives;
     peer.send(msg(ChunkLists::default(), &rpc(40)));
@@ -498,7 +498,7 @@ fn a_dropped_call_gives_its_receive_back_and_a_late_reply_goes_nowhere() {
 }
 
 #[test]
-fn h46_a_call_that_invalidates_ends_the_connection() {
+fn h46_a_call_with_invalidation_closes_the_connection() {
     let mut peer = Peer::new();
     peer.send_invalidating(msg(ChunkLists::default(), &rpc(40)), Some(7));
     assert!(matches!(peer.closed, Some(CloseReason::Violation(_))));
@@ -506,7 +506,7 @@ fn h46_a_call_that_invalidates_ends_the_connection() {
 }
 
 #[test]
-fn replies_after_the_end_of_the_connection_go_nowhere() {
+fn replies_after_the_close_are_dropped() {
     let mut peer = Peer::new();
     peer.send(msg(ChunkLists::default(), &rpc(40)));
     peer.send(msg(reads(vec![read(12, 1, 4)]), &rpc(40)));

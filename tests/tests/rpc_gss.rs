@@ -1,5 +1,5 @@
-//! RPCSEC_GSS (RFC 2203) with a mechanism that is a test's: contexts, what is protected, and how such
-//! messages travel over RPC-over-RDMA (RFC 8166 section 8.2.2).
+//! RPCSEC_GSS (RFC 2203) with a test mechanism: contexts, protected messages, and their form in
+//! RPC-over-RDMA (RFC 8166 section 8.2.2).
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 #[path = "rpc_gss/contexts.rs"]
@@ -38,7 +38,7 @@ use tokio::task::JoinHandle;
 
 const SERVICES: [GssService; 3] = [GssService::None, GssService::Integrity, GssService::Privacy];
 
-/// An echo that keeps who called it.
+/// An echo that records its callers.
 #[derive(Clone, Default)]
 struct Known(Arc<Mutex<Option<GssCaller>>>);
 
@@ -157,7 +157,7 @@ async fn every_size_around_the_threshold() {
     }
 }
 
-/// As RFC 8166 section 8.2.2.1 has NFS do it.
+/// As RFC 8166 section 8.2.2.1 requires for NFS.
 #[tokio::test]
 async fn a_context_that_was_made_over_tcp_is_good_over_rdma() {
     let (services, gss, _) = secured(GssServerOptions::default());
@@ -173,11 +173,11 @@ async fn a_context_that_was_made_over_tcp_is_good_over_rdma() {
     assert_eq!((gss.contexts(), toy.begun.load(Ordering::Relaxed)), (1, 1));
 }
 
-/// A token is no item, however long it is.
+/// A token is never an item, however long it is.
 ///
 /// Requirement: R264
 #[tokio::test]
-async fn a_long_token_goes_as_a_long_call_and_comes_in_a_reply_chunk() {
+async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
     let gss = GssServer::new(Toy { token: 20_000, ..Toy::new("server") });
     let mut services = Services::new();
     services.add(Echo);
@@ -187,7 +187,7 @@ async fn a_long_token_goes_as_a_long_call_and_comes_in_a_reply_chunk() {
     echo(&secure, &args(10, 10, 10)).await.unwrap();
 }
 
-/// What changes messages on their way.
+/// Modifies messages in transit.
 type Change = Box<dyn FnMut(Vec<u8>) -> Vec<u8> + Send>;
 
 /// Carries calls to services without a network, keeps them, and changes them.
@@ -196,11 +196,11 @@ struct Direct {
     services: Services,
     xid: Arc<AtomicU32>,
     calls: Arc<Mutex<Vec<Message>>>,
-    /// How often each of them may be sent.
+    /// The number of times that each may be sent.
     sends: Arc<Mutex<Vec<Sends>>>,
     call: Arc<Mutex<Option<Change>>>,
     reply: Arc<Mutex<Option<Change>>>,
-    /// Whether nobody hears of contexts that end.
+    /// Whether destruction of contexts goes unanswered.
     silent: Arc<AtomicBool>,
 }
 
@@ -276,7 +276,7 @@ async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();
     let xid = direct.xid.load(Ordering::Relaxed);
-    // One that the server has not seen.
+    // A context that the server has never seen.
     direct.change_calls(|mut call| {
         call.truncate(4);
         call
@@ -288,22 +288,21 @@ async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8
     (direct, client, message)
 }
 
-/// Where the parts of a call are: the credential's body, the verifier's body, and what is behind the
-/// verifier.
+/// The parts of a call: the credential's body, the verifier's body, and the rest.
 fn places(call: &[u8]) -> (usize, usize, usize) {
     let word = |at: usize| u32::from_be_bytes(call[at..at + 4].try_into().unwrap()) as usize;
     let verifier = 32 + word(28).next_multiple_of(4);
     (32, verifier + 8, verifier + 8 + word(verifier + 4).next_multiple_of(4))
 }
 
-/// What a server says to a message: its verifier, and what it refuses it with.
+/// The response of a server to a message: its verifier, or its rejection.
 fn said(reply: &Bytes) -> (Option<Verifier>, Result<(), ReplyError>) {
     let xid = u32::from_be_bytes(reply[..4].try_into().unwrap());
     decode_verified(&mut Reader::from_bytes(reply), xid).unwrap()
 }
 
 #[tokio::test]
-async fn r264_items_are_the_programs_and_nothing_is_moved_that_is_the_flavors() {
+async fn r264_only_items_of_the_program_are_reduced() {
     let (direct, client, _) = direct(GssService::None);
     echo(&client, &args(10, 10, 10)).await.unwrap();
     let calls = direct.calls.lock().unwrap().clone();
@@ -313,7 +312,7 @@ async fn r264_items_are_the_programs_and_nothing_is_moved_that_is_the_flavors() 
     assert_eq!(lengths, [10, 5], "both items of the arguments, as long as they are, and nothing else");
     let (_, _, behind) = places(&data.stream);
     assert!(data.items.iter().all(|item| item.position as usize > behind));
-    // Who moves a credential out all the same is not understood.
+    // A peer that reduces a credential anyway is not understood.
     let item = rpcrdma_runtime::xdr::Item { position: 32, data: data.stream.slice(32..68) };
     let stream = [&data.stream[..32], &data.stream[68..]].concat().into();
     let moved = Received { stream, items: Placed::Positioned(vec![item]) };
@@ -322,7 +321,7 @@ async fn r264_items_are_the_programs_and_nothing_is_moved_that_is_the_flavors() 
 }
 
 #[tokio::test]
-async fn r265_with_protection_nothing_leaves_the_message() {
+async fn r265_protected_messages_keep_their_items() {
     for service in [GssService::Integrity, GssService::Privacy] {
         let (direct, client, _) = direct(service);
         echo(&client, &args(10_000, 10, 10)).await.unwrap();
@@ -339,7 +338,7 @@ async fn r265_with_protection_nothing_leaves_the_message() {
 }
 
 #[tokio::test]
-async fn only_messages_without_a_sequence_number_are_sent_again() {
+async fn only_messages_without_a_sequence_number_are_retransmitted() {
     let gss = Arc::new(GssServer::new(Toy { rounds: 2, ..Toy::new("server") }));
     let mut services = Services::new();
     services.add(Echo);
@@ -361,7 +360,7 @@ async fn only_messages_without_a_sequence_number_are_sent_again() {
 }
 
 #[tokio::test]
-async fn tokens_go_back_and_forth_as_long_as_the_ends_want_to() {
+async fn tokens_are_exchanged_until_both_peers_finish() {
     for (client_rounds, server_rounds) in [(0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (5, 5), (5, 6)] {
         let gss = Arc::new(GssServer::new(Toy { rounds: server_rounds, ..Toy::new("server") }));
         let mut services = Services::new();
@@ -377,7 +376,7 @@ async fn tokens_go_back_and_forth_as_long_as_the_ends_want_to() {
 }
 
 #[tokio::test]
-async fn who_is_not_taken_hears_why() {
+async fn rejected_peers_get_a_reason() {
     let (services, gss, _) = secured(GssServerOptions::default());
     let client = GssClient::new(Direct::new(services), Toy::new("nobody"), GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await;

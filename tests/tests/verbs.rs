@@ -56,12 +56,12 @@ async fn listener(at: SocketAddr, options: VerbsOptions) -> VerbsListener {
     VerbsListener::bind(at, options).await.expect("a device")
 }
 
-/// Both ends of a connection: who connects, and who accepts.
+/// Both sides of a connection: the initiator, and the responder.
 async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsConnection) {
     pair_for(at, RECEIVE, [options; 2]).await
 }
 
-/// The same for messages of another length, and with options for each end.
+/// The same for messages of another length, and with options for each side.
 async fn pair_for(
     at: SocketAddr,
     receive: u32,
@@ -69,7 +69,7 @@ async fn pair_for(
 ) -> (VerbsConnection, VerbsConnection) {
     let listener = VerbsListener::bind(at, far).await.expect("a device");
     let address = listener.local_addr().expect("an address");
-    // Whatever fails is told at once, and not waited for at the other end.
+    // Every failure is reported at once, without waiting for the peer.
     let near = async { connect(address, b"please", receive, &near).await.expect("a connection") };
     let far = async {
         listener.accept().await.expect("a request").accept(b"yes", receive).await.expect("accepted")
@@ -81,7 +81,7 @@ async fn next(end: &mut VerbsConnection) -> Completion {
     timeout(LIMIT, poll_fn(|cx| end.poll_completion(cx))).await.expect("a completion")
 }
 
-/// What both ends hear until one of them has heard what is waited for.
+/// The completions of both sides until one of them has the expected one.
 async fn drive(
     waiting: &mut VerbsConnection,
     other: &mut VerbsConnection,
@@ -110,7 +110,7 @@ async fn register(end: &mut VerbsConnection, memory: Memory) -> Segment {
     }
 }
 
-/// Sends a message, as the one that names what is advertised: from then on the peer reaches it.
+/// Sends a message that advertises memory: from then on the peer can access it.
 async fn tell(near: &mut VerbsConnection, far: &mut VerbsConnection) {
     far.submit(Action::PostReceives { count: 1 });
     near.submit(Action::Send {
@@ -121,7 +121,7 @@ async fn tell(near: &mut VerbsConnection, far: &mut VerbsConnection) {
     drive(far, near, |heard| matches!(heard, Completion::Received { .. })).await;
 }
 
-/// What is in a sink that this end has asked to be fenced, once it is.
+/// The contents of a sink that this side has fenced, once the fence completes.
 async fn fenced(end: &mut VerbsConnection) -> Bytes {
     loop {
         match next(end).await {
@@ -141,7 +141,7 @@ async fn closed(end: &mut VerbsConnection) -> (CloseReason, Vec<Memory>) {
 }
 
 #[tokio::test]
-async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
+async fn private_data_may_be_padded_in_both_directions() {
     let Some(at) = device() else { return };
     let (near, far) = pair(at, VerbsOptions::default()).await;
     assert!(far.info().private_data.starts_with(b"please"), "{:?}", far.info());
@@ -150,7 +150,7 @@ async fn private_data_goes_both_ways_and_may_have_zeros_behind_it() {
     assert_eq!(near.info().peer.map(|peer| peer.ip()), Some(at.ip()));
 }
 
-/// How memory can be advertised: through regions, and through windows if the device has them.
+/// How memory can be advertised: by regions, and by windows if the device has them.
 async fn ways(at: SocketAddr) -> Vec<VerbsOptions> {
     let name = name(at).await;
     let devices = rpcrdma_verbs::devices().expect("devices");
@@ -176,15 +176,15 @@ async fn a_refusal_has_its_private_data() {
     }
 }
 
-/// Who runs [`a_listener_without_descriptors`] in a process of its own says so by this.
+/// Set for the child process that runs [`a_listener_without_descriptors`].
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
-/// A process with no descriptor left: it can give a peer no channel, so it refuses it. It goes on once it has
-/// descriptors again.
+/// A process without free descriptors cannot create a channel for a peer, so it rejects the peer. It
+/// continues once it has descriptors again.
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
-        // Another test runs this one in a process of its own.
+        // Another test runs this one in a child process.
         return;
     }
     let Some(at) = device() else { return };
@@ -206,7 +206,7 @@ async fn a_listener_without_descriptors() {
 }
 
 #[tokio::test]
-async fn a_peer_that_cannot_be_taken_over_is_refused_and_the_next_is_not() {
+async fn a_connection_that_cannot_be_adopted_is_rejected_alone() {
     if device().is_none() {
         return;
     }
@@ -245,7 +245,7 @@ async fn nobody_listens() {
 /// Where Linux has the range of ports that it chooses from.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// What the range was, which it is again in the end.
+/// The port range, which is restored at the end.
 struct Usual(String);
 
 impl Drop for Usual {
@@ -256,8 +256,8 @@ impl Drop for Usual {
     }
 }
 
-/// The kernel chooses the port of who connects, and of who listens anywhere; over iWARP that is a port of
-/// TCP, too, and another program may have it.
+/// The kernel chooses the ports of initiators and of listeners without a fixed port. Over iWARP that is
+/// also a TCP port, which another program may occupy.
 #[tokio::test]
 async fn ports_that_tcp_has_are_no_hindrance() {
     let Some(at) = device() else { return };
@@ -276,24 +276,24 @@ async fn ports_that_tcp_has_are_no_hindrance() {
 }
 
 #[tokio::test]
-async fn depths_of_reads_are_what_both_ends_have() {
+async fn read_depths_are_the_minimum_of_both_peers() {
     let Some(at) = device() else { return };
     let depths = |ird, ord| VerbsOptions { ird, ord, ..VerbsOptions::default() };
     let (near, far) = pair(at, depths(3, 5)).await;
     assert_eq!((near.info().ord, near.info().ird), (3, 3));
     assert_eq!((far.info().ord, far.info().ird), (3, 3));
-    // What one asks for is what the other serves, each way for itself.
+    // The ORD of one side is the IRD of the other, for each direction separately.
     let (near, far) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
-    // Siw serves as many as it is asked for, whatever it was told, and what it says of that at this end is
-    // not clear.
+    // siw grants any requested depth, regardless of its settings, and does not report the depth reliably at
+    // this side.
     let ord = if name(at).await.starts_with("siw") { 4 } else { 2 };
     assert_eq!(near.info().ord, ord);
     assert!(near.info().ird >= 4, "{:?}", near.info());
     assert_eq!((far.info().ord, far.info().ird), (4, 2));
 }
 
-/// Up to 8 KiB goes through memory that stays registered, where the peer cannot reach that, and more through
-/// memory of its own.
+/// Up to 8 KiB uses memory that stays registered and that the peer cannot access. Longer data uses separate
+/// memory.
 #[tokio::test]
 async fn short_memory_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -307,9 +307,9 @@ async fn short_memory_is_read_and_written() {
         length: u32::try_from(length).expect("short"),
         offset: of.offset + skip as u64,
     };
-    // What reads nothing is done at once.
+    // An empty read completes at once.
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
-    // All at once: each has memory of its own.
+    // All concurrently: each has separate memory.
     for (token, (skip, length)) in (10..).zip(pieces) {
         far.submit(Action::Read { token: Token(token), source: piece(source, skip, length) });
     }
@@ -318,7 +318,7 @@ async fn short_memory_is_read_and_written() {
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         let Completion::ReadDone { token: of, data: read } = read else { unreachable!() };
         assert!(of == Token(token) && read == data[skip..skip + length], "{length} octets from {skip} on");
-        // What was read goes where nothing of it stands.
+        // The result is read into memory without that content.
         let to = data.len() - skip - length;
         far.submit(Action::Write { token: Token(0), sink: piece(sink, to, length), data: read });
         written[to..to + length].copy_from_slice(&data[skip..skip + length]);
@@ -363,7 +363,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
 
 /// The kernel pins each page of it, which other threads wait for.
 #[tokio::test]
-async fn long_memory_comes_and_goes_as_short_memory_does() {
+async fn long_regions_transfer_like_short_ones() {
     let Some(at) = device() else { return };
     let data: Bytes =
         (0..1_500_000u32).flat_map(|index| index.wrapping_mul(77_777_777).to_be_bytes()).collect();
@@ -384,17 +384,17 @@ async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), da
     drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
     near.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
     assert!(fenced(&mut near).await == *data);
-    // What is registered while the connection ends comes back too.
+    // A registration that completes during the close also returns.
     near.submit(Action::Register { token: Token(6), memory: Memory::Sink(BytesMut::zeroed(data.len())) });
     near.submit(Action::Close { reason: CloseReason::Local });
     let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// What a page is to siw, which takes the data of shorter work at once, and that of other work out of the
-/// memory when TCP sends it: memory that is used again too early would be sent with what it has then.
+/// A page of siw. siw copies the data of shorter work at once. It reads longer data from memory when TCP
+/// sends it, so memory that is reused too early would be sent with its new contents.
 #[tokio::test]
-async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
+async fn data_is_captured_at_submission() {
     const EACH: usize = 800;
     let Some(at) = device() else { return };
     for size in [4095, 4096, 4097] {
@@ -427,9 +427,9 @@ async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn messages_of_any_form_arrive_whole() {
+async fn messages_of_any_form_arrive_complete() {
     let Some(at) = device() else { return };
-    // As long as a device hands over with its work request, none at all, and more than any device does.
+    // The maximum inline length of a work request, none, and more than any device has.
     for inline in [VerbsOptions::default().inline, 0, 1 << 20] {
         let options = VerbsOptions { receives: 4, inline, ..VerbsOptions::default() };
         messages_arrive(pair_for(at, 262_144, [options; 2]).await, options.receives).await;
@@ -437,7 +437,7 @@ async fn messages_of_any_form_arrive_whole() {
 }
 
 async fn messages_arrive((mut near, mut far): (VerbsConnection, VerbsConnection), receives: u32) {
-    // Those that are posted already are these.
+    // Only the posted Receives remain.
     far.submit(Action::PostReceives { count: receives });
     // Short and long pieces, more of them than a work request has room for, and none.
     for sizes in
@@ -455,7 +455,7 @@ async fn messages_arrive((mut near, mut far): (VerbsConnection, VerbsConnection)
 }
 
 #[tokio::test]
-async fn short_messages_that_are_asked_for_at_once_arrive_in_their_order() {
+async fn short_messages_submitted_together_arrive_in_order() {
     let Some(at) = device() else { return };
     for inline in [VerbsOptions::default().inline, 0] {
         let options = VerbsOptions { receives: 90, inline, ..VerbsOptions::default() };
@@ -491,7 +491,7 @@ async fn short_messages_that_are_asked_for_at_once_arrive_in_their_order() {
     }
 }
 
-/// Counts how often a task is woken.
+/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -501,9 +501,9 @@ impl Wake for Woken {
     }
 }
 
-/// One that looks again and again has itself woken; one that does not waits for the device.
+/// A polling task wakes itself; a blocking task waits for the device.
 #[tokio::test]
-async fn a_connection_can_look_for_work_without_being_woken() {
+async fn a_connection_can_be_polled_without_a_wake_up() {
     let Some(at) = device() else { return };
     for spin in [Duration::ZERO, Duration::from_secs(3600)] {
         let options = VerbsOptions { spin, ..VerbsOptions::default() };
@@ -523,7 +523,7 @@ async fn a_connection_can_look_for_work_without_being_woken() {
     }
 }
 
-/// What the system calls the device.
+/// The system's name of the device.
 async fn name(at: SocketAddr) -> String {
     let found = rpcrdma_verbs::device_for(SocketAddr::new(at.ip(), 1), LIMIT).await;
     found.expect("an answer").expect("a device")
@@ -541,7 +541,7 @@ async fn constants_are_advertised_too() {
         far.submit(Action::Read { token: Token(2), source });
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         assert!(matches!(read, Completion::ReadDone { data, .. } if data == DATA[..]));
-        // And nobody may write there.
+        // And writes are not allowed.
         let data = Bytes::from_static(&[1; 10]);
         far.submit(Action::Write { token: Token(3), sink: Segment { length: 10, ..source }, data });
         let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));

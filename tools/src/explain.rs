@@ -34,7 +34,7 @@ use stream::Direction;
 /// All that a capture shows.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Its TCP connections, in the order of their beginnings. At most 16,384 are kept.
+    /// Its TCP connections, in the order of their start. At most 16,384 are kept.
     pub connections: Vec<Connection>,
     /// Connections that are not kept. Those without iWARP are dropped first.
     pub more_connections: usize,

@@ -24,7 +24,7 @@ const RUNS: usize = 101;
 const PARTS: usize = 300;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Without `--bench` it is a test run, without optimization: that it works is all there is to see.
+    // Without `--bench` it is a test run without optimization, which only shows that it works.
     let measures = std::env::args().any(|argument| argument == "--bench");
     let runs = std::env::args().find_map(|argument| argument.parse().ok());
     processes(runs.unwrap_or(if measures { RUNS } else { 1 }).max(1))?;

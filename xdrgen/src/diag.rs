@@ -430,7 +430,7 @@ pub(crate) struct Mark {
 }
 
 impl Found {
-    /// Adds a finding. No number of warnings keeps an error from being kept.
+    /// Adds a finding. Warnings never displace an error.
     pub(crate) fn push(&mut self, found: Diagnostic) {
         let (all, more) = match found.severity {
             Severity::Error => (&mut self.all.errors, &mut self.more.errors),

@@ -104,7 +104,7 @@ program serde { version arbitrary { void Option(void) = 1; void Vec(int) = 2; } 
 const LIB: &str = r#"
 //! A user's crate.
 
-/// Odd names, as they are.
+/// Unusual names, verbatim.
 pub mod odd {
     include!(concat!(env!("OUT_DIR"), "/odd.rs"));
 }

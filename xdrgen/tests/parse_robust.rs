@@ -292,7 +292,7 @@ fn many_names_in_one_place() {
     assert!(compiled(&text).diagnostics.is_empty());
     let found = compiled(&text.replace("switch (e x)", "switch (int x)")).diagnostics;
     assert!(found.is_empty(), "{:?}", found.first());
-    // Nobody reads all of them: some are kept, and the rest is counted.
+    // A limited number is stored, and the rest is counted.
     let generated = compiled(&text.replace("case A", "case B"));
     let kept = generated.diagnostics.iter().filter(|found| found.code() == "X213").count();
     assert_eq!(kept + generated.more.errors, MANY);

@@ -10,7 +10,7 @@ use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, documents, evidence, packages, tools, walk};
+use crate::{book, cargo, cycles, deny, documents, evidence, packages, tools, walk};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -26,6 +26,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("no_std", no_std),
     step("docs", docs),
+    step("book", book::check),
     step("verbs", verbs),
     step("krb5", krb5),
     step("packages", packages::check),
@@ -61,8 +62,8 @@ fn docs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, where what these need of the
-/// system is there.
+/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, if the system packages are
+/// present.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -83,8 +84,8 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, where what these need of the system
-/// is there.
+/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, if the system packages are
+/// present.
 fn krb5(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -160,7 +161,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Whether a line has `crate::name` as a whole path segment, also as one of several in braces.
+/// Returns true if a line has `crate::name` as a whole path segment, also as one of several in braces.
 fn names_module(line: &str, name: &str) -> bool {
     let Some((_, path)) = line.split_once("crate::") else { return false };
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);

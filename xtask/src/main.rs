@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask help`.
 
+mod book;
 mod cargo;
 mod checks;
 mod child;
@@ -56,7 +57,7 @@ enum Task {
     Evidence(evidence::Options),
     /// Run the test suite many times on a busy machine
     Flaky(flaky::Options),
-    /// Write what rpcrdma-xdrgen emits from specs/, or compare it
+    /// Write the output of rpcrdma-xdrgen for specs/, or compare it
     Generate(generate::Arguments),
     /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
     Vectors,

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 fn run(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(serve(config, line, log));
-    // A call to storage that does not answer would hold up the end.
+    // A call to unresponsive storage would delay the exit.
     runtime.shutdown_background();
     served
 }

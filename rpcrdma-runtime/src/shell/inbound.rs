@@ -62,7 +62,7 @@ pub(super) async fn serve<I: Inbound>(
                     let at_once = running.start(key, message, memory);
                     if let Some(ended) = at_once {
                         inbound.reply(ended);
-                        // Lets other tasks run however many calls arrive.
+                        // Lets other tasks run even if many calls arrive.
                         consume_budget().await;
                     }
                 }

@@ -18,7 +18,7 @@ use crate::xdr::Message;
 pub(super) const SMALL: u64 = 16 << 10;
 /// The size that counts for each small call until its reply is sent.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
-/// What each owner may use even if others use the whole budget: some small calls over TCP.
+/// The share of each owner even if others use the whole budget: some small calls over TCP.
 const GUARANTEED: u64 = 16 * SMALL;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work

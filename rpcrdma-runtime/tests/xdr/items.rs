@@ -22,7 +22,7 @@ fn positions_count_in_the_unreduced_stream() {
 
 /// Requirement: R057, R076, R082
 #[test]
-fn a_chunk_may_hold_the_padding_or_not_and_nothing_else() {
+fn a_chunk_may_include_only_padding_beyond_its_item() {
     let value = Write {
         handle: SmallOpaque::default(),
         data: vec![1; 5].into(),
@@ -79,7 +79,7 @@ fn a_chunk_that_was_passed_is_refused_at_the_next_item() {
 }
 
 #[test]
-fn an_empty_item_takes_an_empty_chunk_and_no_other() {
+fn an_empty_item_uses_only_an_empty_chunk() {
     let value = Write {
         handle: SmallOpaque::default(),
         data: Opaque::default(),
@@ -112,7 +112,7 @@ fn in_order(value: &Write, chunks: Vec<PlacedItem>, inline: &[bool]) -> Result<W
 
 /// Requirement: R104, R106, R111, R187, R188, H28
 #[test]
-fn write_chunks_are_taken_in_order() {
+fn write_chunks_are_used_in_order() {
     let value = Write {
         handle: SmallOpaque::default(),
         data: vec![1; 5].into(),
@@ -154,7 +154,7 @@ struct Unmarked {
 }
 
 #[test]
-fn r051_what_is_not_marked_stays_in_the_stream() {
+fn r051_unmarked_data_stays_in_the_stream() {
     let large = vec![7; 100_000];
     let names = vec!["n".repeat(5000).as_str().into()];
     let value = Unmarked { data: large.clone().into(), names, inner: Some(large.into()) };

@@ -20,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 use super::address::{from_storage, to_storage};
 use super::rdmacm_ffi::{self as ffi, event};
 
-/// How many connection requests may wait to be accepted.
+/// Maximum number of connection requests that wait to be accepted.
 const BACKLOG: c_int = 128;
 
 /// Converts the return value of a librdmacm function into a result.
@@ -106,9 +106,9 @@ pub(super) struct Event {
     kind: c_int,
     status: c_int,
     pub(super) private_data: Bytes,
-    /// How many concurrent RDMA Reads the peer wants to issue.
+    /// The number of concurrent RDMA Reads that the peer may issue.
     pub(super) responder_resources: u8,
-    /// How many concurrent RDMA Reads the peer can serve.
+    /// The number of concurrent RDMA Reads that the peer can serve.
     pub(super) initiator_depth: u8,
     /// The new id of a connection request.
     pub(super) request: Option<NewId>,

@@ -21,11 +21,11 @@ pub struct Device {
     pub iwarp: bool,
     /// The ports.
     pub ports: Vec<Port>,
-    /// How many concurrent RDMA Reads from the peer a connection can serve (IRD).
+    /// Maximum number of concurrent RDMA Reads from the peer (IRD).
     pub ird: u32,
-    /// How many outstanding RDMA Reads a connection can have (ORD).
+    /// Maximum number of outstanding RDMA Reads of a connection (ORD).
     pub ord: u32,
-    /// How many work requests a queue can hold.
+    /// Maximum number of work requests in a queue.
     pub work: u32,
     /// The size of the largest memory region, in bytes.
     pub region: u64,

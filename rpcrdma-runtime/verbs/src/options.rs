@@ -31,7 +31,7 @@ impl MemoryWindows {
 /// Options of a connection or listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerbsOptions {
-    /// How many Receives are posted before the peer can send its first message (default 96).
+    /// Number of Receives posted before the peer can send its first message (default 96).
     ///
     /// They count toward the Receives requested with
     /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). A peer that sends a

@@ -21,7 +21,7 @@ use super::{VerbsConnection, VerbsError, VerbsOptions};
 const MAX_PRIVATE_DATA: usize = 56;
 /// How long a listener waits between attempts to listen on a removed device.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
-/// How many ephemeral local ports are tried.
+/// Maximum number of ephemeral local ports to try.
 const PORT_ATTEMPTS: usize = 10;
 
 /// Connects over the RDMA device that has a route to the address.

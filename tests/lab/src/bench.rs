@@ -41,7 +41,7 @@ impl Device {
     }
 }
 
-/// What to measure, and how long.
+/// The measurements, and their duration.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]

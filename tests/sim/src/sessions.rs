@@ -222,9 +222,9 @@ struct Run {
     rng: Rng,
     /// True if connections have faults.
     troubled: bool,
-    /// How many of ten connection attempts are refused.
+    /// The number of ten connection attempts that are refused.
     refusals: u32,
-    /// How many of 10,000 calls get no reply.
+    /// The number of 10,000 calls that get no reply.
     silence: u32,
     left_to_make: u64,
     next_xid: u32,

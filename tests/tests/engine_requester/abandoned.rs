@@ -6,7 +6,7 @@ use rpcrdma_runtime::wire::rdma::{Body, ChunkLists};
 
 use super::{Peer, answer, msg, offering, requester, returning, rpc_reply, short};
 
-/// What a requester asks for next, but for Receives.
+/// The next action of a requester, except Receives.
 fn asked(requester: &mut Requester) -> Option<Action> {
     std::iter::from_fn(|| requester.poll_action())
         .find(|action| !matches!(action, Action::PostReceives { .. }))

@@ -1,4 +1,4 @@
-//! iWARP over real TCP on the loopback interface: with itself, and with peers that mean no good.
+//! iWARP over real TCP on the loopback interface: with itself, and with hostile peers.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod hostile_setup;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// An echo that answers nobody before it is opened, and counts who has come to it.
+/// An echo that waits until it is opened, and counts its callers.
 #[derive(Clone)]
 struct Gate {
     open: Arc<Semaphore>,
@@ -49,7 +49,7 @@ impl Service for Gate {
 /// A server that remembers no calls, and that is killed by ending its task.
 async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAddr, JoinHandle<()>) {
     let forever = std::future::pending;
-    // The address may be taken for a moment by what is left of the server before.
+    // The previous server may still occupy the address for a moment.
     loop {
         if tcp {
             let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
@@ -70,7 +70,7 @@ async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAd
     }
 }
 
-/// Loses the connection while a call runs. It fails; the next one goes by a new connection.
+/// Loses the connection while a call runs. The call fails; the next one uses a new connection.
 async fn lost<C: MessageTransport<Echo>>(
     secure: GssClient<C, Echo>,
     gate: Gate,
@@ -117,7 +117,7 @@ async fn a_call_that_was_sent_fails_with_its_connection() {
     }
 }
 
-/// As a client does whose connection went away when the server had the token, and its answer was lost.
+/// A client retransmits the token on a new connection, because the reply was lost.
 #[tokio::test]
 async fn a_token_that_the_server_has_had_begins_the_context_anew() {
     for rounds in [2, 3] {
@@ -146,7 +146,7 @@ async fn a_token_that_the_server_has_had_begins_the_context_anew() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_hear_of_the_end_of_a_context_holds_up_no_call() {
+async fn an_unacknowledged_context_destruction_delays_no_call() {
     let (direct, client, gss) = direct(GssService::Integrity);
     echo(&client, &args(1, 1, 1)).await.unwrap();
     direct.silent.store(true, Ordering::Relaxed);
@@ -198,7 +198,7 @@ async fn many_calls_at_once_through_a_small_window() {
 }
 
 #[tokio::test]
-async fn a_context_that_the_server_forgot_is_made_again() {
+async fn a_context_that_the_server_dropped_is_recreated() {
     let (services, gss, _) = secured(GssServerOptions { contexts: 1, ..GssServerOptions::default() });
     let direct = Direct::new(services);
     let (alice, bob) = (Toy::new("alice"), Toy::new("bob"));
@@ -229,7 +229,7 @@ async fn a_context_that_is_too_old_is_a_context_problem() {
     echo(&client, &args(1, 1, 1)).await.unwrap();
 }
 
-/// As Kerberos does, whose new contexts last as long as the user's new ticket.
+/// As with Kerberos, where new contexts last as long as the user's new ticket.
 struct Renewed(Toy);
 
 impl GssMechanism for Renewed {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Each octet of the header, and of what is protected, flipped.
+/// Flips each octet of the header and of the protected data.
 #[tokio::test]
 async fn a_call_that_was_changed_on_its_way_is_not_run() {
     for service in SERVICES {
@@ -57,7 +57,7 @@ async fn each_fault_has_its_status() {
 }
 
 #[tokio::test]
-async fn a_call_that_comes_again_gets_no_answer() {
+async fn a_retransmitted_call_gets_no_second_reply() {
     for service in SERVICES {
         let (direct, client, message) = a_call(service).await;
         let message = Bytes::from(message);
@@ -105,10 +105,9 @@ async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -
     address
 }
 
-/// As a client does whose connection went away: the call is run once, and its reply comes again if it is
-/// remembered.
+/// A client retransmits on a new connection: the call runs once, and a cached reply is replayed.
 #[tokio::test]
-async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before() {
+async fn a_call_retransmitted_on_another_connection_is_replayed() {
     for service in SERVICES {
         for remembers in [true, false] {
             let (direct, client, message) = a_call(service).await;
@@ -132,7 +131,8 @@ async fn a_call_that_is_sent_again_on_another_connection_is_answered_as_before()
     }
 }
 
-/// A call with another verifier that the cache cannot tell from the first one: its checksum is not a secret.
+/// A call with another verifier that the cache cannot distinguish from the first one, because its checksum
+/// is public.
 fn forged(message: &[u8]) -> Vec<u8> {
     let (_, verifier, _) = places(message);
     let len = u32::from_be_bytes(message[verifier - 4..verifier].try_into().unwrap()) as usize;
@@ -143,7 +143,7 @@ fn forged(message: &[u8]) -> Vec<u8> {
         (mixed ^ (mixed >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
     };
     let mut forged = message.to_vec();
-    // The last octet of the verifier, and the word of arguments behind it that makes up for the change.
+    // The last octet of the verifier, and the argument word after it that compensates for the change.
     let last = end & !7;
     forged[end] ^= 1;
     let before = (0..last).step_by(8).fold(0xcbf2_9ce4_8422_2325, |sum, at| step(sum, word(at)));
@@ -165,7 +165,7 @@ async fn a_cached_reply_is_for_its_authentic_caller_only() {
     assert_eq!(refused, Err(ReplyError::Auth(AuthStat::GssCredentialProblem)));
 }
 
-/// RFC 2203 section 5.3.3.1 has the server say nothing to it; the connection has other calls.
+/// RFC 2203 section 5.3.3.1 requires the server to stay silent; the connection has other calls.
 #[tokio::test]
 async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
     let (direct, client, message) = a_call(GssService::Integrity).await;
@@ -182,12 +182,12 @@ async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
     for _ in 0..300 {
         socket.send(&message).await;
     }
-    // What the client sends next is taken.
+    // The next message of the client is accepted.
     direct.change_calls(|_| vec![0; 4]);
     assert!(echo(&client, &args(10, 10, 10)).await.is_err());
     socket.send(&direct.last_call().flatten()).await;
     assert_eq!(said(&socket.next().await).1, Ok(()));
-    // Nor does the server wait for it, once the client has said that nothing more comes.
+    // The server also stops waiting for it once the client has closed its sending side.
     socket.send(&message).await;
     socket.0.shutdown().await.unwrap();
     let end = tokio::time::timeout(Duration::from_secs(30), socket.0.read_u8()).await.unwrap();
@@ -199,7 +199,7 @@ async fn a_reply_that_was_changed_on_its_way_is_no_result() {
     for service in SERVICES {
         let (direct, client, _) = direct(service);
         echo(&client, &args(10, 10, 10)).await.unwrap();
-        // Its verifier and its status, and from 64 on what may be protected.
+        // Its verifier and its status, and from 64 on the protected data.
         let end = if service == GssService::None { 64 } else { 101 };
         for at in [16, 24, 40, 60, 70, 80, 100].into_iter().filter(|at| *at < end) {
             let before = direct.calls.lock().unwrap().len();
@@ -251,7 +251,7 @@ async fn a_weaker_service_than_the_server_wants_is_refused() {
     }
 }
 
-/// A message over RPCSEC_GSS that says this.
+/// An RPCSEC_GSS message with this content.
 fn message(procedure: u32, body: impl Into<Bytes>, verifier: &Verifier, rest: &[u8]) -> Bytes {
     let mut sink = Reducer::disabled();
     let header = CallHeader {
@@ -304,7 +304,7 @@ async fn strange_tokens_and_strange_control_messages() {
         assert_eq!(said(&reply).1, expected, "{what}");
     }
     assert_eq!(gss.contexts(), 0);
-    // Contexts that nobody goes on to make have a bound.
+    // Incomplete contexts are limited.
     let gss = Arc::new(GssServer::with(
         Toy { rounds: 2, ..Toy::new("server") },
         GssServerOptions { unfinished: 10, ..GssServerOptions::default() },

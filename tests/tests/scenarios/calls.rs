@@ -68,7 +68,7 @@ struct Step {
     stop: bool,
 }
 
-/// What a scenario tells of how a call travels.
+/// How a scenario expects a call to be sent.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Told {
@@ -127,7 +127,7 @@ impl Scenario {
     }
 }
 
-/// What can be seen of a run: every call's result and how it travelled, in the order of the steps.
+/// The observations of a run: every call's result and how it was sent, in the order of the steps.
 pub(crate) type Seen = Vec<Traffic>;
 
 async fn run<P: Provider>(scenario: &Scenario) -> Seen {
@@ -149,7 +149,7 @@ async fn run<P: Provider>(scenario: &Scenario) -> Seen {
             step.traffic.check(seen, P::INVALIDATES);
         }
         if step.stop {
-            // How many calls are answered until the server hears that it is to stop is a matter of chance.
+            // The number of calls with replies before the server stops is random.
             reports.lock().expect("no panic in here").truncate(before);
         }
     }
@@ -164,7 +164,7 @@ async fn take(step: &Step, index: u32, client: &Client, stop: &watch::Sender<boo
     }
     if step.stop {
         stop.send(true).expect("the server runs");
-        // It says so by closing, which takes a moment.
+        // It reports this by closing, which takes a moment.
         while client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await.is_ok() {}
     }
     if step.close || step.stop {

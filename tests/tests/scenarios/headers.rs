@@ -35,7 +35,7 @@ fn reads(reads: Vec<ReadSegment>) -> ChunkLists {
     ChunkLists { reads, ..ChunkLists::default() }
 }
 
-/// What a refused message gets.
+/// The response to a rejected message.
 #[derive(Clone, Copy)]
 enum Gets {
     Nothing,
@@ -43,7 +43,7 @@ enum Gets {
     ErrChunk,
 }
 
-/// Messages that begin no call, and what each gets.
+/// Messages that do not start a call, and the response to each.
 fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
     use Gets::{ErrChunk, ErrVers, Nothing};
     let header = |version: u32, kind: u32, rest: &[u32]| words(&[&[XID, version, 4, kind], rest].concat());

@@ -16,7 +16,7 @@ use rpcrdma_sim::{Args, Res, Want, call};
 use crate::link::{Link, Provider, alone};
 use crate::raw::{Raw, XID, words};
 
-/// What a call gets.
+/// The response to a call.
 #[derive(Clone)]
 enum Gets {
     /// The result. The segments of the Write chunks and of the Reply chunk return with these lengths.
@@ -265,7 +265,7 @@ fn replies() -> Vec<Case> {
     ]
 }
 
-/// What memory of a sink holds before it is written.
+/// The initial contents of a sink.
 const UNTOUCHED: u8 = 0xee;
 
 async fn run<P: Provider>(case: Case) {

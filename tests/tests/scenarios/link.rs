@@ -54,7 +54,7 @@ impl Link {
 /// The inline threshold of the tables, in bytes.
 pub(crate) const INLINE: u32 = 1024;
 
-/// What connects two ends: the client's first, then the server's.
+/// Connects two sides: the client's first, then the server's.
 pub(crate) trait Provider: 'static {
     type Near: Connection + 'static;
     type Far: Connection + 'static;

@@ -36,7 +36,7 @@ async fn each_scenario_is_the_same_over_each_provider() {
 /// Requirement: R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24
 /// Requirement: H25, H26, H29, H34, H35
 #[tokio::test]
-async fn every_bad_header_gets_what_its_rule_says() {
+async fn every_invalid_header_gets_its_error() {
     headers::over::<Memory>().await;
     headers::over::<Iwarp>().await;
 }

@@ -1,4 +1,4 @@
-//! The same over RDMA devices. They run where `RPCRDMA_VERBS` has the address of one: in the lab's guest, for
+//! The same over RDMA devices. They run if `RPCRDMA_VERBS` has the address of one: in the lab's guest, for
 //! `tests/interop/verbs.rs`.
 
 use std::net::{IpAddr, SocketAddr};
@@ -104,7 +104,7 @@ impl Provider for ToIwarp {
     }
 }
 
-/// What differs from memory, whose handles a server may invalidate.
+/// The differences from memory, whose handles a server may invalidate.
 async fn compare<P: Provider>(scenario: &Scenario, called: &str, failed: &mut Vec<String>) {
     let plain = |mut seen: Seen| {
         for call in &mut seen {

@@ -149,7 +149,7 @@ fn dropped() -> Vec<(&'static str, Say, Ends)> {
     cases.map(|(name, say)| (name, say, Ends::Waits)).to_vec()
 }
 
-/// How many calls a dropped message precedes the reply of: more than there are Receives.
+/// The number of replies that each follow a dropped message: more than there are Receives.
 const CALLS: usize = 8;
 
 async fn run<P: Provider>(say: Say, ends: Ends) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_was_sent_before_the_end_arrives() {
+async fn data_sent_before_the_close_arrives() {
     let Some(at) = device() else { return };
     for _ in 0..10 {
         let (mut near, mut far) = pair(at, VerbsOptions::default()).await;

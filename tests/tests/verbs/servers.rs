@@ -13,7 +13,7 @@ async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
 /// deleted while calls are made, and added again: calls fail or wait meanwhile, and then go on in the same
 /// client and the same server.
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_go_on_once_the_device_is_back() {
+async fn calls_continue_once_the_device_is_back() {
     let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
         return not_run::not_run("RPCRDMA_VERBS_LINK is not set: no device to delete and add again");
     };

@@ -15,7 +15,7 @@ async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> 
 
 /// Requirement: R295
 #[tokio::test]
-async fn who_connects_lets_the_peer_invalidate_only_where_there_are_windows() {
+async fn remote_invalidation_is_offered_only_with_memory_windows() {
     let Some(at) = device() else { return };
     for (options, windows) in ways(at).await.into_iter().zip([false, true]) {
         the_peer_is_told(at, options, windows).await;
@@ -83,7 +83,7 @@ async fn windows_end(mut near: VerbsConnection, mut far: VerbsConnection, last: 
 
 /// Requirement: H46
 #[tokio::test]
-async fn a_peer_that_invalidates_what_is_not_advertised_loses_the_connection() {
+async fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     let Some(at) = device() else { return };
     let Some((mut near, mut far)) = windowed(at).await else { return };
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
@@ -98,7 +98,7 @@ async fn a_peer_that_invalidates_what_is_not_advertised_loses_the_connection() {
 /// The library of siw does not tell that the peer has invalidated a handle; but then no peer can use it any
 /// more.
 #[tokio::test]
-async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_the_handle() {
+async fn an_unsolicited_invalidation_closes_the_connection_or_ends_the_handle() {
     let Some(at) = device() else { return };
     let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;

@@ -1,4 +1,4 @@
-//! Types of the user's that have names of the standard library.
+//! User types with names of the standard library.
 
 use rpcrdma_runtime::xdr::{Layout, Size, Xdr, from_slice, to_bytes};
 

@@ -63,7 +63,7 @@ pub struct Call {
     pub(super) written: Option<Status>,
     /// Decodes its arguments and results.
     pub(super) codec: Option<&'static Codec>,
-    /// What is kept of it until they are decoded.
+    /// The stored arguments until they are decoded.
     pub(super) parts: Parts,
     /// The number of outstanding calls in the same direction when it was made, including itself.
     pub in_flight: usize,
@@ -181,7 +181,7 @@ impl Call {
         let CallHeader { program, version, procedure, .. } = header;
         let called = Called { program, version, procedure };
         self.procedure = Some(called);
-        // What RPCSEC_GSS protects is not the procedure's own.
+        // Data that RPCSEC_GSS protects is not in the procedure's format.
         let is_plain = matches!(header.credential, Credential::None | Credential::Sys(_));
         self.codec = Codec::of(called).filter(|_| is_plain);
     }

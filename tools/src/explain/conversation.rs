@@ -70,7 +70,7 @@ pub struct Conversation {
     values: usize,
 }
 
-/// Nobody reads more of them.
+/// The limit on stored events.
 const MOST_NOTES: usize = 10_000;
 /// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not
 /// shown.

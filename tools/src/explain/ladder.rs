@@ -384,7 +384,7 @@ fn clock(time: u64, zone: TimeZone) -> String {
     time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S.%6f %:z").to_string()
 }
 
-/// What columns and marks of the text mean.
+/// The meaning of columns and marks in the text.
 const LEGEND: &str = "--> from the client, <-- from the server, ! failure; ms since the first packet";
 
 fn line(row: &Row) -> String {

@@ -10,7 +10,7 @@ use super::stream::Piece;
 
 /// The stored part of a Send: longer than any inline threshold that can be announced.
 const SEND_KEPT: usize = 512 << 10;
-/// What is kept of the data of a Read or Write: enough for most RPC messages.
+/// The stored part of the data of a Read or Write: enough for most RPC messages.
 const HEAD_KEPT: usize = 64 << 10;
 
 /// A message of one peer.
@@ -85,7 +85,7 @@ enum State {
     Beginning,
     /// FPDUs, one after the other.
     Fpdus,
-    /// FPDUs, of which the next begins with some segment of TCP.
+    /// FPDUs; the start of the next one among TCP segments is unknown.
     Searching,
     /// No iWARP.
     Foreign,

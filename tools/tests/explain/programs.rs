@@ -53,7 +53,7 @@ async fn drawings_are_complete_and_self_contained() {
         |tick: &&str| ["s</text>", "ms</text>", "us</text>"].iter().any(|unit| tick.contains(unit));
     assert!(!ticks.is_empty() && ticks.iter().all(has_unit), "{ticks:?}");
     assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
-    // What does not fit is cut, and whole in a tooltip.
+    // Text that does not fit is truncated, and complete in a tooltip.
     assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
     // The tip of an arrow is at its end: at the server's lane for calls, at the client's for replies.
     for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {

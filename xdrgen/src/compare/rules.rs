@@ -158,7 +158,7 @@ impl<'m> Judge<'m> {
             Of::Member(ids, pair) if self.together || self.uses.contains_key(ids) => {
                 self.member(change, *ids, *pair);
             }
-            // Nothing on the wire is of this enum: its members are but names for numbers.
+            // No message contains this enum: its members only name numbers.
             Of::Member(_, [Some(old), None]) if change.effect != Effect::Unsent => {
                 if self.rules == Rules::Rfc8178 {
                     self.removed_value(path, old);

@@ -264,7 +264,7 @@ kinds! {
         .label("eligible")
         .help("the transport owns memory for RDMA, and borrowed memory has another owner: use `bytes` output to call \
             this program over RPC-over-RDMA");
-    /// an item is not worth a chunk
+    /// an item is too small for a chunk
     ///
     /// The item is always shorter than 1,024 bytes and is sent in the message. A warning. Data of variable
     /// length stays eligible, so that a peer may place it if its binding lists it. Data of fixed length

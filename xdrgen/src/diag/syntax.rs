@@ -89,8 +89,8 @@ kinds! {
             .label("this has no meaning here")
             .and(*outer, "the comment begins here")
             .help(match hides {
-                Some(Some(name)) => format!("{missing} what would define `{name}` stands in it"),
-                Some(None) => format!("{missing} a definition stands in it"),
+                Some(Some(name)) => format!("{missing} the definition of `{name}` is in it"),
+                Some(None) => format!("{missing} a definition is in it"),
                 None => "a comment ends at the first `*/`, however many `/*` it holds".to_owned(),
             })
     };

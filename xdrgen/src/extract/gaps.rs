@@ -1,4 +1,4 @@
-//! Lines that lost their mark: between two marked lines of one body, and XDR themselves.
+//! Lines that lost their mark: XDR between two marked lines of one body.
 
 use super::lines::Line;
 use super::map::Map;

@@ -201,7 +201,7 @@ pub(super) fn is_word(text: &str) -> bool {
     word(text).is_some_and(|(rest, _)| rest.is_empty())
 }
 
-/// The number that a text is, if it is one and nothing else.
+/// The number in a text, if the text consists of one number.
 pub(super) fn whole_number(text: &str) -> Option<i128> {
     constant(text).ok().filter(|(rest, _)| rest.is_empty()).and_then(|(_, text)| number(text))
 }

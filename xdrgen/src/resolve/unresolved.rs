@@ -33,7 +33,7 @@ impl Unresolved {
 /// Information about an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Nothing is called so, nor much alike.
+    /// No definition has this name or a similar one.
     Unknown,
     /// An erratum of a published document: this name is intended.
     Erratum(String),

@@ -60,7 +60,7 @@ pub enum Bound {
     Bytes(u64),
     /// A sum that depends on the arguments of the call.
     Arguments(String),
-    /// Nothing bounds it.
+    /// It is unbounded.
     Unbounded,
 }
 

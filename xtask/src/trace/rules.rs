@@ -160,7 +160,7 @@ struct Input {
     note: Option<String>,
 }
 
-/// Whom a rule binds.
+/// The peers to which a rule applies.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Binds {

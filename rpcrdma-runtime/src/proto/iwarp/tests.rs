@@ -174,7 +174,7 @@ struct Expected {
     sink: Vec<u8>,
 }
 
-/// Has these directions carry markers: from the initiator, and from the responder.
+/// Enables markers per direction: from the initiator, and from the responder.
 fn mark(config: &mut StreamConfig, [from_initiator, from_responder]: [bool; 2]) {
     (config.markers_out, config.markers_in) = match config.role {
         Role::Initiator => (from_initiator, from_responder),

@@ -175,7 +175,7 @@ fn files() -> &'static Files {
     Box::leak(Box::default())
 }
 
-/// Lets all other tasks do what they can.
+/// Lets all other tasks make progress.
 async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }

@@ -14,7 +14,7 @@ use crate::proto::session::Counts as SessionCounts;
 counts! {
     /// Calls that failed, by reason ([`CallError`]).
     pub struct Failures {
-        /// Nothing was sent: arguments out of bounds, no bound for the reply, chunk lists that are too
+        /// No message was sent: arguments out of bounds, no bound for the reply, chunk lists that are too
         /// long, or too many calls.
         pub unsendable: "that could not be sent",
         /// Memory could not be registered.

@@ -1,7 +1,7 @@
 //! Receives the payload of a long FPDU at its destination, without a copy on the way.
 //!
-//! Nobody sees octets whose CRC was not checked: a sink loses them when it is returned, and a Read completes
-//! after the check of its last FPDU.
+//! Octets with an unchecked CRC are never visible: a sink loses them when it is returned, and a Read
+//! completes after the check of its last FPDU.
 
 use alloc::vec::Vec;
 

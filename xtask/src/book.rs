@@ -1,0 +1,89 @@
+//! The guides as a book: `mdbook build`, and `mdbook test` for their examples.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, io};
+
+use serde_json::Value;
+
+use crate::{cargo, tools};
+
+/// The package with the crates and the compiled document that examples use.
+const PACKAGE: &str = "rpcrdma-tests";
+
+/// Builds the book and runs the examples of the guides.
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    // Without the features that serve a book.
+    let package = ["mdbook", "--no-default-features"];
+    let Some(program) = tools::program(root, "book", "mdbook", &package) else { return Ok(()) };
+    let mdbook = |task: &str| {
+        let mut command = Command::new(&program);
+        command.args([task, "docs"]).current_dir(root);
+        command
+    };
+    tools::succeed(&mut mdbook("build"), "the guides are not a book")?;
+    let crates = Crates::build(root)?;
+    let folder = cargo::scratch(root)?.join("book");
+    let path = crates.write(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    tools::succeed(mdbook("test").env("PATH", path), "an example of a guide fails")
+}
+
+/// Crates that examples may name.
+struct Crates {
+    /// `name=path` of each library.
+    libraries: Vec<String>,
+    /// The `OUT_DIR` of the package.
+    compiled: PathBuf,
+    dependencies: PathBuf,
+}
+
+impl Crates {
+    fn build(root: &Path) -> Result<Self, String> {
+        let dependencies = cargo::target(root).join("debug/deps");
+        let arguments = ["build", "--package", PACKAGE, "--lib", "--message-format", "json"];
+        let (mut libraries, mut compiled) = (Vec::new(), None);
+        for line in cargo::output(root, &arguments)?.lines() {
+            let message: Value =
+                serde_json::from_str(line).map_err(|error| format!("cargo build: {error}"))?;
+            let text = |pointer| message.pointer(pointer).and_then(Value::as_str);
+            if text("/package_id").is_some_and(|id| id.contains("/tests#"))
+                && let Some(folder) = text("/out_dir")
+            {
+                compiled = Some(PathBuf::from(folder));
+            }
+            if let (Some(name), Some(file)) = (text("/target/name"), text("/filenames/0"))
+                && (name.starts_with("rpcrdma_") || name == "tokio")
+                && file.ends_with(".rlib")
+            {
+                libraries.push(format!("{name}={file}"));
+            }
+        }
+        let compiled = compiled.ok_or_else(|| format!("cargo names no OUT_DIR of {PACKAGE}"))?;
+        Ok(Crates { libraries, compiled, dependencies })
+    }
+
+    /// Writes a `rustdoc` that finds the crates, since mdbook cannot pass them on. Returns a search path that
+    /// has it.
+    fn write(&self, folder: &Path) -> io::Result<OsString> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut script = format!(
+            "#!/bin/sh\nexport PATH='{}' OUT_DIR='{}'\nexec rustdoc \"$@\" -L 'dependency={}'",
+            path.display(),
+            self.compiled.display(),
+            self.dependencies.display()
+        );
+        for library in &self.libraries {
+            let _ = write!(script, " --extern '{library}'");
+        }
+        fs::create_dir_all(folder)?;
+        let program = folder.join("rustdoc");
+        fs::write(&program, script)?;
+        fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+        let folders = [folder.to_owned()].into_iter().chain(env::split_paths(&path));
+        env::join_paths(folders).map_err(io::Error::other)
+    }
+}
