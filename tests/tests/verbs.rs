@@ -337,7 +337,7 @@ async fn short_memory_is_read_and_written() {
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
     // All at once: each has memory of its own.
     for (token, (skip, length)) in (10..).zip(pieces) {
-        far.submit(Action::Read { token: Token(token), source: piece(source, skip, length) });
+        far.submit(Action::read(Token(token), piece(source, skip, length)));
     }
     let mut written = vec![0; data.len()];
     for (token, (skip, length)) in (10..).zip(pieces) {
@@ -365,7 +365,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
         let source = register(&mut near, Memory::Source(data.clone())).await;
         let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
         tell(&mut near, &mut far).await;
-        far.submit(Action::Read { token: Token(2), source });
+        far.submit(Action::read(Token(2), source));
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         let Completion::ReadDone { data: read, .. } = read else { unreachable!() };
         assert!(read == data);
@@ -377,7 +377,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
         assert!(fenced(&mut near).await == data);
         if long {
             let beyond = Segment { length: source.length + 1, ..source };
-            far.submit(Action::Read { token: Token(6), source: beyond });
+            far.submit(Action::read(Token(6), beyond));
         } else {
             far.submit(Action::Write { token: Token(6), sink, data: data.slice(..10) });
         }
@@ -402,7 +402,7 @@ async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), da
     let source = register(&mut near, Memory::Source(data.clone())).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
     tell(&mut near, &mut far).await;
-    far.submit(Action::Read { token: Token(2), source });
+    far.submit(Action::read(Token(2), source));
     let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
     assert!(matches!(read, Completion::ReadDone { data: read, .. } if read == *data));
     far.submit(Action::Write { token: Token(3), sink, data: data.clone() });
@@ -621,7 +621,7 @@ async fn constants_are_advertised_too() {
         let (mut near, mut far) = pair(at, options).await;
         let source = register(&mut near, Memory::Source(Bytes::from_static(&DATA))).await;
         tell(&mut near, &mut far).await;
-        far.submit(Action::Read { token: Token(2), source });
+        far.submit(Action::read(Token(2), source));
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         assert!(matches!(read, Completion::ReadDone { data, .. } if data == DATA[..]));
         // And nobody may write there.
@@ -708,7 +708,7 @@ fn asked(message: &[u8]) -> Option<Action> {
     let place = Segment { handle: u32::from_be_bytes([h0, h1, h2, h3]), length, offset };
     let data = BytesMut::zeroed(usize::try_from(length).ok()?).freeze();
     Some(match sink {
-        0 => Action::Read { token: Token(5), source: place },
+        0 => Action::read(Token(5), place),
         _ => Action::Write { token: Token(6), sink: place, data },
     })
 }
@@ -734,7 +734,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
                 end.submit(Action::Send { token: Token(7), message, invalidate: None });
                 // A handle of this end means nothing at the other: the device there ends the connection.
                 if way % 7 == 6 {
-                    end.submit(Action::Read { token: Token(3), source: segment });
+                    end.submit(Action::read(Token(3), segment));
                 } else if way % 5 == 2 {
                     end.submit(Action::Invalidate { token: Token(4), handle: segment.handle });
                 }

@@ -10,7 +10,9 @@ use rpcrdma_runtime::proto::rdma::{
 use rpcrdma_runtime::proto::rpc::duplicates::{
     CacheLookup, CallIdentity, CallerId, DuplicateLimits, Duplicates, Ticket,
 };
-use rpcrdma_runtime::proto::session::{Backoff, SessionRequester, Policy, Reconnect, Session, SessionCall, SessionEvent};
+use rpcrdma_runtime::proto::session::{
+    Backoff, Policy, Reconnect, Session, SessionCall, SessionEvent, SessionRequester,
+};
 use rpcrdma_runtime::proto::time::Time;
 use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::wire::rpc::RpcCall;

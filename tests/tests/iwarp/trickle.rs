@@ -41,7 +41,7 @@ async fn the_rest_of_a_message_is_not_paid_with_empty_writes() {
 async fn the_answer_to_a_read_is_not_paid_with_empty_writes() {
     let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
-    end.submit(Action::Read { token: Token(1), source });
+    end.submit(Action::read(Token(1), source));
     let peer = keep_writing(raw, write(0, 0, &[]));
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
     drop(end);

@@ -6,7 +6,7 @@ use core::mem;
 use bytes::{Bytes, BytesMut};
 
 use super::Entropy;
-use crate::proto::work::{Completion, Memory, Segment, Token};
+use crate::proto::work::{Completion, Memory, RegionPart, Segment, Token};
 
 /// The maximum number of attempts to find a free handle. With 32 random bits, one attempt nearly always
 /// suffices.
@@ -199,7 +199,9 @@ pub(super) struct PendingRead {
     pub(super) sink_stag: u32,
     pub(super) sink_offset: u64,
     pub(super) length: u32,
-    pub(super) data: BytesMut,
+    pub(super) part: RegionPart,
+    /// The number of octets that have arrived.
+    pub(super) received: usize,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
@@ -393,26 +394,31 @@ impl Stream {
         if segment.stag != read.sink_stag {
             return fault(Code::INVALID_STAG, "a Read Response for other memory");
         }
-        let so_far = u64::try_from(read.data.len()).unwrap_or(u64::MAX);
+        let so_far = u64::try_from(read.received).unwrap_or(u64::MAX);
         if Some(segment.offset) != read.sink_offset.checked_add(so_far) {
             return fault(Code::BASE_OR_BOUNDS, "a Read Response does not go on where it ended");
         }
         let length = usize::try_from(read.length).unwrap_or(usize::MAX);
-        let size = read.data.len().saturating_add(segment.payload.len());
+        let size = read.received.saturating_add(segment.payload.len());
         if size > length || segment.last != (size == length) {
             return fault(Code::BASE_OR_BOUNDS, "a Read Response is not as long as the request");
         }
-        if read.data.capacity() == 0 {
-            // The length is that of the local request.
-            read.data.reserve(length);
+        if read.received == 0 {
+            // Both sizes are those of local requests. A part that starts a region drops an unfinished one.
+            let [start, total] = [read.part.offset, read.part.total].map(usize::try_from);
+            let (start, total) = (start.unwrap_or(usize::MAX), total.unwrap_or(usize::MAX));
+            self.sink.resize(start, 0);
+            self.sink.reserve(total.saturating_sub(start));
         }
-        read.data.extend_from_slice(segment.payload);
+        self.sink.extend_from_slice(segment.payload);
+        read.received = size;
         pay(&mut self.inbound.paid.reads, segment.payload, segment.last);
         self.inbound.tagged = (!segment.last).then_some(PartialTagged::ReadResponse);
         if segment.last
             && let Some(read) = self.reads.pop_front()
         {
-            let data = read.data.freeze();
+            let is_last = read.part.is_last(read.length);
+            let data = if is_last { mem::take(&mut self.sink).freeze() } else { Bytes::new() };
             self.completions.push_back(Completion::ReadDone { token: read.token, data });
         }
         Ok(())
