@@ -1,4 +1,4 @@
-//! The fuzz targets for what else peers and documents can send: RPCSEC_GSS, rpcbind, records over TCP on both
+//! The fuzz targets for other input from peers and documents: RPCSEC_GSS, rpcbind, records over TCP on both
 //! sides, replies over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -275,8 +275,8 @@ async fn server_over_tcp(address: SocketAddr, stream: &[u8]) {
     while records.next(&mut replies).expect("a valid record").is_some() {}
 }
 
-/// Calls a server that answers each record with the stream. If a reply starts with zeros, they become the XID of
-/// the last call.
+/// Calls a server that answers each record with the stream. If a reply starts with zeros, they become the XID
+/// of the last call.
 async fn client_over_tcp<Calling: Future<Output = ()>>(
     stream: &[u8],
     call: impl FnOnce(TcpClient) -> Calling,
@@ -298,7 +298,7 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
             let _ = socket.write_all(&stream).await;
         }
         let _ = socket.shutdown().await;
-        // Until the client closes, too.
+        // Waits until the client also closes.
         while socket.read_buf(&mut call).await.is_ok_and(|count| count > 0) {}
     };
     let calling = async {

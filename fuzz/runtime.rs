@@ -11,7 +11,9 @@ use rpcrdma_runtime::proto::rdma::{
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::wire::private_data::{MAX_INLINE, Negotiated, PrivateData};
-use rpcrdma_runtime::wire::rdma::{Body, Header, Refusal, decode_call, decode_reply, encode_version_error};
+use rpcrdma_runtime::wire::rdma::{
+    Body, Header, Refusal, TooLarge, decode_call, decode_reply, encode_version_error,
+};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::{Message, Reader, Received};
 
@@ -27,7 +29,9 @@ pub(crate) fn header(data: &[u8]) {
             let answer = encode_version_error(xid, version, 1);
             assert_eq!(answer.first_chunk(), Some(&xid.to_be_bytes()));
         }
-        Err(Refusal::Chunk { xid, .. }) => assert_eq!(message.first_chunk(), Some(&xid.to_be_bytes())),
+        Err(Refusal::Chunk { xid, .. } | Refusal::TooLarge(TooLarge { xid, .. })) => {
+            assert_eq!(message.first_chunk(), Some(&xid.to_be_bytes()));
+        }
         Err(Refusal::Discard(_)) => {}
     }
     if let Ok((header, payload)) = decode_reply(&message, &limits) {

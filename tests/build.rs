@@ -1,6 +1,6 @@
-//! Compiles the protocols of `specs/` once more, with types that make values of themselves, for `tests/reduction.rs`.
-//! Which types there are is read off the code, so that none is forgotten. Then the programs of `tests/backward.rs` and of the guide
-//! "Getting started".
+//! Compiles the protocols of `specs/` once more, with types that make values of themselves, for
+//! `tests/reduction.rs`. Which types there are is read off the code, so that none is forgotten. Then the
+//! programs of `tests/backward.rs` and of the guide "Getting started".
 
 use std::error::Error;
 use std::fmt::Write;
@@ -67,8 +67,8 @@ fn getting_started(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The types that have an encoding: those of the module itself, or, of several documents, those of a module for each. The
-/// modules in these are clients and servers.
+/// The types that have an encoding: those of the module itself, or, of several documents, those of a module
+/// for each. The modules in these are clients and servers.
 fn types(code: &str, several: bool) -> Vec<String> {
     let (indent, mut module, mut found) = (if several { "    " } else { "" }, String::new(), Vec::new());
     for line in code.lines() {

@@ -1,7 +1,7 @@
 //! The memory that idle iWARP connections cost a server, and whether a server with 10,000 of them serves a
 //! new client.
 //!
-//! The server is a process of its own, so that its resident memory shows nothing of the clients.
+//! The server is a separate process, so that its resident memory excludes the clients.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;

@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
-fn hello_prints_what_the_server_granted() {
+fn hello_prints_the_granted_sizes() {
     let output = run(env!("CARGO_BIN_EXE_hello"), &[]);
     assert!(output.status.success(), "{output:?}");
     let expected =

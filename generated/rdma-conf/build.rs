@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xcb5ce0e07cb72591),
+    ("src/lib.rs", 0xa775ab96eea2c21e),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, and the FNV-1a sum of each.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xcf8145b9939970a7),
+    ("src/lib.rs", 0x742ecd66ef45b160),
 ];
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What errors of Kerberos mean, and how to fix them.
+//! The meanings of Kerberos errors, and how to fix them.
 
 use std::fmt::Display;
 
@@ -23,7 +23,7 @@ const NO_KEY: Cause = (
     "add the current key to the server's keytab (`kadmin -q 'ktadd SERVICE/HOST'`), and run `kinit`",
 );
 
-/// What fails on a client's machine, by the minor status: a code of libkrb5 (`krb5.h`).
+/// Failures on a client's machine, by the minor status: a code of libkrb5 (`krb5.h`).
 const OF_CLIENT: &[(i32, Cause)] = &[
     (-1_765_328_189, NO_TICKET),  // KRB5_FCC_NOFILE
     (-1_765_328_243, NO_TICKET),  // KRB5_CC_NOTFOUND
@@ -35,7 +35,7 @@ const OF_CLIENT: &[(i32, Cause)] = &[
     (-1_765_328_347, CLOCKS),     // KRB5KRB_AP_ERR_SKEW
 ];
 
-/// What a server refuses.
+/// Failures on a server.
 const OF_REFUSAL: &[(i32, Cause)] = &[
     (-1_765_328_352, OLD_TICKET), // KRB5KRB_AP_ERR_TKT_EXPIRED
     (-1_765_328_347, CLOCKS),     // KRB5KRB_AP_ERR_SKEW

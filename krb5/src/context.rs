@@ -106,8 +106,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails once the ticket has ended, which the library does not check. Only the start of a call is checked:
-    /// a call that began in time has its result.
+    /// Fails once the ticket has ended, which the library does not check. Only the start of a call is
+    /// checked: a call that began in time has its result.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),

@@ -291,34 +291,24 @@ pub const TRANSFER_MAX: u32 = 4 << 20;
 /// Calls of an [`Export`] that succeed without blocking. A call returns `None` if it would wait for the
 /// storage or would fail. The server then makes the call of the export itself. An export that never blocks
 /// ([`Export::BLOCKS`]), or always does, keeps the defaults.
-pub trait AtHand {
+pub trait TryExport {
     /// [`Export::attributes`].
-    fn attributes_at_hand(&self, _file: &FileHandle) -> Option<Attributes> {
+    fn try_attributes(&self, _file: &FileHandle) -> Option<Attributes> {
         None
     }
 
     /// [`Export::lookup`], with the directory's attributes.
-    fn lookup_at_hand(
-        &self,
-        _caller: &Caller,
-        _dir: &FileHandle,
-        _name: &[u8],
-    ) -> Option<(Found, Attributes)> {
+    fn try_lookup(&self, _caller: &Caller, _dir: &FileHandle, _name: &[u8]) -> Option<(Found, Attributes)> {
         None
     }
 
     /// [`Export::access`].
-    fn access_at_hand(
-        &self,
-        _caller: &Caller,
-        _file: &FileHandle,
-        _wanted: u32,
-    ) -> Option<(u32, Attributes)> {
+    fn try_access(&self, _caller: &Caller, _file: &FileHandle, _wanted: u32) -> Option<(u32, Attributes)> {
         None
     }
 
     /// [`Export::read`], with the attributes after it.
-    fn read_at_hand(
+    fn try_read(
         &self,
         _caller: &Caller,
         _file: &FileHandle,
@@ -329,7 +319,7 @@ pub trait AtHand {
     }
 
     /// [`Export::write`].
-    fn write_at_hand(
+    fn try_write(
         &self,
         _caller: &Caller,
         _file: &FileHandle,
@@ -344,9 +334,9 @@ pub trait AtHand {
 /// A file system that can be served.
 ///
 /// Calls block until they are done. With [`Export::BLOCKS`] they may wait for a device and run on the
-/// blocking pool; [`AtHand`] has the calls that need not. All calls may run concurrently. The peer chooses
+/// blocking pool; [`TryExport`] has the calls that need not. All calls may run concurrently. The peer chooses
 /// handles, names, sizes and cookies, which may have any value.
-pub trait Export: AtHand + Send + Sync + 'static {
+pub trait Export: TryExport + Send + Sync + 'static {
     /// True if calls may wait for a device.
     const BLOCKS: bool;
 
@@ -427,7 +417,8 @@ pub trait Export: AtHand + Send + Sync + 'static {
     /// Creates a regular file.
     ///
     /// # Errors
-    /// [`Error::Exist`], and as [`Export::lookup`]. The same holds for all methods that create something.
+    /// [`Error::Exist`], and as [`Export::lookup`]. The same holds for all methods that create a file or
+    /// directory.
     fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
     /// Creates a directory.

@@ -69,16 +69,16 @@ impl<E: Export> NfsHandler<E> {
         context: &CallContext,
         call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        self.ask_at_hand(context, None, |_, _| None, call).await
+        self.try_or_block(context, None, |_, _| None, call).await
     }
 
     /// Does the same, but runs inline if no blocking work is needed, which saves waking two threads. Blocking
     /// work waits for its turn.
-    async fn ask_at_hand<T: Send + 'static>(
+    async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,
         changed: Option<FileHandle>,
-        at_hand: impl FnOnce(&E, &Caller) -> Option<T>,
+        inline: impl FnOnce(&E, &Caller) -> Option<T>,
         call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
         if !self.policy.admits(context) || !self.policy.accepts(context) {
@@ -88,7 +88,7 @@ impl<E: Export> NfsHandler<E> {
         if !E::BLOCKS {
             return Ok(call(&self.export, &caller));
         }
-        if let Some(answer) = at_hand(&self.export, &caller) {
+        if let Some(answer) = inline(&self.export, &caller) {
             return Ok(answer);
         }
         let turn = self.turns.take(Owner::of_call(context), changed).await;
@@ -109,20 +109,20 @@ impl<E: Export> NfsHandler<E> {
         changed: FileHandle,
         call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
     ) -> Result<Outcome<T>, Reject> {
-        self.change_at_hand(context, changed, |_, _| None, call).await
+        self.try_change_or_block(context, changed, |_, _| None, call).await
     }
 
     /// Does the same, but runs inline if nothing blocks.
-    async fn change_at_hand<T: Send + 'static>(
+    async fn try_change_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,
         changed: FileHandle,
-        at_hand: impl FnOnce(&E, &Caller) -> Option<(T, Wcc)>,
+        inline: impl FnOnce(&E, &Caller) -> Option<(T, Wcc)>,
         call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
     ) -> Result<Outcome<T>, Reject> {
         let read_only = self.read_only;
-        let at_hand = |export: &E, caller: &Caller| {
-            let (done, wcc) = if read_only { None } else { at_hand(export, caller) }?;
+        let inline = |export: &E, caller: &Caller| {
+            let (done, wcc) = if read_only { None } else { inline(export, caller) }?;
             Some(Outcome { result: Ok(done), wcc })
         };
         let change = move |export: &E, caller: &Caller| {
@@ -132,6 +132,6 @@ impl<E: Export> NfsHandler<E> {
             }
             call(export, caller)
         };
-        self.ask_at_hand(context, Some(changed), at_hand, change).await
+        self.try_or_block(context, Some(changed), inline, change).await
     }
 }

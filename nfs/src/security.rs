@@ -6,7 +6,7 @@ use std::str::FromStr;
 use rpcrdma_runtime::program::{CallContext, Credential};
 use rpcrdma_runtime::proto::rpc::gss::{GssCaller, GssService};
 
-/// How calls show who makes them, weakest first. The names are those of Linux's mount option `sec=`.
+/// How calls authenticate their callers, weakest first. The names are those of Linux's mount option `sec=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Security {
     /// AUTH_SYS: the client's claim.

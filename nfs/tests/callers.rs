@@ -1,5 +1,5 @@
-//! Who may do what in a directory that root serves, and that nobody gets out of it. What only root can do is tried if the
-//! tests are root's, and said to be left out if not.
+//! Access rights of callers in a directory that root serves, and confinement to it. Tests that need root
+//! are recorded as not run for other users.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -16,8 +16,8 @@ use rpcrdma_mount3::mount_v3::Handler;
 use rpcrdma_mount3::{Mountres3, Mountstat3};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::export::{
-    AtHand, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability,
-    Verifier, access_bits,
+    Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability,
+    TryExport, Verifier, access_bits,
 };
 use rpcrdma_nfs::nfs::{MountHandler, Policy, Squash};
 use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
@@ -49,7 +49,7 @@ fn served_by_root(mode: u32) -> Option<(TempDir, DirectoryExport)> {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
     let export = DirectoryExport::open(dir.path()).unwrap();
-    if !export.tells_callers_apart() {
+    if !export.impersonates_callers() {
         not_run::not_run("only root can serve callers with their own rights");
         return None;
     }
@@ -124,13 +124,14 @@ fn directories_are_held_to_their_modes() {
     let list = |who: &Caller| export.list(who, &closed, (0, Verifier::default()), true, &mut |_| true);
     assert_eq!(list(&bob()).unwrap_err(), Error::Acces);
     assert!(list(&alice()).unwrap().eof);
-    // Who has the handle needs no way to it: it is what an open file is to a program.
+    // A caller with the handle needs no access to the path: the handle corresponds to an open file of a
+    // program.
     assert!(export.read(&bob(), &inner, 0, 1).is_ok());
     assert_eq!(export.remove(&alice(), &shared, b"hers").result, Ok(()));
 }
 
 #[tokio::test]
-async fn a_mount_goes_where_its_caller_may() {
+async fn a_mount_needs_the_permissions_of_its_caller() {
     let Some((dir, export)) = served_by_root(0o755) else { return };
     fs::create_dir_all(dir.path().join("closed/inner")).unwrap();
     let closed = dir.path().join("closed");
@@ -156,7 +157,7 @@ async fn a_mount_goes_where_its_caller_may() {
 }
 
 #[test]
-fn what_callers_make_is_theirs() {
+fn callers_own_the_files_they_create() {
     let Some((dir, export)) = served_by_root(0o777) else { return };
     let root = export.root();
     make(&export, &bob(), &root, "file", 0o600);
@@ -168,7 +169,7 @@ fn what_callers_make_is_theirs() {
         let of = fs::symlink_metadata(dir.path().join(name)).unwrap();
         assert_eq!((of.uid(), of.gid()), (1001, 1001), "{name}");
     }
-    // In a directory whose group goes to what is made in it.
+    // In a directory whose new files inherit its group.
     let team = export.mkdir(&Caller::ROOT, &root, b"team", &mode(0o2777)).result.unwrap().handle;
     let group = SetAttributes { gid: Some(77), mode: Some(0o2777), ..NONE };
     set(&export, &Caller::ROOT, &team, group).unwrap();
@@ -187,9 +188,9 @@ fn what_callers_make_is_theirs() {
     }
 }
 
-/// NFS has no open: what a program may go on with that has its file open, its calls may, too.
+/// NFS has no open: calls may continue wherever a program with an open file could.
 #[test]
-fn what_the_protocol_grants_beyond_the_modes() {
+fn nfs_permissions_beyond_mode_bits() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
     let root = export.root();
     let file = make(&export, &alice(), &root, "file", 0o000);
@@ -207,9 +208,9 @@ fn what_the_protocol_grants_beyond_the_modes() {
     assert_eq!(export.commit(&bob(), &file, 0, 0).result, Err(Error::Acces));
 }
 
-/// A write by another one than the owner takes away what would let its data run as the owner.
+/// A write by a caller other than the owner clears setuid and setgid.
 #[test]
-fn a_write_takes_the_rights_of_a_program_away() {
+fn a_write_clears_setuid_and_setgid() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
     let file = make(&export, &alice(), &export.root(), "program", 0o4777);
     assert_eq!(export.attributes(&file).unwrap().mode, 0o4777);
@@ -217,7 +218,7 @@ fn a_write_takes_the_rights_of_a_program_away() {
     assert_eq!(export.attributes(&file).unwrap().mode, 0o777);
 }
 
-/// Whether this machine lets these tests make devices.
+/// Whether this machine lets these tests create devices.
 fn may_make_devices(dir: &Path) -> bool {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     let name = dir.join("tried");
@@ -253,8 +254,8 @@ fn devices_are_made_for_root() {
     assert_eq!(make(&Caller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), Error::BadType);
 }
 
-/// Numbers of files and when they were made can be found out or guessed. That gives no handle, so what is below a directory that
-/// is closed to others is out of their reach.
+/// Inode numbers and creation times can be found out or guessed, but they yield no handle. Files below an
+/// inaccessible directory stay out of reach.
 #[test]
 fn handles_are_not_guessed() {
     let Some((dir, export)) = served_by_root(0o777) else { return };
@@ -262,7 +263,7 @@ fn handles_are_not_guessed() {
     let file = make(&export, &alice(), &closed, "file", 0o644);
     write(&export, &alice(), &file, b"hers").unwrap();
     assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), Error::Acces);
-    // All that a handle says, by one who knows everything but the key.
+    // All fields of a handle, from an attacker who knows everything but the key.
     let forger = DirectoryExport::open(dir.path()).unwrap();
     let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
     let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;
@@ -284,24 +285,24 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What is at hand is one of these files, or nothing. Counts how many of the files were, and how many were written to.
-fn at_hand_is_no_other(
+/// A try operation finds one of these files, or none. Counts the files found and the files written.
+fn try_and_blocking_operations_agree(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
     dirs: [&FileHandle; 2],
     (known, written): &mut (u32, u32),
 ) {
     for file in files {
-        *known += u32::from(export.attributes_at_hand(file).is_some());
-        if let Some((read, _)) = export.read_at_hand(&Caller::ROOT, file, 0, 100) {
+        *known += u32::from(export.try_attributes(file).is_some());
+        if let Some((read, _)) = export.try_read(&Caller::ROOT, file, 0, 100) {
             assert_eq!(read.data, "public");
         }
         let data = Bytes::from_static(b"public");
-        let put = export.write_at_hand(&Caller::ROOT, file, 0, &data, Stability::Unstable);
+        let put = export.try_write(&Caller::ROOT, file, 0, &data, Stability::Unstable);
         *written += u32::from(put.is_some());
     }
     for dir in dirs {
-        if let Some((found, _)) = export.lookup_at_hand(&Caller::ROOT, dir, b"file")
+        if let Some((found, _)) = export.try_lookup(&Caller::ROOT, dir, b"file")
             && found.attributes.kind == FileKind::Regular
         {
             assert!(files.contains(&&found.handle));
@@ -309,22 +310,23 @@ fn at_hand_is_no_other(
     }
 }
 
-/// Another process moves directories and files away and puts links in their place, again and again, while calls use them.
+/// Another process repeatedly moves directories and files away and replaces them by links, while calls use
+/// them.
 #[test]
-fn races_lead_nowhere_else() {
+fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
     eprintln!("{known} times at hand, {written} written so");
 }
 
-/// There, what is written is written at hand.
+/// There, the write runs inline.
 #[test]
-fn races_in_memory_lead_nowhere_else() {
+fn races_in_memory_stay_within_the_export() {
     let memory = Path::new("/dev/shm");
     if let Err(error) = tempfile::tempdir_in(memory) {
         return not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}"));
     }
     let (known, written) = races_in(memory);
-    // Linux before 5.12 does not say what it knows.
+    // Linux before 5.12 does not report this.
     assert!(written > 0 || known == 0, "nothing was written at hand");
 }
 
@@ -340,7 +342,7 @@ fn races_in(place: &Path) -> (u32, u32) {
     for file in [&file, &below] {
         write(&export, &who, file, b"public").unwrap();
     }
-    let (stop, mut at_hand) = (AtomicBool::new(false), (0, 0));
+    let (stop, mut tried) = (AtomicBool::new(false), (0, 0));
     let swap = |name: &str, target: &Path| {
         let (here, away) = (dir.path().join(name), dir.path().join("away"));
         fs::rename(&here, &away).unwrap();
@@ -359,7 +361,7 @@ fn races_in(place: &Path) -> (u32, u32) {
         });
         let (mut done, mut refused) = (0, 0);
         for round in 0..3000_u32 {
-            at_hand_is_no_other(&export, [&file, &below], [&inner, &deep], &mut at_hand);
+            try_and_blocking_operations_agree(&export, [&file, &below], [&inner, &deep], &mut tried);
             for file in [&file, &below] {
                 match export.read(&who, file, 0, 100) {
                     Ok(read) => assert_eq!(read.data, "public"),
@@ -388,12 +390,12 @@ fn races_in(place: &Path) -> (u32, u32) {
         fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["file"]);
     assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"secret");
-    at_hand
+    tried
 }
 
 /// Every Linux system has `/dev/pts`.
 #[test]
-fn what_is_mounted_below_is_served_only_if_asked_for() {
+fn nested_mounts_are_served_only_if_configured() {
     let (who, key) = (Caller::ROOT, HandleKey::random().unwrap());
     let export =
         |cross| DirectoryExport::open(Path::new("/dev")).unwrap().cross_mounts(cross).keyed(key.clone());
@@ -420,7 +422,7 @@ fn what_is_mounted_below_is_served_only_if_asked_for() {
     assert_eq!(export.attributes(&beyond.handle), Err(Error::Stale));
 }
 
-/// Another process puts an older file in the place of the new one.
+/// Another process replaces the new file by an older one.
 #[test]
 fn a_create_sets_no_attributes_of_another_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -51,7 +51,7 @@ impl Drop for Daemon {
 
 /// The server is killed, as a crash would end it: its capture has everything.
 #[test]
-fn programs_write_captures_where_the_environment_says() {
+fn programs_write_captures_to_the_path_in_the_environment() {
     let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(files.path().join("hello"), "hello").unwrap();
     let (servers, clients) = (work.path().join("server.pcap"), work.path().join("client.pcap"));
@@ -65,7 +65,7 @@ fn programs_write_captures_where_the_environment_says() {
     drop(daemon);
     let (server, client) = (calls_of(&servers), calls_of(&clients));
     assert!(server.contains("NFSv3 READDIRPLUS") && server.contains("MOUNTv3 MNT"), "{server}");
-    // Both ends saw the same calls; times differ.
+    // Both peers captured the same calls; times differ.
     let calls = |shown: &str| -> Vec<String> {
         let lines = shown.lines().filter(|line| line.contains(" xid "));
         lines.filter_map(|line| Some(line.split_once("-->")?.1.rsplit_once(',')?.0.to_owned())).collect()

@@ -12,9 +12,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rpcrdma_runtime::{ClientOptions, TcpClient};
+use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// A directory with a configuration file and directories to export.
 struct Place(TempDir);
@@ -32,7 +33,7 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the file. `@` stands for this directory, and root stays root for these tests.
+    /// Writes the file. `@` is replaced by this directory, and root stays root for these tests.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -251,6 +252,39 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     assert!(warnings.contains("other options need a restart"), "{warnings}");
 }
 
+#[tokio::test]
+async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() {
+    let place = Place::new(&["a"]);
+    place.configure("dir = '@a'\nallow = ['127.0.0.0/8']\n");
+    let mut daemon = place.start(&["--tcp", "127.0.0.1:0"]);
+    let address = |scheme: &str| daemon.url(scheme).trim_start_matches(scheme).to_owned();
+    let (rdma, tcp) = (address("rdma://"), address("tcp://"));
+    let once = ClientOptions { reconnect: None, ..ClientOptions::default() };
+    let over_rdma = rpcrdma_runtime::Client::connect_with(rdma.as_str(), once).await.unwrap();
+    let over_rdma = rpcrdma_mount3::mount_v3::Client(over_rdma);
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let over_tcp = TcpClient::connect_with(tcp.as_str(), once).await.unwrap();
+    let over_tcp = rpcrdma_mount3::mount_v3::Client(over_tcp);
+    over_rdma.null().await.unwrap();
+    over_tcp.null().await.unwrap();
+    let allowed = TcpSocket::new_v4().unwrap();
+    allowed.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let allowed = allowed.connect(tcp.parse().unwrap()).await.unwrap();
+
+    place.configure("dir = '@a'\nallow = ['127.0.0.2']\n");
+    daemon.signal(Signal::HUP);
+    assert!(daemon.says().starts_with("serving "));
+    // NULL is not refused, so it fails only without a connection.
+    let closed = async {
+        while over_rdma.null().await.is_ok() || over_tcp.null().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), closed).await.unwrap();
+    assert_eq!(allowed.try_read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    daemon.stop();
+}
+
 /// A READ whose reply the client does not accept.
 fn stuck_read(address: &str, handle: &[u8]) -> TcpStream {
     let mut call = Vec::new();
@@ -360,7 +394,7 @@ fn passed_sockets_replace_the_addresses() {
 }
 
 #[test]
-fn warnings_are_json_if_asked_for() {
+fn json_output_includes_warnings() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\nlog-format = 'json'\n");
     let daemon = Daemon::start(place.nfs3d(&["--listen", "0.0.0.0:0"]));
@@ -441,6 +475,7 @@ async fn a_scrape_counts_known_traffic() {
     assert_eq!(sample("rpcrdma_server_bytes_total{kind=\"rdma_write\"}"), f64::from(1 << 20));
     assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
     assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
+    assert_eq!(sample("rpcrdma_server_memory_max_bytes"), f64::from(48 << 20));
     // Buckets count all calls that took at most so long.
     let bucket = |bound: &str| {
         let name = "rpcrdma_server_call_duration_seconds_bucket";
@@ -450,10 +485,13 @@ async fn a_scrape_counts_known_traffic() {
     assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(fetch(&metrics, "/other").0, 404);
     client.close();
-    let gone = || samples_of(&metrics, "rpcrdma_server_connections") == 0.0;
+    let gone = || {
+        ["rpcrdma_server_connections", "rpcrdma_server_memory_bytes"].map(|name| samples_of(&metrics, name))
+            == [0.0, 0.0]
+    };
     let deadline = Instant::now() + Duration::from_secs(10);
     while !gone() {
-        assert!(Instant::now() < deadline, "the connection is still counted");
+        assert!(Instant::now() < deadline, "the connection or its memory is still counted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     daemon.stop();

@@ -1,4 +1,4 @@
-//! Server and client over iWARP on this machine: what a file is like after it went there and back.
+//! Server and client over iWARP on this machine: files survive a round trip.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -62,7 +62,7 @@ impl Running {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ by position.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -130,7 +130,7 @@ async fn a_file_is_replaced_by_a_shorter_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_directory_is_listed_whole() {
+async fn a_large_directory_is_listed_completely() {
     let dir = tempfile::tempdir().unwrap();
     for index in 0..1000 {
         fs::write(dir.path().join(format!("entry number {index}")), vec![0; index]).unwrap();
@@ -191,18 +191,19 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// There, what is written is written at hand.
+/// There, the write runs inline.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_server_of_what_is_in_memory_refuses_every_change() {
+async fn a_read_only_memory_export_rejects_every_change() {
     match tempfile::tempdir_in("/dev/shm") {
         Ok(dir) => refuses_every_change(&dir).await,
         Err(error) => not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}")),
     }
 }
 
-/// A WRITE says how much of its data counts: no more than there is, and what is beyond that is not written (RFC 1813 section 3.3.7).
+/// The count of a WRITE cannot exceed its data, and data beyond the count is not written (RFC 1813 section
+/// 3.3.7).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_has_as_much_data_as_it_says() {
+async fn a_write_has_its_stated_length() {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();
     for dir in in_memory.into_iter().chain([tempfile::tempdir().unwrap()]) {
         fs::write(dir.path().join("file"), b"content").unwrap();
@@ -244,9 +245,9 @@ async fn refuses_every_change(dir: &tempfile::TempDir) {
     server.stop().await;
 }
 
-/// READDIR and READDIRPLUS never return more than was asked for, and still get to the end.
+/// READDIR and READDIRPLUS never exceed the requested size, and still reach the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn listings_keep_to_the_size_that_was_asked_for() {
+async fn listings_respect_the_requested_size() {
     let server = Running::serve(MemoryExport::default(), false).await;
     let remote = server.mount().await;
     let root = remote.find(b"/").await.unwrap();
@@ -300,7 +301,7 @@ async fn listings_keep_to_the_size_that_was_asked_for() {
     server.stop().await;
 }
 
-/// What `put` and `get` do not use.
+/// Procedures that `put` and `get` do not use.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_procedures_answer() {
     let server = Running::serve(MemoryExport::default(), false).await;
@@ -383,7 +384,7 @@ async fn special_files(nfs: &nfs_v3::Client<NfsConnection>, root: NfsFh3) {
 type FileHandle = rpcrdma_nfs::export::FileHandle;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mounts_are_remembered_until_they_are_given_up() {
+async fn mounts_are_listed_until_unmounted() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("a/b")).unwrap();
     fs::write(dir.path().join("file"), b"").unwrap();

@@ -1,4 +1,4 @@
-//! What every export does, tried on both: the rules of RFC 1813 section 3.3.
+//! Tests of both exports: the rules of RFC 1813 section 3.3.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -13,7 +13,7 @@ use rpcrdma_nfs::export::{
     SetAttributes, SetTime, Stability, Time, Verifier, Wcc,
 };
 
-/// One test a line, for each export.
+/// One test per line, for each export.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod in_memory { $(#[test] fn $name() { super::$name(&super::MemoryExport::default()); })* }
@@ -25,25 +25,25 @@ macro_rules! on_both {
 }
 
 on_both!(
-    what_is_written_is_read,
+    written_data_is_read_back,
     a_write_behind_the_end_leaves_zeros,
     attributes_are_set_and_guarded,
-    changes_tell_what_was_before,
-    an_unchecked_create_takes_what_is_there,
-    what_cannot_be_set_makes_nothing,
-    an_exclusive_create_is_known_again,
+    changes_name_the_previous_declaration,
+    an_unchecked_create_opens_an_existing_file,
+    a_create_with_invalid_attributes_creates_no_file,
+    a_repeated_exclusive_create_succeeds,
     an_owner_reads_and_writes_whatever_the_mode,
     a_removed_file_is_stale,
     handles_survive_renames,
     a_rename_replaces_only_its_like,
-    a_directory_does_not_go_below_itself,
-    a_linked_file_lives_until_its_last_name_goes,
+    a_directory_cannot_move_below_itself,
+    a_linked_file_lives_until_its_last_name_is_removed,
     directories_are_removed_when_empty,
     symbolic_links_are_kept_and_not_followed,
     names_are_single_components,
-    a_listing_goes_on_where_it_was,
+    a_listing_resumes_at_its_cookie,
     foreign_handles_are_refused,
-    kinds_are_told_apart,
+    file_kinds_are_distinguished,
     pipes_and_sockets_have_names,
 );
 
@@ -100,7 +100,7 @@ fn list(export: &impl Export, dir: &FileHandle, cookie: u64, most: usize) -> (Ve
     (entries, end.eof)
 }
 
-fn what_is_written_is_read(export: &impl Export) {
+fn written_data_is_read_back(export: &impl Export) {
     let file = make(export, &export.root(), "file");
     let data: Vec<u8> = (0..300_001_u32).map(|index| (index % 251) as u8).collect();
     write(export, &file, 0, &data);
@@ -156,7 +156,7 @@ fn attributes_are_set_and_guarded(export: &impl Export) {
     assert_eq!(export.set_attributes(&WHO, &export.root(), &size(1), None).result, Err(Error::IsDir));
 }
 
-fn changes_tell_what_was_before(export: &impl Export) {
+fn changes_name_the_previous_declaration(export: &impl Export) {
     let told = |wcc: &Wcc, before: &Attributes, file: &FileHandle| {
         assert_eq!(wcc.before, Some(Before::from(before)));
         assert_eq!(wcc.after, export.attributes(file).ok());
@@ -204,7 +204,7 @@ fn changes_tell_what_was_before(export: &impl Export) {
     in_root(&|| export.rmdir(&WHO, &root, b"dir").wcc);
 }
 
-fn an_unchecked_create_takes_what_is_there(export: &impl Export) {
+fn an_unchecked_create_opens_an_existing_file(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "file");
     write(export, &file, 0, b"content");
@@ -219,7 +219,7 @@ fn an_unchecked_create_takes_what_is_there(export: &impl Export) {
     assert_eq!(export.create(&WHO, &root, b"dir", &how).result.unwrap_err(), Error::Exist);
 }
 
-fn what_cannot_be_set_makes_nothing(export: &impl Export) {
+fn a_create_with_invalid_attributes_creates_no_file(export: &impl Export) {
     let root = export.root();
     let no_time = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
     let times = [(no_time, None), (None, no_time)];
@@ -236,7 +236,7 @@ fn what_cannot_be_set_makes_nothing(export: &impl Export) {
     }
 }
 
-fn an_exclusive_create_is_known_again(export: &impl Export) {
+fn a_repeated_exclusive_create_succeeds(export: &impl Export) {
     let root = export.root();
     let create = |verifier| export.create(&WHO, &root, b"file", &CreateHow::Exclusive(verifier)).result;
     let first = create(*b"\x81bcdefgh").unwrap();
@@ -244,7 +244,7 @@ fn an_exclusive_create_is_known_again(export: &impl Export) {
     assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), Error::Exist);
 }
 
-/// A program that opened its file and then took the permissions away goes on: NFS has no open.
+/// A program that opened its file and then removed the permissions continues: NFS has no open.
 fn an_owner_reads_and_writes_whatever_the_mode(export: &impl Export) {
     let owner = Caller { uid: 1000, gid: 1000, gids: vec![] };
     let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
@@ -309,7 +309,7 @@ fn a_rename_replaces_only_its_like(export: &impl Export) {
     assert!(export.lookup(&WHO, &full, b"entry").is_ok());
 }
 
-fn a_directory_does_not_go_below_itself(export: &impl Export) {
+fn a_directory_cannot_move_below_itself(export: &impl Export) {
     let root = export.root();
     let a = make_dir(export, &root, "a");
     let b = make_dir(export, &a, "b");
@@ -318,7 +318,7 @@ fn a_directory_does_not_go_below_itself(export: &impl Export) {
     assert_eq!(export.attributes(&root).unwrap().nlink, 3);
 }
 
-fn a_linked_file_lives_until_its_last_name_goes(export: &impl Export) {
+fn a_linked_file_lives_until_its_last_name_is_removed(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "one");
     let dir = make_dir(export, &root, "dir");
@@ -398,7 +398,7 @@ fn names_are_single_components(export: &impl Export) {
     make(export, &root, std::str::from_utf8(&long[..255]).unwrap());
 }
 
-fn a_listing_goes_on_where_it_was(export: &impl Export) {
+fn a_listing_resumes_at_its_cookie(export: &impl Export) {
     let root = export.root();
     let dir = make_dir(export, &root, "dir");
     let names: Vec<String> = (0..500).map(|index| format!("name{index}")).collect();
@@ -417,7 +417,7 @@ fn a_listing_goes_on_where_it_was(export: &impl Export) {
             assert_eq!(entry.found.as_ref().unwrap().attributes.fileid, entry.fileid);
             cookie = entry.cookie;
         }
-        // What was listed goes, and new names come: the others are still seen once each.
+        // Listed names are removed and new names appear: the others are still listed once each.
         if let Some(gone) = entries.iter().find(|entry| entry.name.starts_with(b"name")) {
             export.remove(&WHO, &dir, &gone.name).result.unwrap();
         }
@@ -458,7 +458,7 @@ fn foreign_handles_are_refused(export: &impl Export) {
     }
 }
 
-fn kinds_are_told_apart(export: &impl Export) {
+fn file_kinds_are_distinguished(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "file");
     assert_eq!(export.lookup(&WHO, &file, b"x").unwrap_err(), Error::NotDir);
@@ -498,7 +498,7 @@ fn handles_survive_the_server() {
     drop(export);
     std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
     std::fs::remove_file(dir.path().join("below/removed")).unwrap();
-    // Whoever has not the key makes handles that are no good, of what is there as well.
+    // Without the key, forged handles are invalid, also for existing files.
     let other = DirectoryExport::open(dir.path()).unwrap();
     for handle in [&kept, &below, &moved] {
         assert_eq!(other.attributes(handle).unwrap_err(), Error::Stale);
@@ -551,10 +551,10 @@ fn memory_holds_callers_to_the_modes() {
     assert_eq!(set(&Caller::ROOT, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Ok(()));
 }
 
-/// A handle stays with its file whatever other processes put in its place.
+/// A handle refers to its file even if other processes replace the name.
 #[cfg(unix)]
 #[test]
-fn nothing_outside_a_directory_is_reached() {
+fn paths_outside_an_export_are_unreachable() {
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -571,14 +571,14 @@ fn nothing_outside_a_directory_is_reached() {
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());
     assert!(export.write(&WHO, &file, 0, &Bytes::from_static(b"x"), Stability::FileSync).result.is_err());
-    // It is found where it is now, and not where the link leads.
+    // It is found at its current name, and not at the link's target.
     assert_eq!(export.lookup(&WHO, &inner, b"file").unwrap().handle, file);
 
     let again = export.lookup(&WHO, &root, b"elsewhere").unwrap().handle;
     assert_eq!(again, inner);
     assert_eq!(export.attributes(&file).unwrap().size, 0);
 
-    // What was moved out of it is not.
+    // Files moved out of it are not.
     fs::rename(dir.path().join("elsewhere"), outside.path().join("moved")).unwrap();
     assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
     assert_eq!(export.lookup(&WHO, &inner, b"..").unwrap_err(), Error::Stale);

@@ -184,7 +184,7 @@ fn a_principal_without_a_user_is_anonymous() {
     });
 }
 
-/// Asks for FSINFO with a security that the URL names.
+/// Calls FSINFO with the security in the URL.
 async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
     let url = daemon.url("", sec);
     let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };
@@ -236,8 +236,8 @@ fn errors_name_the_cause_and_the_fix() {
 }
 
 #[test]
-fn a_client_goes_on_after_its_server_was_restarted() {
-    within("a_client_goes_on_after_its_server_was_restarted", async {
+fn a_client_survives_a_restart_of_its_server() {
+    within("a_client_survives_a_restart_of_its_server", async {
         kinit(USER, "1h");
         let daemon = Daemon::start(&mut Daemon::command(ALL, "127.0.0.1:0"));
         let url = daemon.url("", Security::Krb5p);

@@ -1,5 +1,5 @@
-//! Descriptors that a served directory keeps open between calls: permissions are still those of each call, and a name leads to
-//! the file that has it.
+//! Descriptors that a served directory keeps open between calls: each call has its own permissions, and a
+//! name refers to its current file.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -28,12 +28,12 @@ fn served() -> (TempDir, DirectoryExport) {
     (dir, export)
 }
 
-/// Descriptors of this process whose path begins so.
+/// Descriptors of this process whose path has this prefix.
 fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =
         fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    // Not the directory itself, which is always open.
+    // The directory itself is always open and does not count.
     links.filter(|link| link.starts_with(&path) && *link != path).count()
 }
 
@@ -100,7 +100,7 @@ fn files_stay_open_until_they_are_removed_renamed_or_idle() {
 }
 
 #[test]
-fn a_file_that_takes_the_name_is_seen() {
+fn a_file_that_replaces_another_is_noticed() {
     let (dir, export) = served();
     let who = Caller::ROOT;
     fs::write(dir.path().join("file"), "old").unwrap();
@@ -136,9 +136,9 @@ fn no_more_files_stay_open_than_the_bound() {
 }
 
 #[test]
-fn an_open_file_serves_only_those_who_may_have_it() {
+fn an_open_file_serves_only_permitted_callers() {
     let (dir, export) = served();
-    if !export.tells_callers_apart() {
+    if !export.impersonates_callers() {
         return not_run::not_run("only root can serve callers with their own rights");
     }
     let [alice, bob] = [1000, 1001].map(user);

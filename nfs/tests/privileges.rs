@@ -38,7 +38,7 @@ fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
     Some(command)
 }
 
-/// What a command says that ends by itself. One that goes on is ended.
+/// The output of a command that exits by itself. A command that keeps running is killed.
 fn ends(mut command: Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..100 {
@@ -52,7 +52,7 @@ fn ends(mut command: Command) -> Output {
 }
 
 #[test]
-fn root_that_cannot_be_its_callers_serves_nobody() {
+fn root_without_setuid_refuses_to_serve() {
     let dir = for_everybody();
     for (lost, named) in [
         ("-setuid,-setgid", "CAP_SETUID and CAP_SETGID"),
@@ -100,7 +100,7 @@ impl Drop for Running {
     }
 }
 
-/// Whoever calls, what is made belongs to the server's user, and would run with its rights.
+/// For every caller, new files belong to the server's user, and would run with its rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
     let dir = for_everybody();
@@ -146,7 +146,7 @@ async fn a_read_only_server_of_one_user_changes_no_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_past_the_limit_for_files_fails_and_the_server_goes_on() {
+async fn a_write_past_the_file_size_limit_fails_and_the_server_survives() {
     let dir = for_everybody();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3d")]);
@@ -194,7 +194,7 @@ async fn files_are_served_beside_many_idle_connections() {
     let remote = server.mount().await;
     let address = server.url.trim_start_matches("rdma://").trim_end_matches('/').to_owned();
     let idle: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
-    // The server has accepted what it will accept once it has answered a call.
+    // The server has accepted all its connections once it has answered a call.
     for number in 0..20 {
         let file = remote.find(format!("/file{number}").as_bytes()).await.unwrap();
         let mut content = Vec::new();

@@ -32,10 +32,10 @@ use rustix::process::{Pid, Signal, kill_process};
 struct Daemon {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    /// What it said when it had begun.
+    /// Its output during the start.
     line: String,
     url: String,
-    /// The same over TCP, if it serves that.
+    /// The same over TCP, if enabled.
     tcp: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Daemon {
         Daemon { child, out, line, url, tcp }
     }
 
-    /// Where it is over either transport.
+    /// Its URL over either transport.
     fn urls(&self) -> [&str; 2] {
         [&self.url, self.tcp.as_deref().unwrap()]
     }
@@ -79,7 +79,7 @@ impl Daemon {
         assert_eq!(self.end(signal), "stopped\n");
     }
 
-    /// What it says at the end.
+    /// Its output at the end.
     fn end(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let mut rest = String::new();
@@ -117,7 +117,7 @@ fn fails(output: &Output) -> (i32, &str) {
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
-/// Where a server listens for TCP, by its first line.
+/// The address of a server's TCP listener, from its first line.
 fn tcp_of(line: &str) -> String {
     let url = line.split_whitespace().find_map(|word| word.strip_prefix("tcp://")).unwrap();
     url.trim_end_matches(['/', ',']).to_owned()
@@ -125,7 +125,7 @@ fn tcp_of(line: &str) -> String {
 
 /// Requirement: R314
 #[tokio::test]
-async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
+async fn a_handle_from_a_tcp_mount_works_over_rdma_and_tcp() {
     let served = tempfile::tempdir().unwrap();
     fs::write(served.path().join("file"), b"seen from both sides").unwrap();
     let daemon = Daemon::start(served.path(), &["--tcp", "127.0.0.1:0"]);
@@ -143,7 +143,7 @@ async fn what_is_mounted_over_tcp_is_used_over_rdma_and_over_tcp() {
 }
 
 #[test]
-fn a_file_goes_there_and_back() {
+fn a_file_survives_a_round_trip() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::create_dir(served.path().join("some dir")).unwrap();
@@ -203,20 +203,20 @@ fn failures_say_what_failed() {
     let usage = nfs3(here, &["ls", "http://host/"]);
     assert_eq!(fails(&usage).0, 2);
     daemon.stop(Signal::TERM);
-    let gone = nfs3(here, &["ls", &url_of_nobody()]);
+    let gone = nfs3(here, &["ls", &unreachable_url()]);
     let (code, message) = fails(&gone);
     assert_eq!(code, 3);
     assert_eq!(message.matches("refused").count(), 1, "{message}");
 }
 
 /// A port that was free a moment ago.
-fn url_of_nobody() -> String {
+fn unreachable_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("rdma://{}/", listener.local_addr().unwrap())
 }
 
 #[test]
-fn what_is_no_directory_is_not_served() {
+fn only_directories_are_exported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, b"").unwrap();
@@ -226,7 +226,7 @@ fn what_is_no_directory_is_not_served() {
     assert!(message.starts_with(&format!("nfs3d: {}: ", file.display())), "{message}");
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ by position.
 fn content(len: u32) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -267,7 +267,7 @@ fn every_command_works_over_either_transport() {
 }
 
 #[test]
-fn people_are_told_what_the_server_is_like() {
+fn statistics_describe_the_server() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);
     let told = |url: &str| {
@@ -314,7 +314,7 @@ fn data_that_is_not_as_expected_has_a_status_of_its_own() {
     daemon.stop(Signal::TERM);
 }
 
-/// Runs `nfs3` so that no file of its can be longer than some 2 or 4 MiB (shells differ in what they count).
+/// Runs `nfs3` with a file size limit of some 2 or 4 MiB (shells use different units).
 fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
@@ -325,7 +325,7 @@ fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_get_goes_on_where_it_ended() {
+fn an_interrupted_get_resumes() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     let data = content(9_000_001);
@@ -341,7 +341,7 @@ fn a_get_goes_on_where_it_ended() {
                 (cut.status.code(), text(&cut.stderr).to_owned())
             };
             assert_eq!(code, Some(1), "{message}");
-            assert!(message.contains("iB) are kept; --resume goes on with them"), "{message}");
+            assert!(message.contains("iB); --resume continues"), "{message}");
             assert!(!here.join("file").exists());
             let kept = message.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);
@@ -354,11 +354,11 @@ fn a_get_goes_on_where_it_ended() {
         };
         cut();
         resume(&data);
-        // Without being asked it begins anew.
+        // Without the option it starts from the beginning.
         cut();
         succeeds(&nfs3(here, &["get", &url]));
         fs::remove_file(here.join("file")).unwrap();
-        // What was kept is not what it was.
+        // The partial file has other contents.
         cut();
         let mut kept = fs::read(&part).unwrap();
         kept[12_345] ^= 1;
@@ -375,9 +375,9 @@ fn a_get_goes_on_where_it_ended() {
     daemon.stop(Signal::TERM);
 }
 
-/// What is kept is gone on with, and not fetched again.
+/// The partial file is completed, not fetched again.
 #[test]
-fn what_a_get_kept_is_used() {
+fn an_interrupted_download_is_reused() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     let data = content(9_000_001);
@@ -425,7 +425,7 @@ fn two_gets_of_one_file_do_not_mix() {
 }
 
 #[test]
-fn what_is_no_file_here_is_not_written_to() {
+fn only_regular_files_are_overwritten() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::write(served.path().join("file"), b"content").unwrap();
@@ -439,7 +439,7 @@ fn what_is_no_file_here_is_not_written_to() {
         assert_eq!(fs::read(here.join("precious")).unwrap(), b"mine", "{name}");
         fs::remove_file(here.join(name)).unwrap();
     }
-    // A state that nobody can have written: it begins anew.
+    // An impossible state: it starts from the beginning.
     for state in [&b"\xff\xfe\n"[..], &[b'1'; 100_000], b"", b"1\n2\n"] {
         fs::write(here.join("file.nfs3-part"), b"c").unwrap();
         fs::write(here.join("file.nfs3-state"), state).unwrap();
@@ -451,7 +451,7 @@ fn what_is_no_file_here_is_not_written_to() {
 }
 
 #[test]
-fn a_tree_with_names_of_ours_comes_without_them() {
+fn a_copied_tree_omits_temporary_names() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     for name in ["a.nfs3-part", "b"] {
@@ -467,7 +467,7 @@ fn a_tree_with_names_of_ours_comes_without_them() {
 }
 
 #[test]
-fn a_put_goes_on_where_it_ended() {
+fn an_interrupted_put_resumes() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     let data = content(3_000_001);
@@ -504,7 +504,7 @@ fn a_put_goes_on_where_it_ended() {
 }
 
 #[test]
-fn whole_trees_go_there_and_back() {
+fn trees_survive_a_round_trip() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::create_dir_all(here.join("tree/a/b")).unwrap();
@@ -516,7 +516,7 @@ fn whole_trees_go_there_and_back() {
     let daemon = Daemon::start_both(served.path(), &[]);
     for base in daemon.urls() {
         let url = |path: &str| format!("{base}{path}");
-        // Twice: what is there already is written over.
+        // Twice: existing files are overwritten.
         for _ in 0..2 {
             assert_eq!(succeeds(&nfs3(here, &["put", "-r", "tree", &url("/")])).lines().count(), 3);
         }
@@ -527,7 +527,7 @@ fn whole_trees_go_there_and_back() {
         }
         assert!(here.join("back/empty").is_dir());
         assert_eq!(fs::read_link(here.join("back/a/link")).unwrap(), Path::new("../one"));
-        // A link that was put in the place of a directory leads nowhere.
+        // A link that replaced a directory is not followed.
         let elsewhere = tempfile::tempdir().unwrap();
         fs::remove_dir_all(here.join("back")).unwrap();
         fs::create_dir_all(here.join("back/tree")).unwrap();
@@ -583,7 +583,7 @@ async fn callers_from_elsewhere_are_refused() {
     daemon.stop(Signal::TERM);
 }
 
-/// What was mounted goes on when the server is started anew, with the key that was kept; not with another.
+/// A mount survives a restart of the server with the stored key, but not with another.
 #[tokio::test]
 async fn handles_are_good_for_the_next_server() {
     let (served, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -618,7 +618,7 @@ async fn handles_are_good_for_the_next_server() {
     let refused = start(&["--handle-key", &key("two")]).output().unwrap();
     let said = format!("nfs3d: {}: others than its owner may use this key (chmod 600)\n", key("two"));
     assert_eq!(fails(&refused), (1, &*said));
-    // Where it was not asked to keep one, and cannot, it says so, and serves.
+    // If it cannot store a key, and none was requested, it logs this and serves.
     let mut unkept = start(&[])
         .env("XDG_STATE_HOME", key("two"))
         .stdout(Stdio::piped())
@@ -636,7 +636,7 @@ async fn handles_are_good_for_the_next_server() {
 }
 
 #[test]
-fn what_came_over_either_transport_is_counted() {
+fn both_transports_are_counted() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &["--stats"]);
     for base in daemon.urls() {
@@ -650,7 +650,7 @@ fn what_came_over_either_transport_is_counted() {
 #[test]
 fn root_is_anonymous_unless_it_may_be_root() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    if !DirectoryExport::open(served.path()).unwrap().tells_callers_apart() {
+    if !DirectoryExport::open(served.path()).unwrap().impersonates_callers() {
         return not_run::not_run("only root can serve callers with their own rights");
     }
     fs::set_permissions(served.path(), fs::Permissions::from_mode(0o777)).unwrap();

@@ -1,5 +1,5 @@
-//! How a server's programs are found by rpcbind: what `nfs3d --register` leaves there, and where a client asks for MOUNT. With
-//! an rpcbind of the test's own.
+//! How rpcbind finds a server's programs: registrations of `nfs3d --register`, and where a client looks for
+//! MOUNT. Uses the test's own rpcbind.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -91,7 +91,7 @@ impl Service for Small {
     }
 }
 
-/// Serves one program by TCP, and says where.
+/// Serves one program by TCP, and returns its address.
 async fn serve(service: impl Service) -> SocketAddr {
     let mut services = Services::new();
     services.add(service);
@@ -117,7 +117,7 @@ fn start(rpcbind: SocketAddr) -> (Child, BufReader<std::process::ChildStdout>, t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_registers_and_leaves_nothing_behind() {
+async fn a_server_registers_and_unregisters() {
     let table = Table::default();
     let at = serve(Small(table.clone())).await;
     let rpcbind = Rpcbind::connect(at).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_server_registers_and_leaves_nothing_behind() {
     let first = table.lock().unwrap().clone();
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // What a server left that had no time to say goodbye is replaced.
+    // The registration of a killed server is replaced.
     let (mut child, mut out, _dir) = start(at);
     let second = table.lock().unwrap().clone();
     assert_eq!((first.len(), second.len()), (4, 4));
@@ -143,9 +143,10 @@ async fn a_server_registers_and_leaves_nothing_behind() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// As Linux's server has it: MOUNT elsewhere, and not on the connection for NFS (RFC 8267 section 5.1).
+/// Like Linux's server: MOUNT has its own port, and is not on the connection for NFS (RFC 8267 section
+/// 5.1).
 #[tokio::test(flavor = "multi_thread")]
-async fn mount_is_asked_where_it_is() {
+async fn mount_is_called_at_its_registered_port() {
     let export = Arc::new(MemoryExport::default());
     let nfs = nfs_v3::Server(NfsHandler::new(export.clone()));
     let rdma = Server::bind("127.0.0.1:0").await.unwrap().service(nfs.clone());

@@ -1,5 +1,5 @@
-//! The client against a server that does no more than it must: short reads and writes, entries without
-//! attributes, and a restart between two calls. And against one that refuses, or whose files change meanwhile.
+//! The client against a minimal server: short reads and writes, entries without attributes, and a restart
+//! between two calls. Also against a server that rejects calls, or whose files change meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -15,8 +15,8 @@ use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::client::{ClientError, Remote};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
-    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
+    ReadData, Renamed, SetAttributes, Space, Stability, Time, TryExport, Verifier, Written,
 };
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::nfs_v3;
@@ -31,23 +31,23 @@ struct Reluctant {
     writes: AtomicU32,
     restarts: &'static [u32],
     restarted: AtomicU32,
-    /// What it says to LOOKUP of this name, or of none: to READLINK.
+    /// The response to LOOKUP of this name, or without a name to READLINK.
     refuses: Option<(&'static [u8], Error)>,
-    /// Whether each READ comes with a change of the file.
+    /// Whether the file changes with each READ.
     changes: bool,
     lists: Lists,
-    /// Handles that it has made up.
+    /// Invented handles.
     invented: AtomicU64,
 }
 
-/// What a server says to READDIRPLUS.
+/// The server's response to READDIRPLUS.
 #[derive(Clone, Copy, Debug)]
 enum Lists {
-    /// What there is, without attributes.
+    /// The entries, without attributes.
     Honestly,
-    /// Entries with new cookies, without end. Those named `.` are left out of a list.
+    /// Endless entries with new cookies. Entries named `.` are omitted from a list.
     Endlessly(&'static [u8]),
-    /// Entries whose cookies come again.
+    /// Entries whose cookies repeat.
     InCircles,
     /// Each directory has a directory with its own handle.
     Itself,
@@ -82,7 +82,7 @@ macro_rules! pass_on {
     };
 }
 
-impl AtHand for Reluctant {}
+impl TryExport for Reluctant {}
 
 impl Export for Reluctant {
     const BLOCKS: bool = false;
@@ -124,7 +124,7 @@ impl Export for Reluctant {
     ) -> Outcome<Written> {
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if self.restarts.contains(&write) {
-            // What was written is lost.
+            // Written data is lost.
             self.restarted.fetch_add(1, Ordering::SeqCst);
             let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
             self.inner.set_attributes(caller, file, &empty, None).result.unwrap();
@@ -190,7 +190,7 @@ async fn mount(export: Reluctant) -> Remote {
     Remote::mount(&serve(export).await.parse().unwrap()).await.unwrap()
 }
 
-/// Gives the URL.
+/// Returns the URL.
 async fn serve(export: Reluctant) -> String {
     let export = Arc::new(export);
     let server = Server::bind("127.0.0.1:0")
@@ -212,7 +212,7 @@ async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
         read.extend_from_slice(&piece);
         Ok(())
     };
-    // The attributes are those from before the data came: the end is found all the same.
+    // The attributes are older than the data: the end is found anyway.
     let received = remote.read_file(&file, &mut take).await?;
     assert!(read == data);
     assert_eq!(sent, received);
@@ -224,19 +224,19 @@ fn content() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_reads_and_writes_are_gone_on_with() {
+async fn short_reads_and_writes_continue() {
     let remote = mount(Reluctant::new(&[])).await;
     put_and_get(&remote, &content()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_restart_lost_is_written_again() {
+async fn data_lost_in_a_restart_is_rewritten() {
     let remote = mount(Reluctant::new(&[20])).await;
     put_and_get(&remote, &content()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_keeps_losing_data_is_given_up() {
+async fn a_server_that_repeatedly_loses_data_fails_the_copy() {
     // About 45 writes a round.
     let remote = mount(Reluctant::new(&[20, 60, 100, 130])).await;
     let error = put_and_get(&remote, &content()).await.unwrap_err();
@@ -262,7 +262,7 @@ async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_is_gone_is_left_out() {
+async fn only_missing_entries_are_omitted() {
     let here = tempfile::tempdir().unwrap();
     for (index, refused) in [b"file" as &[u8], b"link", b""].into_iter().enumerate() {
         for (error, listed) in
@@ -281,24 +281,24 @@ async fn only_what_is_gone_is_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_while_it_is_fetched_is_not_taken() {
+async fn a_file_that_changes_during_a_download_is_rejected() {
     let here = tempfile::tempdir().unwrap();
     let url = serve(Reluctant { changes: true, ..Reluctant::filled() }).await;
     let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
     assert_eq!(got.status.code(), Some(4), "{got:?}");
     let said = String::from_utf8(got.stderr).unwrap();
-    assert_eq!(said, "nfs3: /file: has changed meanwhile; nothing is kept\n");
+    assert_eq!(said, "nfs3: /file: changed during the copy; the copy was discarded\n");
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 
-/// What a listing says that should end, and end soon.
+/// The result of a listing, which must end soon.
 async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String {
     let ended = tokio::time::timeout(Duration::from_secs(60), what).await;
     ended.expect("it has no end").unwrap_err().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_without_end_is_given_up() {
+async fn an_endless_listing_fails() {
     const LONG: &[u8] = &[b'n'; 4096];
     for (lists, why) in [
         (Lists::Endlessly(LONG), "/: READDIRPLUS: the listing exceeds 256 MiB"),
@@ -311,7 +311,7 @@ async fn a_listing_without_end_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tree_without_end_is_given_up() {
+async fn an_endless_tree_fails() {
     let here = tempfile::tempdir().unwrap();
     for (lists, why) in [
         (Lists::Itself, "the directory is below itself"),

@@ -1,5 +1,5 @@
-//! A file whose storage is slow delays neither other files nor its own readers, and a caller who waits for
-//! slow storage delays no other.
+//! A file on slow storage delays neither other files nor its own readers, and a caller that waits for slow
+//! storage delays no other.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    AtHand, Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed,
-    Outcome, ReadData, Renamed, SetAttributes, Space, Stability, Time, Verifier, Written,
+    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
+    ReadData, Renamed, SetAttributes, Space, Stability, Time, TryExport, Verifier, Written,
 };
 use rpcrdma_nfs::nfs::NfsHandler;
 use rpcrdma_nfs3::nfs_v3::Handler;
@@ -22,7 +22,7 @@ use rpcrdma_runtime::program::{CallContext, Credential};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// In memory, but for stable writes to one file and lookups of `slow`: those wait until they are released.
+/// In memory, except that stable writes to one file and lookups of `slow` wait until they are released.
 #[derive(Default)]
 struct Slow {
     inner: MemoryExport,
@@ -50,7 +50,7 @@ macro_rules! pass_on {
     };
 }
 
-impl AtHand for Slow {}
+impl TryExport for Slow {}
 
 impl Export for Slow {
     const BLOCKS: bool = true;

@@ -1,4 +1,5 @@
-//! Programs whose output nobody reads any more, as in `nfs3 ls URL | head -1`: they end quietly, and a server goes on.
+//! Programs whose output is closed, as in `nfs3 ls URL | head -1`: they exit silently, and a server
+//! continues.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What shells say of a program that SIGPIPE has ended.
+/// The exit status that shells report after SIGPIPE.
 const CLOSED: Option<i32> = Some(141);
 
 const NFS3: &str = env!("CARGO_BIN_EXE_nfs3");
@@ -33,7 +34,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A server whose output was read up to the end of its first line.
+/// A server whose output was closed after its first line.
 fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
     let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
     let mut command = Command::new(NFS3D);
@@ -47,10 +48,10 @@ fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
 }
 
 #[test]
-fn a_server_goes_on_and_ends_well() {
+fn a_server_continues_and_shuts_down_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "here").unwrap();
-    // Without readers of what it complains about, too: it does so before its first line.
+    // Also without a reader of its errors, which precede its first line.
     for stderr in [Stdio::piped(), nobody()] {
         let (child, url) = serve(dir.path(), stderr);
         let read = Command::new(NFS3).args(["cat", &format!("{url}/file")]).output().unwrap();
@@ -93,7 +94,7 @@ fn programs_end_quietly() {
     child.wait().unwrap();
 }
 
-/// A failure is one, also where nobody is told.
+/// A failure has its status even if its message is not read.
 #[test]
 fn failures_keep_their_status() {
     let dir = tempfile::tempdir().unwrap();

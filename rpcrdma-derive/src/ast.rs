@@ -1,4 +1,4 @@
-//! The input as the derive sees it.
+//! The derive's model of the input.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident};
@@ -15,7 +15,7 @@ pub(crate) struct Container<'a> {
     pub(crate) krate: Path,
     /// Its program is called in the backward direction only.
     pub(crate) backward: bool,
-    /// The items that `#[xdr(items = N, largest = SIZE)]` says it holds.
+    /// The items declared by `#[xdr(items = N, largest = SIZE)]`.
     pub(crate) items: Option<(Span, Items)>,
     pub(crate) body: Body<'a>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Variant<'a> {
 /// A value that only the compiler knows.
 #[derive(Clone, Copy)]
 pub(crate) enum Unknown {
-    /// It is that of an expression at this place.
+    /// The value of an expression at this position.
     Given(Span),
     /// It is one more than the value before it.
     Follows,
@@ -58,7 +58,7 @@ pub(crate) struct Field<'a> {
     pub(crate) cycle: Option<Cycle>,
 }
 
-/// How a field is encoded.
+/// The encoding of a field.
 pub(crate) enum Kind<'f> {
     /// A DDP-eligible item.
     Eligible,
@@ -68,7 +68,7 @@ pub(crate) enum Kind<'f> {
     Array(&'f TokenStream),
     /// A chain of optional data.
     List,
-    /// As its type is.
+    /// The encoding of its type.
     Plain,
 }
 
@@ -83,7 +83,7 @@ impl Field<'_> {
         }
     }
 
-    /// The field's name with the place of its type, for errors at the type.
+    /// The field's name with the span of its type, for errors at the type.
     pub(crate) fn member_at_type(&self) -> Member {
         let mut member = self.member.clone();
         let span = self.ty.span();
@@ -166,7 +166,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The items that a type is said to hold.
+/// The declared items of a type.
 fn stated(
     items: Option<(Span, Size)>,
     largest: Option<(Span, Size)>,
@@ -210,7 +210,7 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
 
 // ---- enums
 
-/// Why a value is refused.
+/// Why a value is rejected.
 pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write one from -2147483648 to 2147483647";
 
 fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {

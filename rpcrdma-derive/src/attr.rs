@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// Where attributes stand.
+/// The position of attributes.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
@@ -51,9 +51,9 @@ pub(crate) struct Attrs {
     pub(crate) krate: Option<Path>,
     pub(crate) union: Option<Type>,
     pub(crate) backward: Option<Span>,
-    /// How many items the type is said to hold.
+    /// The declared number of items.
     pub(crate) items: Option<(Span, Size)>,
-    /// How large each of them can be.
+    /// The declared maximum size of an item.
     pub(crate) largest: Option<(Span, Size)>,
     pub(crate) cases: Vec<Expr>,
     pub(crate) default: Option<Span>,
@@ -63,7 +63,7 @@ pub(crate) struct Attrs {
     /// The field's name in runtime errors.
     pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
-    /// An attribute was wrong and has been reported: nothing follows from what is missing.
+    /// An attribute was invalid and has been reported, so missing attributes are not.
     pub(crate) failed: bool,
 }
 
@@ -158,13 +158,13 @@ fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<
     }
 }
 
-/// Reads what follows `=`. `example` is an attribute as it should be.
+/// Parses the value after `=`. `example` is a correct attribute.
 fn value<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     let parsed = if meta.input.peek(Token![=]) { meta.value()?.parse().ok() } else { None };
     parsed.ok_or_else(|| rest(meta, &format!("this needs a value: write `{example}`")))
 }
 
-/// Reads what follows `=` in quotes.
+/// Parses the quoted value after `=`.
 fn quoted<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     let text = value::<LitStr>(meta, example)?;
     text.parse().map_err(|_| Error::new_spanned(&text, format!("this cannot be parsed: write `{example}`")))
@@ -226,7 +226,7 @@ fn bound(expr: &Expr) -> Result<Expr> {
         }
     };
     let message = match number(&bound) {
-        _ if is_negated(&bound) => "a bound cannot be negative: write the largest number there may be",
+        _ if is_negated(&bound) => "a bound cannot be negative: write the maximum number",
         Some(value) if u32::try_from(value).is_err() => {
             "a bound is at most 4294967295, since XDR counts have 32 bits: write a smaller one"
         }

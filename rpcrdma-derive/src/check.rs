@@ -1,5 +1,5 @@
-//! Checks before anything is expanded. What only the compiler can know, such as whether a type holds an eligible item, is
-//! left to trait bounds with messages of their own.
+//! Checks before expansion. Trait bounds with custom messages cover properties that only the compiler
+//! knows, such as whether a type contains an eligible item.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ use crate::ast::{Arm, Body, Container, Field};
 use crate::attr::Errors;
 use crate::syntax::{Borrow, SCALARS, arguments, borrow, is_one_of, number, type_arguments, type_name};
 
-/// Rust types that have no encoding, and what to write instead.
+/// Rust types that have no encoding, and their replacements.
 const STRANGERS: [(&str, &str); 11] = [
     (
         "u8",
@@ -27,7 +27,7 @@ const STRANGERS: [(&str, &str); 11] = [
     ("str", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
     ("Vec<()>", "`void` elements take no bytes; write their number as a `u32`"),
-    ("Option<()>", "optional `void` carries only whether it is there; write a `bool`"),
+    ("Option<()>", "optional `void` has no data: write a `bool`"),
 ];
 
 pub(crate) const BACKWARD: &str = "a program that is called in the backward direction only has no DDP-eligible data, since its messages have no chunks (RFC 8167 section 5.3): remove `#[ddp_eligible]`";
@@ -128,7 +128,7 @@ fn is_static(ty: &Type) -> bool {
         || matches!(ty, Type::Reference(of) if of.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static"))
 }
 
-/// A part of a type that has no encoding whatever it is made of.
+/// A part of a type that never has an encoding.
 fn nameless(ty: &Type) -> Option<Error> {
     let message = match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {
@@ -138,10 +138,10 @@ fn nameless(ty: &Type) -> Option<Error> {
             "an array without a length has no encoding here: write a `Vec`, or an `ArrayRef<'a, T>` to borrow it"
         }
         Type::TraitObject(_) | Type::ImplTrait(_) | Type::Infer(_) => {
-            "this type does not say how to decode it: name one type, or write a union of several"
+            "this type cannot be decoded: name one type, or write a union of several"
         }
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
-            "this has no encoding: send what it stands for, such as a number"
+            "this has no encoding: send a value such as a number"
         }
         Type::Array(array) => return nameless(&array.elem),
         Type::Group(group) => return nameless(&group.elem),

@@ -1,4 +1,4 @@
-//! Whether a field leads back to the type that is being derived.
+//! How a field refers back to the derived type.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -6,14 +6,14 @@ use syn::{GenericArgument, Generics, Ident, Type};
 
 use crate::syntax::{arguments, is_one_of, mentions, parameters, type_arguments, type_name};
 
-/// How a field leads back to the type.
+/// How a field refers back to the type.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Cycle {
     /// It is the type, or an array or an option of it: a value would be infinitely large.
     InPlace,
     /// It holds the type and nothing else.
     Own,
-    /// It holds the type somewhere behind another one, or is said to.
+    /// It contains the type inside another one, or is marked so.
     Hidden,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// How a field of type `ty` leads back. `is_marked` says that it has `#[xdr(recursive)]`.
+    /// How a field of type `ty` refers back. `is_marked` is true if it has `#[xdr(recursive)]`.
     pub(crate) fn cycle(self, ty: &Type, is_marked: bool) -> Option<Cycle> {
         if self.is_in_place(ty) {
             Some(Cycle::InPlace)
@@ -59,8 +59,8 @@ impl Owner<'_> {
         self.is_named(ty) && (is_one_of(ty, &["Self"]) || given.eq(own))
     }
 
-    /// The items of a type that holds the owner and nothing else, as an expression of `__own`, those of the owner. `bound`
-    /// is the largest count of a `Vec`.
+    /// The items of a type that holds the owner and nothing else, as an expression of `__own`, those of the
+    /// owner. `bound` is the largest count of a `Vec`.
     pub(crate) fn items_of(self, ty: &Type, bound: Option<&TokenStream>) -> Option<TokenStream> {
         if self.is_self(ty) {
             return Some(quote!(__own));

@@ -96,7 +96,7 @@ fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
     let name = value.ident;
     let (span, fits) = match value.unknown? {
         Unknown::Given(span) => (span, quote!(#ident::#name as i128 == #ident::#name as i32 as i128)),
-        // Of several values that each follow another, the mistake is the first that is too large.
+        // Of several consecutive values, reports the first one that is too large.
         Unknown::Follows => (name.span(), quote!(#ident::#name as i128 != 0x8000_0000)),
     };
     Some(quote_spanned!(span=> const _: () = ::core::assert!(#fits, #VALUE);))

@@ -28,7 +28,7 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     let generics = eligible_bounds(container);
     let owner = Owner { generics: &generics, ..container.owner };
     let impls = impls(owner, krate, &layout(container), &bodies);
-    // In a scope of its own no name can clash with the user's.
+    // In a separate scope, no name can clash with the user's.
     quote! {
         const _: () = {
             use #krate::xdr as __xdr;
@@ -64,7 +64,8 @@ fn structure(fields: &[Field<'_>]) -> Bodies {
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
     Bodies {
-        // A value that is returned through memory is copied from there, which took most of the time of a small message.
+        // A value that is returned through memory is copied from there, which took most of the time of a
+        // small message.
         inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),
         fields: Some(quote!(#(#encode)* ::core::result::Result::Ok(()))),

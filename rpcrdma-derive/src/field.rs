@@ -1,4 +1,4 @@
-//! How one field is encoded and decoded.
+//! The encoding and decoding of one field.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -9,8 +9,8 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a field is encoded as its type is, and the type surely has an encoding, judging by its name. Of other
-/// types the encoding is looked up, so that a type without one is one error.
+/// Returns true if a field has the encoding of its type, and the type certainly has one, judging by its
+/// name. For other types the encoding is looked up, so that a type without one causes one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),
@@ -21,8 +21,8 @@ fn is_known(field: &Field<'_>) -> bool {
     is_known && matches!(field.kind(), Kind::Plain)
 }
 
-/// What encodes or decodes a field: the tokens before the function's name, the end of that name, and the bound that is an
-/// argument.
+/// The function that encodes or decodes a field: the tokens before its name, the end of its name, and the
+/// bound passed to it.
 fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f TokenStream>) {
     let (ty, span) = (&field.called, field.ty.span());
     let looked_up = |of: &TokenStream| quote_spanned!(span=> __xdr::derive_support::Field::<'_, #of>::IT.);
@@ -37,7 +37,7 @@ fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f Tok
     }
 }
 
-/// Encodes a field that `access` evaluates to. A plain value is told whether it is part of a run.
+/// Encodes the field that `access` evaluates to. A plain value learns whether it is part of a run.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty, span, sink) = (&field.name, &field.called, field.ty.span(), local("__sink"));
     let (path, suffix, bound) = codec(field);

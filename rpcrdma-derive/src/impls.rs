@@ -9,13 +9,13 @@ use crate::layout::Layout;
 
 /// The bodies of the functions.
 pub(crate) struct Bodies {
-    /// How the functions are inlined.
+    /// The inlining of the functions.
     pub(crate) inline: TokenStream,
     pub(crate) encode: TokenStream,
-    /// How a struct is encoded field by field.
+    /// The encoding of a struct, field by field.
     pub(crate) fields: Option<TokenStream>,
     pub(crate) decode: TokenStream,
-    /// Items beside the impls.
+    /// Items next to the impls.
     pub(crate) beside: Option<TokenStream>,
 }
 
@@ -35,8 +35,8 @@ fn decoding(generics: &Generics) -> Generics {
     generics
 }
 
-/// For a type without an encoding the compiler lists types that have one. The runtime's own messages do not belong there.
-/// Outside of the runtime, the user may have a module called `diagnostic`.
+/// For a type without an encoding the compiler lists types that have one. The runtime's own messages do not
+/// belong there. Outside of the runtime, the user may have a module called `diagnostic`.
 pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
     krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
 }
@@ -44,8 +44,8 @@ pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
 pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
     let Layout { lengths, items, check } = layout;
     let Bodies { inline, encode, fields, decode, beside } = bodies;
-    // With parameters the check depends on them: it is in a constant that each use of the type needs. A struct's code asks
-    // for that constant anyway.
+    // With parameters the check depends on them: it is in a constant that each use of the type needs. A
+    // struct's code asks for that constant anyway.
     let is_plain = owner.generics.params.is_empty();
     let inner = check.as_ref().filter(|_| !is_plain);
     let ask = inner.filter(|_| fields.is_none());

@@ -32,9 +32,9 @@ pub(crate) fn is_of_some_type(label: &Expr) -> bool {
     matches!(label, Expr::Path(_)) && !is_constant(label)
 }
 
-/// Defines a constant for each label whose type may be wrong, so that a wrong label is one error: for a discriminant that
-/// is a number or a bool the labels that are paths, and for another discriminant those that are numbers or bools, since it
-/// may be another name of such a type.
+/// Defines a constant for each label whose type may be wrong, so that a wrong label causes one error. These
+/// are paths if the discriminant is a number or a bool. For another discriminant they are numbers and
+/// bools, since it may be an alias of such a type.
 pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
     let mut constants = TokenStream::new();
     let generics = container.owner.generics;
@@ -59,7 +59,7 @@ pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Returns true if a discriminant's type is a parameter, or is made of parameters.
+/// Returns true if a discriminant's type contains type parameters.
 fn is_of_parameter(generics: &Generics, discriminant: &Type) -> bool {
     mentions(discriminant.to_token_stream(), &|name| parameters(generics).any(|parameter| name == parameter))
 }
@@ -94,8 +94,8 @@ pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Ar
     arms.iter().map(chooses).collect()
 }
 
-/// A function that gives the index of the label that a discriminant is, and `usize::MAX` for any other; with it a check
-/// that no two labels are equal under two names, which only the compiler can tell.
+/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX`. Also checks
+/// that no two labels are equal under different names, which only the compiler can evaluate.
 pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
     let generics = container.owner.generics;

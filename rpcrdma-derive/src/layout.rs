@@ -1,4 +1,4 @@
-//! The constants of `Layout`: how long encodings are, and which DDP-eligible items a value holds.
+//! The constants of `Layout`: lengths of encodings, and the DDP-eligible items of a value.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -14,7 +14,7 @@ use crate::syntax::{is_one_of, is_scalar};
 
 const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items = unbounded, largest = 4096)]`";
 const STATED: &str =
-    "the fields hold more DDP-eligible items, or larger ones, than `items` says: write the larger numbers";
+    "the fields hold more DDP-eligible items, or larger ones, than `items` allows: write the larger numbers";
 
 /// The values of `Layout`'s constants.
 pub(crate) struct Layout {
@@ -43,7 +43,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // The check proves that there are no items. Asking the fields could recurse, since the type may hold itself.
+        // The check proves that there are no items. Asking the fields could recurse, since the type may
+        // contain itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
         Some((_, stated)) => {
             let (count, largest) = (size(stated.count), size(stated.largest));
@@ -98,7 +99,8 @@ fn largest(field: &Field<'_>) -> TokenStream {
 
 // ---- items
 
-/// The items of the type, as far as its fields show. If it holds itself, they are the solution of an equation.
+/// The items of the type, as far as its fields show. If it holds itself, they are the solution of an
+/// equation.
 fn solved(container: &Container<'_>) -> TokenStream {
     let sum = sum(container, |field| match field.cycle {
         Some(Cycle::Hidden) => Some(quote!(__own)),
@@ -137,8 +139,8 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
     }
 }
 
-/// What only the compiler can check: a type of a backward-only program holds no item, and none holds more than is said, or
-/// than follows from the names of the types behind which it holds itself.
+/// Checks that only the compiler can make. A type of a backward-only program contains no item. No type
+/// contains more items than declared, or than the names of the types in its cycle imply.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {

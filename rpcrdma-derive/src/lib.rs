@@ -19,8 +19,8 @@ use proc_macro::TokenStream;
 use quote::quote;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Derives `Layout`, `Encode` and `Decode` of `rpcrdma_runtime::xdr`; for a C-like enum also the conversions from and to
-/// its number.
+/// Derives `Layout`, `Encode` and `Decode` of `rpcrdma_runtime::xdr`; for a C-like enum also the conversions
+/// from and to its number.
 #[proc_macro_derive(Xdr, attributes(xdr, ddp_eligible))]
 pub fn derive_xdr(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -32,7 +32,8 @@ pub fn derive_xdr(input: TokenStream) -> TokenStream {
             return quote!(#errors #stand_in).into();
         }
     };
-    // The compiler reports an infinitely large type, also where a function returns it. Impls would add a third error.
+    // The compiler reports an infinitely large type, also where a function returns it. Impls would add a
+    // third error.
     if container.fields().iter().any(|field| field.cycle == Some(cycle::Cycle::InPlace)) {
         return TokenStream::new();
     }

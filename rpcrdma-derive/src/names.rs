@@ -1,4 +1,4 @@
-//! Names that generated code gives to what the user wrote, so that each mistake in it is one error.
+//! Names that generated code gives to the user's types and values, so that each mistake causes one error.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -17,7 +17,7 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // A bound of another type is one error: the variable that it goes through has no type then.
+        // A bound of another type causes one error: the variable that it passes through then has no type.
         let span = bound.span();
         let value = quote_spanned! {span=> {
             let __bound = __xdr::derive_support::count(#bound);
@@ -35,8 +35,9 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
     constants
 }
 
-/// Defines an alias for each field's type. The compiler looks an unknown name up twice: where the user wrote it and in the
-/// alias, whose parameters are at the type's own place. So both errors are equal, and the compiler reports one.
+/// Defines an alias for each field's type. The compiler looks up an unknown name twice: at the user's
+/// position and in the alias, whose parameters have the type's position. Both errors are equal, so the
+/// compiler reports one.
 pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;
@@ -62,7 +63,7 @@ pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
     aliases
 }
 
-/// A type with the owner in place of `Self`, which means nothing outside of the impls.
+/// A type with the owner in place of `Self`, which is undefined outside of the impls.
 fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
     let named = |token| match token {
         TokenTree::Ident(name) if name == "Self" => owner.clone(),

@@ -1,5 +1,5 @@
-//! A stand-in for the encoding of a type that was refused. Without it, each use of the type would be one more error.
-//! None of this ever runs, since the crate does not compile.
+//! A substitute for the encoding of a rejected type. Without it, each use of the type would cause one more
+//! error. This code never runs, since the crate does not compile.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
@@ -40,7 +40,7 @@ pub(crate) fn stand_in(input: &DeriveInput) -> TokenStream {
     }
 }
 
-/// Returns true if the last field has no size of its own: no value can be decoded to such a type.
+/// Returns true if the last field is unsized: no value can be decoded to such a type.
 fn is_unsized(data: &Data) -> bool {
     let Data::Struct(data) = data else { return false };
     data.fields.iter().last().is_some_and(|last| {
@@ -48,7 +48,7 @@ fn is_unsized(data: &Data) -> bool {
     })
 }
 
-/// Returns true if an attribute says where the runtime is.
+/// Returns true if an attribute sets the path of the runtime.
 fn names_crate(attribute: &Attribute) -> bool {
     let Meta::List(list) = &attribute.meta else { return false };
     let is_crate = |token| matches!(token, TokenTree::Ident(name) if name == "crate");

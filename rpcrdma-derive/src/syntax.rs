@@ -62,7 +62,7 @@ pub(crate) fn parameters(generics: &Generics) -> impl Iterator<Item = &Ident> {
 pub(crate) enum Borrow {
     /// `&[u8]` or `&str`.
     Slice,
-    /// One of the runtime's types that end in `Ref`.
+    /// A type of the runtime whose name ends in `Ref`.
     Ref,
     /// Any other reference.
     Other,
@@ -81,8 +81,8 @@ pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
     }
 }
 
-/// Returns true if a path in a type begins with one of these names; after `::` a name belongs to something else. Constants
-/// in braces and lengths of arrays are not types.
+/// Returns true if a path in a type begins with one of these names; after `::` a name belongs to something
+/// else. Constants in braces and lengths of arrays are not types.
 pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> bool {
     let mut is_behind_colon = false;
     tokens.into_iter().any(|token| {
@@ -124,15 +124,15 @@ pub(crate) fn number(expr: &Expr) -> Option<i128> {
     }
 }
 
-/// The first and the last place of a type. Tokens put around it have these places, so that an error always covers all of
-/// it and is reported once.
+/// The first and the last span of a type. Tokens around it get these spans, so that an error always covers
+/// the whole type and is reported once.
 pub(crate) fn ends(ty: &Type) -> (Span, Span) {
     let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
     (ty.span(), last.unwrap_or_else(|| ty.span()))
 }
 
-/// A variable of the derived code that is emitted with the span of a type or a label. If a macro got that type from its
-/// caller, a name with its span would be looked up at the caller.
+/// A variable of the derived code that is emitted with the span of a type or a label. If a macro got that
+/// type from its caller, a name with its span would be looked up at the caller.
 pub(crate) fn local(name: &str) -> Ident {
     Ident::new(name, Span::call_site())
 }

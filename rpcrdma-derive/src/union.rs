@@ -57,7 +57,7 @@ fn encode_arm(
     let (name, value) = (local("__word"), local("__discriminant"));
     let word = quote_spanned!(span=> let #name = <#discriminant as __xdr::Discriminant>::word(&#value););
     let word = match (arm.kept, arm.cases.first()) {
-        // With a discriminant of another arm the value would be decoded as something else.
+        // With a discriminant of another arm, the value would decode as another arm.
         (Some(_), _) => quote! {
             let __discriminant: #discriminant = ::core::clone::Clone::clone(__kept);
             if !(#chooses) {
@@ -84,7 +84,7 @@ fn decode_arm(arm: &Arm<'_>, pattern: &TokenStream) -> TokenStream {
     quote!(#pattern => ::core::result::Result::Ok(Self::#ident #parts),)
 }
 
-/// What an arm holds, in parentheses: the discriminant, if it is kept, and the payload.
+/// The contents of an arm, in parentheses: the discriminant, if it is kept, and the payload.
 fn parts(
     arm: &Arm<'_>,
     kept: &TokenStream,
@@ -95,7 +95,7 @@ fn parts(
     (!parts.is_empty()).then(|| quote!((#(#parts),*)))
 }
 
-/// Says which discriminants an arm may keep, for other formats than XDR.
+/// The discriminants that an arm may keep, for formats other than XDR.
 fn keeps_discriminant(
     container: &Container<'_>,
     index: usize,

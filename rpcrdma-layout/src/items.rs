@@ -2,11 +2,12 @@ use crate::Size;
 
 /// The DDP-eligible items that one value of a type can hold.
 ///
-/// If types hold each other in a cycle, their items are the least solution of the equations that [`Items::and`],
-/// [`Items::or`], [`Items::times`] and [`Items::array`] give. Each type of a cycle holds the others, so all have the same
-/// number. To find it, evaluate all equations with [`Items::NONE`] for the types of the cycle, and take the largest
-/// count. Evaluate them again with that: if a count grows, it has no bound ([`Items::grown`]), since the value that made
-/// it grow holds its own type again and one more item, any number of times.
+/// If types hold each other in a cycle, their items are the least solution of the equations that
+/// [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`] give. Each type of a cycle holds the
+/// others, so all have the same number. To find it, evaluate all equations with [`Items::NONE`] for the types
+/// of the cycle, and take the largest count. Evaluate them again with that: if a count grows, it has no bound
+/// ([`Items::grown`]), since the value that made it grow holds its own type again and one more item, any
+/// number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
     /// How many items.
@@ -56,7 +57,8 @@ impl Items {
         }
     }
 
-    /// `next`, the value of the same equations in the second round; its count has no bound if it is larger than that of `self`.
+    /// `next`, the value of the same equations in the second round; its count has no bound if it is larger
+    /// than that of `self`.
     #[must_use]
     pub const fn grown(self, next: Items) -> Self {
         if self.count.covers(next.count) { next } else { Items { count: Size::Unbounded, ..next } }
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_in_the_second_round_has_no_bound() {
+    fn cyclic_types_are_unbounded() {
         // A list whose nodes hold an item each: the second round finds one more.
         let node = |next: Items| ITEM.and(next);
         let (first, second) = (node(Items::NONE), node(node(Items::NONE)));

@@ -7,7 +7,8 @@ pub struct Lengths {
     pub min: u64,
     /// The longest encoding.
     pub max: Size,
-    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section 3.4.4.1).
+    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section
+    /// 3.4.4.1).
     pub max_reduced: Size,
 }
 
@@ -18,7 +19,7 @@ impl Lengths {
     /// No bytes: `void`.
     pub const ZERO: Lengths = Lengths::fixed(0);
 
-    /// Any length. A box has it, since a type may hold itself behind one.
+    /// Any length. A box has it, since a type may contain itself inside one.
     pub const UNKNOWN: Lengths = Lengths::between(0, Size::Unbounded);
 
     /// Always `len` bytes.

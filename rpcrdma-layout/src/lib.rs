@@ -1,7 +1,8 @@
-//! How long the encodings of an XDR type can be (RFC 4506), and which DDP-eligible items its values can hold (RFC 8166).
+//! How long the encodings of an XDR type can be (RFC 4506), and which DDP-eligible items its values can hold
+//! (RFC 8166).
 //!
-//! The rules are here once: the compiler computes `rpcrdma-xdrgen sizes` with them, and derived code the constants of
-//! each type.
+//! The rules are here once: the compiler computes `rpcrdma-xdrgen sizes` with them, and derived code the
+//! constants of each type.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};
@@ -20,9 +21,10 @@
 //! | `T x[N]` | [`times`](Lengths::times) | [`times`](Items::times) |
 //! | `T x<N>` | [`array`](Lengths::array) | [`array`](Items::array) |
 //! | `T *x` | [`optional`](Lengths::optional) | as `T` |
-//! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) behind the box or array that closes it | the least solution: [`grown`](Items::grown) |
+//! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) behind the closing box or array | [`grown`](Items::grown) |
 #![no_std]
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // bounds come from documents
+// Bounds come from documents.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod items;
 mod lengths;
@@ -32,5 +34,12 @@ pub use items::Items;
 pub use lengths::Lengths;
 pub use size::Size;
 
-/// How many bytes the Read chunks of one call hold together at most, unless a responder has another limit (8 MiB).
+/// How many bytes the Read chunks of one call hold together at most, unless a responder has another limit (8
+/// MiB).
 pub const MAX_TRANSFER: u64 = 8 << 20;
+
+/// Room for the headers around the arguments of a call or its results, in bytes.
+pub const MAX_HEADERS: u64 = 64 << 10;
+
+/// The default memory budget of a server, in bytes (48 MiB). Half of it is for one call at most.
+pub const MEMORY: u64 = 48 << 20;

@@ -53,8 +53,8 @@ impl Size {
         }
     }
 
-    /// The bytes or elements of variable-length data with the bound `max`. XDR's largest count, which `<>` stands for,
-    /// bounds nothing.
+    /// The bytes or elements of variable-length data with the bound `max`. XDR's largest count, which `<>`
+    /// means, is no bound.
     #[must_use]
     pub const fn of_bound(max: u32) -> Size {
         if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }

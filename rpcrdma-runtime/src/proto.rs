@@ -3,7 +3,8 @@
 //! An engine is a value: it emits actions ([`work::Action`]) and takes completions ([`work::Completion`]). It
 //! does not depend on the provider that performs the actions or on their timing. The caller passes in the
 //! time where it matters ([`time::Time`]).
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))] // lengths come from peers
+// Lengths come from peers.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 pub mod call;
 pub(crate) mod counts;

@@ -1,4 +1,5 @@
-//! Values that borrow the message: the same bytes as their owning twins, nothing copied, and nothing allocated.
+//! Values that borrow the message: the same bytes as their owning twins, nothing copied, and nothing
+//! allocated.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
@@ -96,7 +97,7 @@ fn owned() -> Owned {
 }
 
 #[test]
-fn a_borrowed_type_reads_and_writes_what_its_owning_twin_does() {
+fn borrowed_and_owned_types_have_the_same_encoding() {
     let bytes = xdr::to_bytes(&owned()).unwrap();
     let value: Borrowed<'_> = xdr::from_slice(&bytes).unwrap();
     assert_eq!(xdr::to_bytes(&value).unwrap(), bytes);
@@ -109,7 +110,7 @@ fn a_borrowed_type_reads_and_writes_what_its_owning_twin_does() {
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.min, Owned::LENGTHS.min);
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.max, Owned::LENGTHS.max);
     assert_eq!(<ChoiceRef<'_> as Layout>::LENGTHS.max, Choice::LENGTHS.max);
-    // A slice of Rust makes the same bytes as what was read.
+    // A Rust slice encodes to the decoded bytes.
     let Owned { entries, chain, .. } = owned();
     let written = Borrowed { entries: ArrayRef::new(&entries), chain: ListRef::from(&chain), ..value };
     assert_eq!(written, value);
@@ -117,7 +118,7 @@ fn a_borrowed_type_reads_and_writes_what_its_owning_twin_does() {
 }
 
 #[test]
-fn nothing_is_copied() {
+fn decoding_copies_no_data() {
     let bytes = xdr::to_bytes(&owned()).unwrap();
     let value: Borrowed<'_> = xdr::from_slice(&bytes).unwrap();
     assert!(std::ptr::eq(value.handle.as_slice(), &bytes[4..9]));
@@ -127,7 +128,7 @@ fn nothing_is_copied() {
 }
 
 #[test]
-fn decoding_encoding_and_looking_allocate_nothing() {
+fn decoding_encoding_and_iterating_do_not_allocate() {
     let bytes = xdr::to_bytes(&owned()).unwrap();
     let counted = measure(|| {
         let value: Borrowed<'_> = xdr::from_slice(&bytes).unwrap();
@@ -187,7 +188,7 @@ fn padding_and_links_are_checked_where_values_are_not_looked_at() {
 }
 
 #[test]
-fn nesting_has_a_limit_and_what_was_read_under_a_higher_one_can_be_looked_at() {
+fn nesting_is_limited_and_deep_values_can_be_inspected() {
     let mut bytes = Vec::new();
     for _ in 0..100 {
         bytes.extend([0, 0, 0, 0, 0, 0, 0, 1]);
@@ -253,7 +254,7 @@ fn borrowed_data_can_be_kept_and_lent() {
     assert_eq!(format!("{:?}", ArrayRef::<u32>::new(&[1, 2])), "[1, 2]");
 }
 
-/// Plain data between owned data that came by RDMA.
+/// Plain data between owned data that arrived by RDMA.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Mixed<'a> {
     before: StringRef<'a>,
@@ -263,7 +264,7 @@ struct Mixed<'a> {
 }
 
 #[test]
-fn what_borrows_reads_around_items_that_came_in_chunks() {
+fn borrowed_types_decode_around_reduced_items() {
     let value = Mixed { before: "x".into(), data: vec![5; 100].into(), after: ArrayRef::new(&[1, 2]) };
     let mut reducer = xdr::Reducer::new(16);
     value.encode(&mut reducer).unwrap();

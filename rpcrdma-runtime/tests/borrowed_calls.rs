@@ -1,4 +1,5 @@
-//! Calls whose arguments and results borrow, against peers that own theirs and peers that do not, over iWARP and TCP.
+//! Calls with borrowed arguments and results over iWARP and TCP, against peers that own or borrow their
+//! data.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -29,7 +30,7 @@ struct NamesRef<'a> {
     names: ArrayRef<'a, StringRef<'a>>,
 }
 
-/// ECHO_BLOB, as `echo` has it with data of its own.
+/// ECHO_BLOB, like `echo` with owned data.
 #[derive(Debug)]
 struct LentBlob;
 
@@ -61,7 +62,7 @@ impl borrowed::BorrowedProcedure for LentNames {
     }
 }
 
-/// How long the data of a blob is; called by one who owns it, so that it goes in a Read chunk.
+/// Returns the length of a blob's data. The caller owns the data, so that it uses a Read chunk.
 struct Measure;
 
 impl Procedure for Measure {
@@ -117,7 +118,7 @@ impl Service for LentServer {
     }
 }
 
-/// Calls everything, borrowed, and compares what comes back.
+/// Calls every procedure with borrowed data, and compares the results.
 async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     for len in [3, 100_003] {
         let owned = blob(5, len);
@@ -136,7 +137,7 @@ async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_borrows_calls_one_who_owns_and_the_other_way_around() {
+async fn borrowing_and_owning_programs_interoperate() {
     for lent in [false, true] {
         let server = Server::bind("127.0.0.1:0").await.unwrap();
         let server = if lent { server.service(LentServer) } else { server.service(EchoServer) };
@@ -146,7 +147,7 @@ async fn one_who_borrows_calls_one_who_owns_and_the_other_way_around() {
         let client = Client::connect(address).await.unwrap();
         call_all(&client).await;
         if lent {
-            // The data comes beside the message, and is put into its place.
+            // The data arrives outside the message, and is reinserted.
             let owned = blob(5, 100_003);
             assert_eq!(Caller::<Echo>::call::<Measure>(&client, &owned).await.unwrap(), 100_003);
         }
@@ -157,7 +158,7 @@ async fn one_who_borrows_calls_one_who_owns_and_the_other_way_around() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_no_binding_is_called_over_tcp() {
+async fn programs_without_a_binding_use_tcp() {
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(LentServer);
     let address = server.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

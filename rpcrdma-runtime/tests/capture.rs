@@ -1,4 +1,4 @@
-//! What a capture holds, and what becomes of calls when it cannot be written.
+//! The contents of a capture, and the outcome of calls if it cannot be written.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -17,7 +17,7 @@ use rpcrdma_runtime::{ClientOptions, ServeError, ServerOptions};
 
 use echo::{Echo, EchoBlob, EchoServer, blob};
 
-/// One direction of a connection, put together again.
+/// One direction of a connection, reassembled.
 #[derive(Debug, Default)]
 struct Stream {
     begun: Option<u32>,
@@ -25,7 +25,7 @@ struct Stream {
     ended: bool,
 }
 
-/// Every connection's directions by their ends, each of which has to be without a gap.
+/// The directions of every connection by endpoint. Neither may have a gap.
 fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
     let mut streams = BTreeMap::<_, Stream>::new();
     let mut rest = &capture[24..];
@@ -85,7 +85,7 @@ async fn client(address: SocketAddr, options: iwarp::IwarpOptions) -> Client {
     Client::connect_with(address, options).await.unwrap()
 }
 
-/// Both ends are in this process and write to one file: each connection is there once.
+/// Both peers are in this process and write to one file: each connection is in it once.
 #[tokio::test]
 async fn each_direction_is_there_to_its_last_octet_and_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ async fn a_peer_that_is_no_mpa_peer_is_captured_too() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_captured_is_said_before_anything_is_sent() {
+async fn capture_errors_precede_the_first_send() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("nowhere").join("a.pcap");
     let error = CaptureFile::create(&missing).unwrap_err().to_string();

@@ -34,7 +34,7 @@ use tokio::task::{self, JoinHandle};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// What is to come back, and data that nobody looks at.
+/// The data to return, and unused data.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Args {
     item: u32,
@@ -43,7 +43,7 @@ struct Args {
     data: Opaque,
 }
 
-/// How often the procedure has run, and as much data as was asked for.
+/// The number of executions, and the requested amount of data.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Res {
     count: u32,
@@ -60,14 +60,14 @@ const PANIC: u32 = 3;
 /// Waits for the gate, after counting.
 const GATE: u32 = 4;
 
-/// Asks for the way back to its client.
+/// Requests backward calls to its client.
 const BACK: u32 = 5;
 
 #[derive(Clone, Default)]
 struct Counter {
     runs: Arc<AtomicU32>,
     gate: Arc<Gate>,
-    /// Where each came to its end.
+    /// The end of each.
     tasks: Arc<Mutex<Vec<task::Id>>>,
 }
 
@@ -183,7 +183,7 @@ struct Peer {
     requester: Requester,
 }
 
-/// A reply as it came, put together.
+/// A received reply, reassembled.
 #[derive(Debug)]
 struct Got {
     bytes: Bytes,
@@ -215,7 +215,7 @@ impl Peer {
         let _ = self.requester.submit(OutgoingCall { message, reply });
     }
 
-    /// Goes on until the requester has something to say.
+    /// Runs until the requester has an event.
     async fn event(&mut self) -> RequesterEvent {
         loop {
             while let Some(action) = self.requester.poll_action() {
@@ -279,7 +279,7 @@ async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has
     fixture.end().await;
 }
 
-/// The thresholds are agreed on anew: what went inline comes again in chunks, and so does what was kept.
+/// New thresholds apply: an inline call is retransmitted in chunks, and so is the cached reply.
 #[tokio::test]
 async fn a_call_that_travels_in_another_form_is_the_same_call() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -299,7 +299,7 @@ async fn a_call_that_travels_in_another_form_is_the_same_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_nothing_has_no_task_of_its_own() {
+async fn a_call_that_never_waits_gets_no_task() {
     for cache in [None, Some(DuplicateCache::default())] {
         let fixture = Fixture::new(cache).await;
         let mut peer = fixture.peer().await;
@@ -333,7 +333,7 @@ async fn another_call_with_the_same_xid_runs() {
     fixture.end().await;
 }
 
-/// The connection breaks while the call runs. It is gone through with, and who comes again hears of it.
+/// The connection breaks while the call runs. It runs to completion, and a retransmission gets its reply.
 #[tokio::test]
 async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -348,7 +348,7 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     let mut third = fixture.peer().await;
     second.submit(1, GATE, &slow, 1024);
     third.submit(1, GATE, &slow, 1024);
-    // Time to arrive while it runs. One that comes later is answered with what was kept.
+    // Time to arrive while it runs. A later retransmission gets the cached reply.
     for peer in [&mut second, &mut third] {
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),
@@ -365,8 +365,8 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     fixture.end().await;
 }
 
-/// A Reply chunk that says more than there is memory: writing to it ends the connection. The call would end every other
-/// one, too.
+/// A Reply chunk longer than its memory: writing to it closes the connection. The call would close every
+/// other one, too.
 #[tokio::test]
 async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -406,7 +406,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
 }
 
 #[tokio::test]
-async fn without_a_cache_it_runs_again() {
+async fn without_a_cache_retransmitted_calls_run_again() {
     let fixture = Fixture::new(None).await;
     for run in 1..=2 {
         let got = fixture.peer().await.call(1, COUNT, &args(4, 0, 0)).await;
@@ -441,7 +441,7 @@ async fn by_connection_a_new_connection_is_a_new_caller() {
 }
 
 #[tokio::test]
-async fn one_cache_for_two_servers_tells_their_connections_apart() {
+async fn one_cache_distinguishes_connections_of_two_servers() {
     let options = DuplicateOptions { scope: CallerScope::Connection, ..DuplicateOptions::default() };
     let cache = DuplicateCache::new(options);
     for _ in 0..2 {
@@ -457,7 +457,7 @@ async fn one_cache_for_two_servers_tells_their_connections_apart() {
 }
 
 #[tokio::test]
-async fn what_need_not_be_remembered_is_not() {
+async fn idempotent_replies_are_not_cached() {
     let policy = CachePolicy::only(|called| called.procedure != COUNT);
     let options = DuplicateOptions { policy, ..DuplicateOptions::default() };
     let cache = DuplicateCache::new(options);
@@ -475,9 +475,9 @@ async fn what_need_not_be_remembered_is_not() {
     fixture.end().await;
 }
 
-/// What a call does to its connection it has to do again on the next one.
+/// An action of a call on its connection must be repeated on the next one.
 #[tokio::test]
-async fn a_service_that_is_not_to_be_remembered_runs_again() {
+async fn an_uncached_service_executes_retransmitted_calls() {
     let counter = Counter::default();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(Uncached(counter.clone()));
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
@@ -491,7 +491,7 @@ async fn a_service_that_is_not_to_be_remembered_runs_again() {
 
 /// So does a handler that asks for the way back to its client.
 #[tokio::test]
-async fn a_call_that_uses_its_connection_runs_again_on_the_next_one() {
+async fn a_call_that_uses_its_connection_is_executed_again_on_the_next() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     for run in 1..=2 {
         let got = fixture.peer().await.call(1, BACK, &args(4, 0, 0)).await;
@@ -547,9 +547,9 @@ async fn one_cache_for_rdma_and_tcp() {
     fixture.end().await;
 }
 
-/// A server that stops waits for a call though its connection is gone.
+/// A stopping server waits for a call whose connection is lost.
 #[tokio::test]
-async fn a_stopping_server_waits_for_what_outlives_its_connection() {
+async fn a_stopping_server_waits_for_calls_that_outlive_their_connection() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     let mut peer = fixture.peer().await;
     peer.submit(1, GATE, &args(4, 0, 0), 1024);

@@ -1,11 +1,14 @@
-//! Limits of clients and servers over real connections: what is at a bound goes, what is beyond it waits or fails. Others are
-//! at their edge where they are counted: messages in `tests/codec_rpcrdma.rs`, fetched bytes in `tests/engine_responder.rs`,
-//! the duplicate-request cache in `tests/engine_duplicates.rs`, pending calls and connections in `stats.rs` and `loopback.rs`.
+//! Limits of clients and servers over real connections: values at a limit pass, values beyond it wait or
+//! fail. Other limits are tested elsewhere: messages in `tests/codec_rpcrdma.rs`, fetched bytes in
+//! `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, pending calls
+//! and connections in `stats.rs` and `loopback.rs`.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod gate;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rpcrdma_runtime::Config;
@@ -40,7 +43,7 @@ async fn come(gate: &GateServer, calls: u32) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// Two of three calls come to the gate; the third comes when one of them has passed.
+/// Two of three calls reach the gate; the third arrives when one of them has passed.
 async fn two_at_once(
     gate: &GateServer,
     client: impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static,
@@ -82,7 +85,7 @@ async fn so_many_credits_are_granted_and_so_many_are_used() {
         let (address, gate) = serve(ServerOptions { config: server, ..ServerOptions::default() }).await;
         let options = ClientOptions { config: client, ..ClientOptions::default() };
         let client = Client::connect_with(address, options).await.unwrap();
-        // The first reply says how many there are.
+        // The first reply grants the credits.
         let first = pass(&client);
         come(&gate, 1).await;
         gate.open.add_permits(1);
@@ -104,7 +107,7 @@ async fn so_many_calls_at_once_over_tcp() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_connection_is_not_bound() {
+async fn a_server_with_zero_connections_does_not_bind() {
     let options = ServerOptions { max_connections: 0, ..ServerOptions::default() };
     assert!(matches!(Server::bind_with("127.0.0.1:0", options).await, Err(ServeError::NoConnections)));
     let options = TcpServerOptions { max_connections: 0, ..TcpServerOptions::default() };
@@ -209,6 +212,38 @@ async fn addresses_that_may_not_connect_take_no_slot() {
     assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.turned_away), (0, 1));
 }
 
+/// Over every transport, also while a call runs.
+#[tokio::test]
+async fn connections_that_are_no_longer_admitted_are_closed() {
+    let (admitted, gate) = (Arc::new(AtomicBool::new(true)), GateServer::new(false));
+    let admits = admitted.clone();
+    let peers = PeerFilter::new(move |_| admits.load(Ordering::SeqCst));
+    let server = Server::bind("127.0.0.1:0").await.unwrap().also_tcp("127.0.0.1:0", TcpOptions::default());
+    let server = server.await.unwrap().service(gate.clone()).peers(peers.clone());
+    let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
+    tokio::spawn(server.run(std::future::pending()));
+    let once = ClientOptions { reconnect: None, ..ClientOptions::default() };
+    let over_rdma = Client::connect_with(addresses[0], once).await.unwrap();
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let over_tcp = TcpClient::connect_with(addresses[1], once).await.unwrap();
+    let calls = [pass(&over_rdma), pass(&over_tcp)];
+    come(&gate, 2).await;
+    peers.recheck();
+    gate.open.add_permits(2);
+    for call in calls {
+        timeout(WAIT, call).await.unwrap().unwrap().unwrap();
+    }
+    gate.open.forget_permits(2);
+    let calls = [pass(&over_rdma), pass(&over_tcp)];
+    come(&gate, 4).await;
+    admitted.store(false, Ordering::SeqCst);
+    peers.recheck();
+    connected(&stats, 0).await;
+    for call in calls {
+        assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
+    }
+}
+
 /// Calls that are still running when the time to stop is up are not waited for.
 #[tokio::test]
 async fn a_server_that_stops_waits_so_long_and_no_longer() {
@@ -227,7 +262,7 @@ async fn a_server_that_stops_waits_so_long_and_no_longer() {
     assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
 }
 
-/// A machine that does not answer: its queue is full, and nobody accepts.
+/// A machine that does not respond: its queue is full, and no connection is accepted.
 #[tokio::test]
 async fn a_connection_that_is_not_made_in_time_is_not_made() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

@@ -156,7 +156,7 @@ async fn many_calls_at_once_within_few_credits() {
 
 /// Requirement: R202, H74
 #[tokio::test]
-async fn abandoned_calls_disturb_nobody() {
+async fn abandoned_calls_affect_no_other_call() {
     let fixture = start_with(Config { credits: 3, ..config(1024) }).await;
     for wait in [0, 1, 5] {
         let slow = fixture.client.call::<EchoSleep>(&50);
@@ -171,7 +171,7 @@ async fn abandoned_calls_disturb_nobody() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_system_error_and_the_connection_goes_on() {
+async fn a_panic_is_a_system_error_and_the_connection_survives() {
     let fixture = start_with(config(4096)).await;
     let error = fixture.client.call::<EchoSleep>(&13).await.unwrap_err();
     assert!(matches!(error, CallError::Rejected(ReplyError::SystemError)), "{error}");
@@ -190,7 +190,7 @@ async fn a_stopping_server_answers_the_calls_that_run() {
 }
 
 #[tokio::test]
-async fn calls_fail_once_when_the_server_goes_away_and_nobody_connects_again() {
+async fn calls_fail_once_when_the_server_is_lost_without_reconnection() {
     let once = ClientOptions { config: config(4096), reconnect: None, ..ClientOptions::default() };
     let Fixture { client, server, stop: _stop, .. } = start(ServerOptions::default(), once).await;
     assert_eq!(client.call::<EchoSleep>(&0).await.unwrap(), 0);
@@ -208,15 +208,15 @@ async fn calls_fail_once_when_the_server_goes_away_and_nobody_connects_again() {
 
 /// Requirement: H76
 #[tokio::test]
-async fn a_call_that_is_never_answered_ends_its_connection_and_not_those_behind_it() {
+async fn a_call_without_a_reply_closes_only_its_own_connection() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
-    // A server that knows calls that come again goes through with this one.
+    // A server with a duplicate-request cache completes this one.
     let drain = Duration::from_millis(100);
     let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
     let never = fixture.client.call::<EchoSleep>(&60_000);
-    // It holds the only credit of a new connection. The call behind it is made on the next one.
+    // It holds the only credit of a new connection. The next call uses the next connection.
     let (never, next) = tokio::join!(never, patient.call::<EchoSleep>(&7));
     let error = never.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
@@ -236,7 +236,8 @@ async fn without_reconnection_a_call_that_is_never_answered_is_the_last() {
     let fixture = start(ServerOptions::default(), client).await;
     let error = fixture.client.call::<EchoSleep>(&60_000).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
-    // The first call held the only credit. What comes behind it is told at once that the connection is gone.
+    // The first call held the only credit. The calls after it fail at once because the connection is
+    // closed.
     let error = fixture.client.call::<EchoSleep>(&0).await.unwrap_err();
     assert!(matches!(error, CallError::Disconnected | CallError::Transport(_)), "{error}");
 }
@@ -252,9 +253,9 @@ async fn a_credential_of_another_flavor_is_refused() {
     fixture.end().await;
 }
 
-/// A connection more than there may be waits; those that are there go on, and the next comes in when one leaves.
+/// A connection beyond the limit waits; existing ones continue, and the next is accepted when one closes.
 #[tokio::test]
-async fn h72_a_server_takes_so_many_connections_and_no_more() {
+async fn h72_connections_beyond_the_limit_are_rejected() {
     let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();
@@ -273,9 +274,9 @@ async fn h72_a_server_takes_so_many_connections_and_no_more() {
     server.abort();
 }
 
-/// The same address, another server: nothing of what the first one said is kept.
+/// The same address, another server: announcements of the first one are dropped.
 #[tokio::test]
-async fn r293_who_connects_again_goes_by_what_is_said_then() {
+async fn r293_a_new_connection_uses_its_own_private_data() {
     let mut address = "127.0.0.1:0".to_owned();
     for inline in [4096, 1024, 8192] {
         let options = ServerOptions { config: config(inline), ..ServerOptions::default() };
@@ -306,7 +307,7 @@ async fn data_is_the_chunks_own_memory() {
     fixture.end().await;
 }
 
-/// Both ends propose what the program's binding recommends.
+/// Both peers propose the recommendation of the program's binding.
 #[tokio::test]
 async fn a_binding_recommends_an_inline_threshold() {
     let fixture = start(ServerOptions::of::<Echo>(), ClientOptions::of::<Echo>()).await;
@@ -319,14 +320,15 @@ async fn a_binding_recommends_an_inline_threshold() {
     fixture.end().await;
 }
 
-/// An RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1): data, sequence number 7, this service, no context.
+/// An RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1): data, sequence number 7, this service, no
+/// context.
 fn gss(service: u32) -> Credential {
     let body: Vec<u8> = [1, 0, 7, service, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     Credential::Other { flavor: GSS, body: body.into() }
 }
 
 #[tokio::test]
-async fn r265_r266_what_is_protected_as_a_whole_travels_whole() {
+async fn r265_r266_protected_messages_are_not_reduced() {
     let sent = blob(7, 5000);
     for (credential, reduced) in [
         (gss(1), true),
@@ -345,7 +347,7 @@ async fn r265_r266_what_is_protected_as_a_whole_travels_whole() {
 }
 
 #[tokio::test]
-async fn r265_a_server_takes_nothing_out_of_a_protected_reply() {
+async fn r265_a_server_never_reduces_a_protected_reply() {
     let mut services = Services::new();
     services.add(EchoServer);
     for (credential, items) in [(Credential::None, 1), (gss(1), 1), (gss(2), 0), (gss(3), 0)] {

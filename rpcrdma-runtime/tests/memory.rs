@@ -110,7 +110,7 @@ async fn unread_replies_over_tcp_leave_memory_to_others() {
         unread.push(socket);
     }
     let used = settled(&memory).await;
-    // Half for replies, and what the waiting calls count.
+    // Half is for replies, and for the memory of the waiting calls.
     assert!((24 << 20..=36 << 20).contains(&used), "{memory:?}");
     // Another owner over RDMA.
     let client = Client::connect(rdma).await.unwrap();
@@ -125,6 +125,31 @@ async fn unread_replies_over_tcp_leave_memory_to_others() {
     }
     drop((unread, other, client));
     is_free(&memory).await;
+}
+
+/// Each of many owners uses all that it may.
+#[tokio::test]
+async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
+    let memory = MemoryBudget::default();
+    let (tcp, _) = serve(&memory).await;
+    let mut unread = Vec::new();
+    for owner in 2..22 {
+        let mut socket = connect(tcp, owner).await;
+        for xid in 0..64 {
+            socket.write_all(&call(xid, 1, 1)).await.unwrap();
+        }
+        unread.push(socket);
+    }
+    let used = settled(&memory).await;
+    assert!(used > memory.max(), "{memory:?}");
+    let mut other = connect(tcp, 100).await;
+    for xid in 7..27_u32 {
+        other.write_all(&call(xid, Gate::NUMBER, 1)).await.unwrap();
+        let mut reply = [0; 32];
+        // The server gives up the others after 30 s.
+        timeout(WAIT / 3, other.read_exact(&mut reply)).await.unwrap().unwrap();
+        assert_eq!(reply[4..8], xid.to_be_bytes());
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Structs and unions in place in one another, as deep as nobody writes them: that this compiles shows that the code of an encoder
-//! grows by the fields and not by the levels, and what it writes is the same wherever it goes.
+//! Structs and unions nested in place, deeper than in real documents. Compiling this shows that the code of
+//! an encoder grows with the fields and not with the levels. Every sink gets the same encoding.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
@@ -10,7 +10,8 @@ use rpcrdma_runtime::xdr::{Sink, Writer, Xdr, XdrString, encoded_len, from_bytes
 
 use plain::Plain;
 
-/// Declares a struct for each name, that of a later name in place within it; the last holds a value of this type.
+/// Declares a struct for each name, each containing the next in place; the last contains a value of this
+/// type.
 macro_rules! nested {
     ($(#[$mark:meta])? $last:ty: $name:ident) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -63,7 +64,7 @@ mod back {
     levels!(nested!(#[xdr(recursive)] Option<Box<A>>:));
 }
 
-/// Unions whose arms all hold the union of the next level.
+/// Unions whose arms all contain the union of the next level.
 mod arms {
     use super::*;
 
@@ -88,7 +89,7 @@ mod arms {
     levels!(arms!(u64:));
 }
 
-/// The words of the levels, and behind them the words of the last.
+/// The words of the levels, followed by the words of the last.
 fn words(last: impl IntoIterator<Item = u32>) -> Vec<u8> {
     (0..24).chain(last).flat_map(u32::to_be_bytes).collect()
 }
@@ -99,7 +100,7 @@ fn is_written_everywhere<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire:
     let mut plain = Plain(Vec::new());
     value.encode(&mut plain as &mut dyn Sink).unwrap();
     assert_eq!(plain.0, wire);
-    // Memory that was used before offers room; as little as this has to grow.
+    // Reused memory has spare capacity; this small buffer must grow.
     let mut writer = Writer::with_capacity(8);
     for _ in 0..2 {
         writer.clear();
@@ -113,7 +114,7 @@ fn is_written_everywhere<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire:
 fn twenty_four_levels_of_one_length() {
     let value = levels!(value!(0, [7, 8], fixed:));
     is_written_everywhere(&value, &words([0, 7, 0, 8]));
-    // As elements of an array, which are written ahead of its end.
+    // As elements of an array, which are written beyond its current end.
     is_written_everywhere(
         &vec![value.clone(), value],
         &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),

@@ -37,7 +37,7 @@ fn options() -> ClientOptions {
 
 /// Requirement: H76
 #[tokio::test]
-async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
+async fn a_killed_and_restarted_server_loses_no_call() {
     let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
     // So that there is more than one credit.
@@ -65,7 +65,7 @@ async fn a_call_that_is_dropped_while_there_is_no_connection_is_never_made() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_sent_again_fails_with_its_connection() {
+async fn unrepeatable_calls_fail_with_their_connection() {
     let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
     let once = pass(&client.without_retransmission());
@@ -79,7 +79,7 @@ async fn what_is_not_to_be_sent_again_fails_with_its_connection() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_when_the_time_of_a_call_is_up() {
+async fn an_unreachable_server_is_reported_after_the_timeout() {
     let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
     server.kill().await;
@@ -87,7 +87,7 @@ async fn nobody_there_is_said_when_the_time_of_a_call_is_up() {
     assert!(matches!(error, CallError::Transport(TransportError::Unreachable(_))), "{error}");
 }
 
-/// A client over iWARP, and how many connections it has made.
+/// A client over iWARP, and the number of its connections.
 fn counted(address: SocketAddr, options: ClientOptions) -> (Client, Arc<AtomicU32>) {
     let made = Arc::new(AtomicU32::new(0));
     let (count, config) = (made.clone(), options.config);
@@ -105,7 +105,7 @@ fn counted(address: SocketAddr, options: ClientOptions) -> (Client, Arc<AtomicU3
 }
 
 #[tokio::test]
-async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another() {
+async fn an_unused_connection_closes_and_the_next_call_reconnects() {
     let server = serve(([127, 0, 0, 1], 0), true).await;
     let options = ClientOptions { idle: Some(Duration::from_millis(50)), ..options() };
     let (client, made) = counted(server.address, options);
@@ -123,7 +123,7 @@ async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another
 }
 
 #[tokio::test]
-async fn a_drain_waits_for_what_runs_and_takes_no_more() {
+async fn a_drain_waits_for_running_calls_and_rejects_new_ones() {
     let server = first().await;
     let (client, _) = counted(server.address, options());
     let draining = client.clone();
@@ -131,7 +131,7 @@ async fn a_drain_waits_for_what_runs_and_takes_no_more() {
 }
 
 #[tokio::test]
-async fn a_connector_that_fails_is_asked_so_often_and_no_more() {
+async fn a_failing_connector_is_tried_a_limited_number_of_times() {
     let asked = Arc::new(AtomicU32::new(0));
     let count = asked.clone();
     let connect = move || {

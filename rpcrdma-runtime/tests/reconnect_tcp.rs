@@ -33,7 +33,7 @@ fn options() -> TcpClientOptions {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_and_comes_back_costs_no_call() {
+async fn a_killed_and_restarted_server_loses_no_call() {
     let server = first().await;
     let tcp = TcpOptions { calls: 8, ..TcpOptions::default() };
     let client =
@@ -66,7 +66,7 @@ async fn so_many_calls_at_once_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_or_not_to_be_sent_again_is_not() {
+async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let (dropped, once, kept) = (pass(&client), pass(&client.without_retransmission()), pass(&client));
@@ -98,9 +98,9 @@ async fn answer(socket: &mut TcpStream) {
     socket.write_all(&reply).await.unwrap();
 }
 
-/// A server whose machine is gone does not even close its connection.
+/// A server whose machine fails does not close its connection.
 #[tokio::test]
-async fn a_server_that_says_nothing_at_all_is_left() {
+async fn a_server_that_never_responds_is_disconnected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tcp = TcpOptions { stall_timeout: Duration::from_millis(100), ..TcpOptions::default() };
     let options = TcpClientOptions { tcp, ..options() };
@@ -114,9 +114,9 @@ async fn a_server_that_says_nothing_at_all_is_left() {
     assert_eq!(timeout(WAIT, waits).await.unwrap().unwrap().unwrap(), 9);
 }
 
-/// Over TCP a reply that comes too late costs nothing but itself.
+/// Over TCP, a late reply affects only itself.
 #[tokio::test]
-async fn a_call_whose_time_is_up_ends_alone() {
+async fn a_call_that_times_out_fails_alone() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let other = pass(&client);
@@ -129,7 +129,7 @@ async fn a_call_whose_time_is_up_ends_alone() {
 }
 
 #[tokio::test]
-async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another() {
+async fn an_unused_connection_closes_and_the_next_call_reconnects() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = TcpClientOptions { idle: Some(Duration::from_millis(50)), ..options() };
     let client = TcpClient::connect_with(listener.local_addr().unwrap(), options).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_connection_that_nobody_uses_is_closed_and_the_next_call_makes_another
 }
 
 #[tokio::test]
-async fn a_drain_waits_for_what_runs_and_takes_no_more() {
+async fn a_drain_waits_for_running_calls_and_rejects_new_ones() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let draining = client.clone();
@@ -155,7 +155,7 @@ async fn a_drain_waits_for_what_runs_and_takes_no_more() {
 }
 
 #[tokio::test]
-async fn closing_ends_all_calls() {
+async fn closing_fails_all_calls() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let running = pass(&client);

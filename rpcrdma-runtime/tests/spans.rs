@@ -92,6 +92,14 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "3"]);
     assert!(warning.contains("127.0.0.1:"), "{warning}");
 
+    let error = client.call::<EchoBlob>(&blob(7, 9 << 20)).await.unwrap_err().to_string();
+    assert!(
+        error.contains("94372") && error.contains("default limit 8388608 (MessageLimits::transfer"),
+        "{error}"
+    );
+    let warning = log.warning("call too large: 9437184 bytes in Read chunks, limit 8388608");
+    assert!(warning.contains("MessageLimits::transfer") && warning.contains("127.0.0.1:"), "{warning}");
+
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
     client.call::<Narrow>(&names).await.unwrap_err();
     let warning = log.warning("does not fit into what the client offered");
@@ -106,7 +114,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
 }
 
 #[tokio::test]
-async fn the_spans_of_a_call_have_the_same_attributes_at_both_ends() {
+async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
     let log = log();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();

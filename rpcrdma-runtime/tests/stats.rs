@@ -1,4 +1,4 @@
-//! What clients and servers count: scripted traffic gives exact numbers.
+//! Counters of clients and servers: scripted traffic gives exact numbers.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -39,7 +39,7 @@ async fn connect(address: SocketAddr, options: ClientOptions) -> Client {
     Client::connect_with(address, ClientOptions { config: config(), ..options }).await.unwrap()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(what: impl Fn() -> bool) {
     let so = async {
         while !what() {
@@ -50,7 +50,7 @@ async fn until(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn both_ends_count_the_same_traffic_by_kind() {
+async fn both_peers_count_the_same_traffic_by_kind() {
     let (address, stats) = serve(config()).await;
     let seen: Arc<Mutex<Vec<Traffic>>> = Arc::default();
     let reports = seen.clone();
@@ -156,7 +156,7 @@ async fn a_client_has_so_many_calls_and_no_more() {
 }
 
 #[tokio::test]
-async fn connections_are_counted_at_both_ends() {
+async fn connections_are_counted_by_both_peers() {
     let (address, stats) = serve(config()).await;
     let idle = Some(Duration::from_millis(5));
     let client = connect(address, ClientOptions { idle, ..ClientOptions::default() }).await;
@@ -188,7 +188,7 @@ async fn an_address_has_so_many_connections_and_no_more() {
     assert_eq!((connections.made, connections.turned_away), (2, 1));
     drop(first);
     until(|| stats.snapshot().connected == 1).await;
-    // Its place is free once its task has ended.
+    // Its slot is free once its task has ended.
     let mut third = Client::connect(address).await;
     while third.is_err() {
         third = Client::connect(address).await;
@@ -211,10 +211,10 @@ async fn over_tcp_all_is_inline() {
     assert_eq!((server.rpc, server.connected), (rpc(|rpc| rpc.success = 1), 1));
 }
 
-/// The count that a message goes into.
+/// The counter of a message.
 type CountOf = fn(&mut Refusals) -> &mut u64;
 
-/// Messages that begin no call, each with the count that it goes into.
+/// Messages that do not start a call, each with its counter.
 fn bad_messages() -> Vec<(Bytes, CountOf)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>();
     let call = words(&[9, 0, 2, 0x2000_0001, 1, 0, 0, 0, 0, 0]);
@@ -240,7 +240,7 @@ fn bad_messages() -> Vec<(Bytes, CountOf)> {
 
 /// Requirement: R144, R171, R172, R182, R184
 #[tokio::test]
-async fn what_is_refused_is_counted_by_its_rule() {
+async fn rejections_are_counted_by_rule() {
     let (address, stats) = serve(config()).await;
     let said = config().private_data.encode();
     let mut connection = iwarp::connect(address, &said, 1024, &iwarp::IwarpOptions::default()).await.unwrap();

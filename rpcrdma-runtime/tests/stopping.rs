@@ -1,4 +1,4 @@
-//! A server that is asked to stop: what runs is answered, what is new is not begun, and nobody holds it up.
+//! A stopping server: running calls complete, new ones are rejected, and no peer delays the stop.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod gate;
@@ -20,7 +20,7 @@ use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A client, and what serves it on a connection in memory.
+/// A client, and its server over a connection in memory.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
     let gate = GateServer::new(false);
     let mut services = Services::new();
@@ -35,7 +35,7 @@ fn call(client: &Client) -> tokio::task::JoinHandle<Result<u32, CallError>> {
     tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
-/// Lets every other task of this thread do all that it can do.
+/// Lets every other task of this thread make progress.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -43,7 +43,7 @@ async fn settle() {
 }
 
 #[tokio::test]
-async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
+async fn running_calls_complete_and_new_calls_are_rejected() {
     let (stop, stopping) = watch::channel(false);
     let (client, gate, server) = serve(stopping);
     let running = call(&client);
@@ -61,7 +61,7 @@ async fn what_runs_is_answered_and_what_is_new_is_not_begun() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_to_stop_goes_on() {
+async fn an_unreachable_peer_is_not_stopped() {
     let (stop, stopping) = watch::channel(false);
     let (client, gate, server) = serve(stopping);
     drop(stop);
@@ -74,7 +74,7 @@ async fn who_cannot_be_asked_to_stop_goes_on() {
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
 }
 
-/// A peer that has connected by TCP and says nothing does not hold up the end, however patient the server is.
+/// A peer that connects by TCP and sends nothing does not delay the stop, whatever the time limits.
 #[tokio::test]
 async fn a_silent_peer_does_not_hold_up_the_end() {
     let hour = Duration::from_secs(3600);
@@ -95,7 +95,7 @@ async fn a_silent_peer_does_not_hold_up_the_end() {
     drop(silent);
 }
 
-/// A client whose runtime ends before it: its calls fail, and nothing waits for a task that is gone.
+/// A client whose runtime ends first: its calls fail, and none waits for a dropped task.
 fn outlives_its_runtime<C: Clone>(
     connect: impl AsyncFn() -> C,
     call: impl AsyncFn(C) -> Result<u32, CallError>,

@@ -78,7 +78,7 @@ async fn read_record(socket: &mut TcpStream) -> Vec<u8> {
     record
 }
 
-/// Whether the peer closes, within the time, and has nothing more to say.
+/// Returns true if the peer closes in time without sending more.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest));
@@ -86,7 +86,7 @@ async fn is_closed(socket: &mut TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_sent_comes_back_whatever_its_size() {
+async fn messages_of_any_size_are_echoed() {
     let running = serve(TcpOptions::default()).await;
     let client = Client::connect_tcp(running.address).await.unwrap();
     assert_eq!(client.peer(), running.address);
@@ -134,7 +134,7 @@ async fn replies_come_as_they_are_ready() {
 }
 
 #[tokio::test]
-async fn a_late_reply_is_dropped_and_the_connection_goes_on() {
+async fn a_late_reply_is_dropped_and_the_connection_survives() {
     let running = serve(TcpOptions::default()).await;
     let options = TcpClientOptions { timeout: Duration::from_millis(100), ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(running.address, options).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_late_reply_is_dropped_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart() {
+async fn failures_are_distinguishable() {
     let running = serve(TcpOptions::default()).await;
     let client = running.client(TcpOptions::default()).await;
     let error = client.call::<EchoSleep>(&13).await.unwrap_err();
@@ -169,7 +169,7 @@ async fn a_call_may_come_in_any_fragments() {
     let pieces: Vec<Vec<u8>> = call.chunks(7).map(|piece| fragment(false, piece)).collect();
     let mut stream = pieces.concat();
     stream.extend(fragment(true, &[]));
-    // The second call in one fragment, right behind.
+    // The second call in one fragment, directly after.
     stream.extend(fragment(true, &sleep_call(78, 2)));
     for octet in stream {
         socket.write_all(&[octet]).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_call_may_come_in_any_fragments() {
         decode_reply(&mut reader, xid).unwrap();
         assert_eq!(u32::decode(&mut reader).unwrap(), result);
     }
-    // Half closed: what was asked is answered all the same.
+    // Half closed: earlier calls still get replies.
     socket.write_all(&fragment(true, &sleep_call(79, 50))).await.unwrap();
     socket.shutdown().await.unwrap();
     assert_eq!(read_record(&mut socket).await[..4], 79u32.to_be_bytes());
@@ -195,7 +195,7 @@ async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
     let running = serve(options).await;
     let client = running.client(TcpOptions::default()).await;
     let too_long = fragment(true, &[0; 1001]);
-    let no_call = fragment(true, b"a message that is no call at all");
+    let no_call = fragment(true, b"a message that is not a call at all");
     let empty = fragment(true, b"");
     let reply = fragment(true, &[[0, 0, 0, 5], [0, 0, 0, 1], [0; 4], [0; 4], [0; 4], [0; 4]].concat());
     let unfinished = fragment(true, &sleep_call(1, 1))[..20].to_vec();
@@ -216,7 +216,7 @@ async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_read_no_further_and_given_up() {
+async fn a_client_that_never_reads_is_disconnected() {
     let options = TcpOptions { calls: 2, stall_timeout: Duration::from_millis(500), ..TcpOptions::default() };
     let running = serve(options).await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();

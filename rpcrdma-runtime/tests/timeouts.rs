@@ -1,4 +1,4 @@
-//! Calls that time out beside others on the same connection, over real TCP on the loopback interface.
+//! Calls that time out next to others on the same connection, over real TCP on the loopback interface.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;
@@ -43,7 +43,7 @@ impl Service for Late {
     }
 }
 
-/// A client that knows how many calls the server grants.
+/// A client that knows the granted number of calls.
 async fn client() -> Client {
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(Late);
     let address = server.local_addr().unwrap();
@@ -80,7 +80,7 @@ async fn a_timeout_disturbs_no_other_call() {
 async fn late_replies_to_timed_out_calls_with_chunks_leave_the_connection_as_it_is() {
     let client = client().await;
     let impatient = client.with_timeout(SHORT);
-    // Both the call and the reply travel in chunks.
+    // Both the call and the reply use chunks.
     let large = blob(3, 300_000);
     for _ in 0..3 {
         assert_timed_out(impatient.call::<EchoBlob>(&large).await);
@@ -112,7 +112,7 @@ async fn late_replies_give_credits_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_nothing_is_given_up() {
+async fn a_silent_server_times_out() {
     let client = client().await;
     let granted = client.stats().credits;
     let impatient = client.with_timeout(SHORT);

@@ -1,4 +1,4 @@
-//! The codec: worked examples, every truncation, every bound, and what is taken out of a message and put back.
+//! The codec: worked examples, every truncation, every bound, and reduction and its reversal.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
@@ -322,7 +322,7 @@ fn a_default_arm_keeps_its_discriminant() {
         let wire = to_bytes(&status).unwrap();
         assert_eq!(from_bytes::<Status>(&wire).unwrap(), status);
     }
-    // What would be read as another arm is not written.
+    // A value that would decode as another arm is not encoded.
     assert_eq!(
         kind(to_bytes(&Status::Other(0, Opaque::default()))),
         ErrorKind::UnknownDiscriminant { type_name: "Status", value: 0 }
@@ -677,7 +677,7 @@ struct Nothings {
     of_them: Vec<Nothing>,
 }
 
-/// Words as they stand on the wire.
+/// Words in wire order.
 fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_be_bytes).collect()
 }

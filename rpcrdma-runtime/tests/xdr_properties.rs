@@ -1,5 +1,5 @@
-//! Properties of the codec over types of every kind: what is written is read, what is read is written alike, and
-//! nothing that arrives makes it panic.
+//! Properties of the codec over types of every kind: encoding and decoding round-trip, and no input causes
+//! a panic.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
@@ -270,7 +270,7 @@ proptest! {
         let bound = <Compound as rpcrdma_runtime::xdr::Layout>::HELD.largest.bound().unwrap();
         prop_assert!(message.items.iter().all(|item| item.data.len() as u64 <= bound));
         if padded {
-            // A requester may put the padding into the chunk; what is in it does not matter.
+            // A requester may include the padding in the chunk; its contents are ignored.
             for item in &mut message.items {
                 let mut data = item.data.to_vec();
                 data.resize(data.len().next_multiple_of(4), 0xee);
@@ -283,7 +283,7 @@ proptest! {
 
     #[test]
     fn a_reply_survives_write_chunks(value in compound(), min_item in 0usize..70, unused in 0usize..3) {
-        // The responder takes items in order: one that stays inline has asked for it with an empty chunk.
+        // The responder uses items in order: an inline item has an empty chunk.
         let all = reduced(&value, 0, 1);
         let chunks: Vec<PlacedItem> = all.items.iter().map(|item| {
             let out = item.data.len() >= min_item;
@@ -307,7 +307,7 @@ proptest! {
         placed.sort_by_key(|item| item.position);
         let positioned = Received { stream: stream.clone(), items: Placed::Positioned(placed.clone()) };
         if let Ok(value) = read::<Compound>(&positioned, 0) {
-            // What was read is what stands in the stream when the items are put back.
+            // The decoded value equals the stream with the items reinserted.
             let used: Vec<Item> = placed.into_iter().filter(|item| !item.data.is_empty()).collect();
             let lengths_hold = used.iter().all(|item| item.data.len() % 4 == 0);
             if lengths_hold {

@@ -225,8 +225,8 @@ impl Rpcbind {
     ) -> Result<Registration, Error> {
         for (program, version) in services.programs() {
             let entry = self.entry(program, version, netid, String::new());
-            // The boolean result is ignored, so the call may be retransmitted. If the removal fails, so does the
-            // registration below.
+            // The boolean result is ignored, so the call may be retransmitted. If the removal fails, so does
+            // the registration below.
             self.rpcbvers().unset(&entry).await?;
         }
         self.register(services, netid, address).await

@@ -12,7 +12,7 @@ use crate::client_program::files_by_name;
 use crate::guest::{Random, size, suites_disabled};
 use crate::inside::{self, CUT, RULES, SERVER, SUITE_CUT, SUITES};
 use crate::kernel_server;
-use crate::place::{Device, GUEST, Ours, seen_from_the_guest};
+use crate::place::{Device, GUEST, Ours, guest_view};
 use crate::served::Served;
 use crate::verbs::with;
 
@@ -20,10 +20,10 @@ use crate::verbs::with;
 const CLIENT: &[&str] = &[
     "client_program::files_are_used_by_name",
     "kernel_server::a_call_too_long_for_a_message_is_fetched",
-    "kernel_server::a_directory_comes_in_reply_chunks",
+    "kernel_server::a_directory_listing_uses_reply_chunks",
     "kernel_server::a_thousand_connections_one_after_another",
     "kernel_server::calls_in_flight_reach_but_never_exceed_the_grant",
-    "kernel_server::every_procedure_of_nfs3_does_what_it_says",
+    "kernel_server::every_procedure_of_nfs3_works",
     "kernel_server::files_of_any_size_arrive_and_come_back",
 ];
 
@@ -109,7 +109,7 @@ fn verbs_uses_a_server_by_iwarp_here() {
     let Some(guest) = with(Device::Siw, false) else { return };
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    let url = format!("rdma://{}:{}", seen_from_the_guest(), served.rdma);
+    let url = format!("rdma://{}:{}", guest_view(), served.rdma);
     guest.run(&format!(
         "set -e; ulimit -l unlimited; mkdir -p /run/files /run/back; cd /run/files
          for size in 0 1 4095 4097 70001 {}; do head -c $size /dev/urandom >$size; done

@@ -11,7 +11,7 @@ use rpcrdma_tools::explain::{Conversation, Side, Trace, read};
 use crate::guest::{Random, Siw, guest, server};
 use crate::kernel_server::{connect, get, options, put, root};
 use crate::mounted::{clear, mount_ours, mount_path};
-use crate::place::seen_from_the_guest;
+use crate::place::guest_view;
 use crate::procedures::every_procedure;
 use crate::recorded::{Recording, check_every_frame};
 use crate::relay::Relay;
@@ -113,7 +113,7 @@ fn the_kernels_client_and_the_kernels_server() {
     clear(&guest);
     let recording = Recording::begin();
     let relay = Relay::watched(guest.ports().nfs_rdma, Recording::watch(&recording));
-    mount_path(&guest, &format!("{}:/export", seen_from_the_guest()), relay.port, guest.ports().mount);
+    mount_path(&guest, &format!("{}:/export", guest_view()), relay.port, guest.ports().mount);
     guest.run(WORK);
     relay.cut();
     let work = tempfile::tempdir().unwrap();

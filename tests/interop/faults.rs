@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::guest::{Siw, guest_with_suites, size};
-use crate::mounted::{Cut, clear, mount_ours, transport, work_while_cut};
+use crate::mounted::{Cut, clear, mount_ours, run_with_cuts, transport};
 use crate::relay::Relay;
 use crate::served::Served;
 use crate::suites::DEBIAN;
@@ -33,7 +33,7 @@ fn fio_finds_no_wrong_byte_while_connections_are_cut() {
     let relay = Relay::to(served.rdma);
     mount_ours(&guest, relay.port, served.tcp);
     let seconds = size(30, 300);
-    let Cut { cuts, output } = work_while_cut(&guest, &relay, &rounds(seconds), Duration::from_secs(seconds));
+    let Cut { cuts, output } = run_with_cuts(&guest, &relay, &rounds(seconds), Duration::from_secs(seconds));
     let counters = transport(&guest);
     eprintln!("{cuts} cuts, {}", output.lines().last().unwrap_or_default());
     let enough = seconds / 10;

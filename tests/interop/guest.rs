@@ -103,7 +103,7 @@ pub(crate) fn server(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
 
 impl Guest {
     fn boot() -> Self {
-        let boot = || Lab::at_hand().unwrap().boot(Series::wanted().unwrap()).unwrap();
+        let boot = || Lab::detect().unwrap().boot(Series::wanted().unwrap()).unwrap();
         let machine = if inside().is_some() { None } else { Some(boot()) };
         Guest { machine, siw: None, knfsd: false, suites: false }
     }
@@ -175,13 +175,13 @@ impl Guest {
 
     /// Shares valgrind's directory tree with the guest, below /host/memcheck.
     pub(crate) fn bring_memcheck(&self) {
-        Lab::at_hand().unwrap().bring_memcheck(self.machine()).unwrap();
+        Lab::detect().unwrap().bring_memcheck(self.machine()).unwrap();
     }
 
     /// Shares third-party test suites with the guest, below /host/suites.
     pub(crate) fn bring_suites(&mut self) {
         if let (Some(machine), false) = (&self.machine, self.suites) {
-            Lab::at_hand().unwrap().bring_suites(machine).unwrap();
+            Lab::detect().unwrap().bring_suites(machine).unwrap();
             self.suites = true;
         }
     }

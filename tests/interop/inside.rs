@@ -19,7 +19,7 @@ pub(crate) const SERVER: &[&str] = &[
 ];
 
 /// A test that cuts connections through a relay. It needs a transport over TCP.
-pub(crate) const CUT: &str = "kernel_client::cut_connections_lose_and_repeat_nothing";
+pub(crate) const CUT: &str = "kernel_client::cut_connections_lose_and_repeat_no_call";
 
 /// Third-party test suites on a mount of our server.
 pub(crate) const SUITES: &[&str] =

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rpcrdma_runtime::wire::iwarp::{ReadDepths, mpa};
 
 use crate::guest::{Siw, guest};
-use crate::mounted::{Cut, clear, mount_ours, transport, work_while_cut};
+use crate::mounted::{Cut, clear, mount_ours, run_with_cuts, transport};
 use crate::relay::Relay;
 use crate::served::Served;
 
@@ -132,7 +132,7 @@ const WORK: &str = "set -e; cd /mnt; end=$((SECONDS + 60)); round=0
     done; echo $round rounds";
 
 #[test]
-fn cut_connections_lose_and_repeat_nothing() {
+fn cut_connections_lose_and_repeat_no_call() {
     let Some(guest) = guest(Siw::Stock) else { return };
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn cut_connections_lose_and_repeat_nothing() {
     let relay = Relay::to(served.rdma);
     mount_ours(&guest, relay.port, served.tcp);
     // The script ends by itself after a minute. Connections are cut until then.
-    let Cut { cuts, .. } = work_while_cut(&guest, &relay, WORK, Duration::MAX);
+    let Cut { cuts, .. } = run_with_cuts(&guest, &relay, WORK, Duration::MAX);
     let counters = transport(&guest);
     assert!(cuts > 3 && counters.connects > 3, "{cuts} cuts, {counters:?}");
     guest.run("umount /mnt");

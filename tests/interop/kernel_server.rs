@@ -98,7 +98,7 @@ fn watched(options: ClientOptions, procedure: &'static str) -> (ClientOptions, A
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_procedure_of_nfs3_does_what_it_says() {
+async fn every_procedure_of_nfs3_works() {
     let Some(guest) = server(Siw::Mended) else { return };
     every_procedure_of(&guest).await;
 }
@@ -143,7 +143,7 @@ pub(crate) async fn files_of(guest: &Guest) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_comes_in_reply_chunks() {
+async fn a_directory_listing_uses_reply_chunks() {
     let Some(guest) = server(Siw::Mended) else { return };
     a_directory_of(&guest).await;
 }

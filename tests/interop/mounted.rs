@@ -4,12 +4,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::guest::{Guest, Random};
-use crate::place::seen_from_the_guest;
+use crate::place::guest_view;
 use crate::relay::Relay;
 
 /// Mounts our server in the guest at /mnt. The server listens at these ports, where this program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
-    mount(guest, seen_from_the_guest(), rdma, tcp);
+    mount(guest, guest_view(), rdma, tcp);
 }
 
 /// Mounts the root of a server in the guest at /mnt.
@@ -44,7 +44,7 @@ pub(crate) struct Cut {
 /// Runs a script in the guest, which must succeed, and cuts the connections every few seconds.
 ///
 /// After `time` no more connections are cut. The script then has ten minutes to finish.
-pub(crate) fn work_while_cut(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {
+pub(crate) fn run_with_cuts(guest: &Guest, relay: &Relay, script: &str, time: Duration) -> Cut {
     let mut random = Random::new();
     guest.run(&format!("cat >/run/work <<'end of work'\n{script}\nend of work"));
     guest

@@ -63,7 +63,7 @@ pub(crate) fn address() -> Ipv4Addr {
 }
 
 /// Returns the same address as seen from the guest, where the host's loopback is 10.0.2.2.
-pub(crate) fn seen_from_the_guest() -> &'static str {
+pub(crate) fn guest_view() -> &'static str {
     if inside().is_some() { GUEST } else { "10.0.2.2" }
 }
 

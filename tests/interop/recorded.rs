@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use rpcrdma_runtime::wire::iwarp::Opcode;
 
-use crate::framed::{Frame, Splitter, fpdu_again, have_crcs, opening_again};
+use crate::framed::{Frame, Splitter, have_crcs, reencode_fpdu, reencode_opening};
 use crate::relay::Watch;
 
 /// The pcap file header: magic number (timestamps in nanoseconds), version 2.4, time zone correction,
@@ -130,9 +130,9 @@ pub(crate) fn check_every_frame(capture: &Path) -> usize {
             client.iter().map(|frame| (frame, true)).chain(server.iter().map(|frame| (frame, false)))
         {
             let again = if frame.opening {
-                opening_again(&frame.octets)
+                reencode_opening(&frame.octets)
             } else {
-                let (opcode, again) = fpdu_again(&frame.octets, crc, from_client);
+                let (opcode, again) = reencode_fpdu(&frame.octets, crc, from_client);
                 match opcode {
                     Opcode::Send { .. } => seen[0] = true,
                     Opcode::Write => seen[1] = true,

@@ -185,14 +185,14 @@ fn settled(guest: &Guest, before: &str) -> String {
 }
 
 #[test]
-fn nothing_is_left_of_connections_over_siw() {
+fn siw_connections_leave_no_resources() {
     if long() {
         connections_leave_nothing(Device::Siw);
     }
 }
 
 #[test]
-fn nothing_is_left_of_connections_over_rxe() {
+fn rxe_connections_leave_no_resources() {
     if long() {
         connections_leave_nothing(Device::Rxe);
     }
@@ -219,14 +219,14 @@ fn device_removal(device: Device) {
 }
 
 #[test]
-fn siw_goes_and_comes_back_under_load() {
+fn siw_is_removed_and_restored_under_load() {
     if long() {
         device_removal(Device::Siw);
     }
 }
 
 #[test]
-fn rxe_goes_and_comes_back_under_load() {
+fn rxe_is_removed_and_restored_under_load() {
     device_removal(Device::Rxe);
 }
 

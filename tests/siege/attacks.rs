@@ -1,4 +1,4 @@
-//! The attacks, and what they have in common.
+//! The attacks and their common parts.
 
 mod connections;
 mod memory;
@@ -63,13 +63,13 @@ pub(crate) struct Target {
     effort: Arc<Effort>,
 }
 
-/// What came of an attack.
+/// The result of an attack.
 #[derive(Default)]
 pub(crate) struct Effort {
     pub(crate) attempts: AtomicU64,
     /// The error that ended the first attempt that failed.
     pub(crate) first_error: Mutex<Option<String>>,
-    /// What the server must never do.
+    /// A violation by the server.
     pub(crate) breach: Mutex<Option<String>>,
 }
 
@@ -95,7 +95,7 @@ impl Target {
         &self.effort
     }
 
-    /// Records that the server did what it must never do.
+    /// Records a violation by the server.
     pub(crate) fn breached(&self, how: String) {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }

@@ -30,6 +30,8 @@ const ARRIVAL: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) latencies: Vec<Duration>,
+    /// The longest latency, with the transport and the procedure.
+    pub(crate) slowest: Option<(Duration, &'static str, &'static str)>,
     pub(crate) failures: Vec<String>,
 }
 
@@ -39,7 +41,7 @@ pub(crate) struct Honest {
     _running: oneshot::Sender<()>,
 }
 
-/// What the client's tasks write to.
+/// The shared results of the client's tasks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Record>>);
 
@@ -48,6 +50,22 @@ struct Log(Arc<Mutex<Record>>);
 enum By {
     Rdma(SocketAddr),
     Tcp(SocketAddr),
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            By::Rdma(_) => "RDMA",
+            By::Tcp(_) => "TCP",
+        }
+    }
+}
+
+impl Record {
+    fn add(&mut self, latency: Duration, by: By, procedure: &'static str) {
+        self.latencies.push(latency);
+        self.slowest = self.slowest.max(Some((latency, by.name(), procedure)));
+    }
 }
 
 impl Honest {
@@ -111,8 +129,9 @@ impl Log {
         for turn in 0.. {
             pauses.tick().await;
             let begun = Instant::now();
-            timeout(PATIENCE, call(&nfs, files, turn)).await.context("no reply in 10 s")??;
-            self.record().latencies.push(begun.elapsed());
+            let called = timeout(PATIENCE, call(&nfs, files, turn)).await;
+            let procedure = called.context("no reply in 10 s")??;
+            self.record().add(begun.elapsed(), by, procedure);
         }
         Ok(())
     }
@@ -177,36 +196,44 @@ pub(crate) async fn lookup(connection: &Connection, dir: &NfsFh3, name: &str) ->
     }
 }
 
-/// Makes one call, and checks its result.
-async fn call(nfs: &nfs_v3::Client<Connection>, files: &[NfsFh3], turn: usize) -> anyhow::Result<()> {
+/// Makes one call, and checks its result. Returns the name of its procedure.
+async fn call(
+    nfs: &nfs_v3::Client<Connection>,
+    files: &[NfsFh3],
+    turn: usize,
+) -> anyhow::Result<&'static str> {
     let number = turn % FILES;
     let [root, small @ .., shared] = files else { bail!("no files") };
     let file = *small.get(number).context("no such file")?;
     let content = vec![number.to_be_bytes()[7]; SMALL];
     let count = u32::try_from(SMALL)?;
-    match turn % 5 {
+    Ok(match turn % 5 {
         0 => {
             let found = nfs.getattr(&Getattr3Args { object: file }).await?;
             ensure!(matches!(found, Getattr3Res::Nfs3Ok(_)), "GETATTR: {found:?}");
+            "GETATTR"
         }
         1 => {
             let what = Diropargs3 { dir: *root, name: number.to_string().into() };
             let found = nfs.lookup(&Lookup3Args { what }).await?;
             ensure!(matches!(&found, Lookup3Res::Nfs3Ok(it) if it.object == file), "LOOKUP: {found:?}");
+            "LOOKUP"
         }
         2 => {
             let read = nfs.read(&Read3Args { file, offset: 0, count }).await?;
             ensure!(matches!(&read, Read3Res::Nfs3Ok(it) if it.data[..] == content), "READ: {read:?}");
+            "READ"
         }
         3 => {
             let (stable, data) = (StableHow::Unstable, bytes::Bytes::from(content).into());
             let written = nfs.write(&Write3Args { file, offset: 0, count, stable, data }).await?;
             ensure!(matches!(written, Write3Res::Nfs3Ok(_)), "WRITE: {written:?}");
+            "WRITE"
         }
         _ => {
             let read = nfs.read(&Read3Args { file: *shared, offset: 0, count }).await?;
             ensure!(matches!(read, Read3Res::Nfs3Ok(_)), "READ of the shared file: {read:?}");
+            "READ of the shared file"
         }
-    }
-    Ok(())
+    })
 }

@@ -71,7 +71,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let mut failed = Vec::new();
     for attack in ATTACKS.iter().filter(is_chosen) {
-        // Each attack is judged by itself, on a server of its own.
+        // Each attack is judged separately, on a new server.
         let outcome = Siege::start(times).await?.withstand(attack).await?;
         println!("{outcome}");
         let broken = outcome.broken(p99);

@@ -1,4 +1,4 @@
-//! What attacks consist of: addresses, calls as bytes, and connections that do exactly what they are told.
+//! Building blocks of attacks: addresses, calls as bytes, and connections under full control.
 
 use std::collections::VecDeque;
 use std::io;
@@ -130,7 +130,7 @@ impl RdmaPeer {
         self.submit(Action::Send { token: Token(u64::from(xid)), message, invalidate: None }).await
     }
 
-    /// Submits work and sends what there is to send.
+    /// Submits work and sends all pending output.
     pub(crate) async fn submit(&mut self, action: Action) -> io::Result<()> {
         self.stream.submit(action);
         self.send(usize::MAX).await.map(drop)
@@ -151,7 +151,7 @@ impl RdmaPeer {
         Ok(())
     }
 
-    /// Sends what there is to send, up to about so many bytes.
+    /// Sends pending output, up to about this many bytes.
     async fn send(&mut self, bytes: usize) -> io::Result<usize> {
         let mut sent = 0usize;
         while sent < bytes && self.stream.has_output() {

@@ -13,7 +13,7 @@ pub(crate) const KEPT_RSS: u64 = MAX_RSS / 2;
 /// How much slower than unloaded the 99th percentile of honest calls may be.
 const SLOWDOWN: u32 = 10;
 
-/// What was seen in one phase: before, during or after an attack.
+/// The observations of one phase: before, during or after an attack.
 #[derive(Default)]
 pub(crate) struct Phase {
     /// Maximum resident memory in bytes.
@@ -95,7 +95,11 @@ impl fmt::Display for Outcome {
             writeln!(f, "{:<27} {name:<6} {phase}", self.name)?;
         }
         let error = self.first_error.iter().map(|error| format!("; the first error: {error}"));
-        write!(f, "    {} attempts ended{}", self.attempts, error.collect::<String>())
+        write!(f, "    {} attempts ended{}", self.attempts, error.collect::<String>())?;
+        if let Some((_, transport, procedure)) = self.during.honest.slowest {
+            write!(f, "; the slowest honest call: {procedure} over {transport}")?;
+        }
+        Ok(())
     }
 }
 
@@ -105,7 +109,7 @@ mod tests {
 
     fn phase(latencies: impl Iterator<Item = u64>) -> Phase {
         let latencies = latencies.map(Duration::from_millis).collect();
-        Phase { honest: Record { latencies, failures: Vec::new() }, ..Phase::default() }
+        Phase { honest: Record { latencies, ..Record::default() }, ..Phase::default() }
     }
 
     fn outcome(during: Phase) -> Outcome {

@@ -1,4 +1,5 @@
-//! Messages that were captured between other implementations: `vectors/`, and whatever folder the environment names.
+//! Messages captured between other implementations: `vectors/`, and the directory in an environment
+//! variable.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -35,7 +36,7 @@ fn parse(line: &str) -> Option<Captured> {
 /// Bytes from pairs of hexadecimal digits.
 ///
 /// # Panics
-/// If they are something else.
+/// Fails for any other value.
 #[must_use]
 pub fn octets(hex: &str) -> Bytes {
     let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
@@ -45,7 +46,7 @@ pub fn octets(hex: &str) -> Bytes {
 /// The messages of a file.
 ///
 /// # Panics
-/// If it cannot be read.
+/// Fails if it cannot be read.
 #[must_use]
 pub fn captured(path: &Path) -> Vec<Captured> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -65,7 +66,7 @@ pub struct CapturedFrame {
     pub from_client: bool,
     /// The MPA request or reply, and no FPDU.
     pub opening: bool,
-    /// Whether CRCs were agreed on.
+    /// Whether the peers agreed on CRCs.
     pub crc: bool,
     /// What it is.
     pub name: String,
@@ -76,7 +77,7 @@ pub struct CapturedFrame {
 /// The frames of MPA in a file.
 ///
 /// # Panics
-/// If it cannot be read.
+/// Fails if it cannot be read.
 #[must_use]
 pub fn frames(path: &Path) -> Vec<CapturedFrame> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -96,7 +97,7 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
 /// The messages of each `.jsonl` file in the folder that `RPCRDMA_VECTORS` names; none where it names none.
 ///
 /// # Panics
-/// If there is no such file in it.
+/// Fails if it contains no such file.
 #[must_use]
 pub fn others() -> Vec<(String, Vec<Captured>)> {
     other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
@@ -105,7 +106,7 @@ pub fn others() -> Vec<(String, Vec<Captured>)> {
 /// The `.jsonl` files in that folder.
 ///
 /// # Panics
-/// If there is none in it.
+/// Fails if it contains none.
 #[must_use]
 pub fn other_files() -> Vec<PathBuf> {
     let Ok(folder) = env::var("RPCRDMA_VECTORS") else {

@@ -1,14 +1,15 @@
-//! Frames of MPA as they are on the wire, read by our codec and written again. Shared with the tests in `interop/`.
+//! Frames of MPA as they are on the wire, read by our codec and written again. Shared with the tests in
+//! `interop/`.
 
 use rpcrdma_runtime::wire::iwarp::{
     Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
 };
 use rpcrdma_runtime::wire::rdma::{MessageLimits, decode_call, decode_reply};
 
-/// One direction of a TCP connection, from its first octet, as it is cut into frames.
+/// One direction of a TCP connection, from its first octet, divided into frames.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// Octets that are no whole frame yet.
+    /// Octets of an incomplete frame.
     unread: Vec<u8>,
     opened: bool,
 }
@@ -36,7 +37,7 @@ impl Splitter {
         frames
     }
 
-    /// Octets that are no whole frame.
+    /// Octets of an incomplete frame.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.unread
@@ -51,10 +52,10 @@ impl Splitter {
     }
 }
 
-/// Whether both openings together have CRCs used (RFC 5044 section 7.1: if either end wants them).
+/// Whether the openings enable CRCs (RFC 5044 section 7.1: if either peer requires them).
 ///
 /// # Panics
-/// If they are no openings.
+/// Fails if they are not openings.
 #[must_use]
 pub fn have_crcs(request: &[u8], reply: &[u8]) -> bool {
     opening(request).0.crc || opening(reply).0.crc
@@ -71,9 +72,9 @@ fn opening(octets: &[u8]) -> (FrameHeader, &[u8]) {
 /// An MPA request or reply, decoded and encoded.
 ///
 /// # Panics
-/// If it does not decode.
+/// Fails if it does not decode.
 #[must_use]
-pub fn opening_again(octets: &[u8]) -> Vec<u8> {
+pub fn reencode_opening(octets: &[u8]) -> Vec<u8> {
     let (header, private_data) = opening(octets);
     let mut again = header.encode().to_vec();
     if header.enhanced {
@@ -86,12 +87,13 @@ pub fn opening_again(octets: &[u8]) -> Vec<u8> {
     again
 }
 
-/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and what is behind them where that has a format.
+/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and its payload if that has a
+/// format.
 ///
 /// # Panics
-/// If it does not decode.
+/// Fails if it does not decode.
 #[must_use]
-pub fn fpdu_again(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u8>) {
+pub fn reencode_fpdu(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u8>) {
     let ulpdu = fpdu::open(octets, crc).expect("an FPDU");
     let (mut header, payload) = DdpHeader::parse(ulpdu).expect("a DDP header");
     let opcode = Opcode::from_control(header.control()).expect("an opcode");
@@ -100,7 +102,7 @@ pub fn fpdu_again(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u
     *control = opcode.control();
     let mut again = u16::try_from(ulpdu.len()).expect("a length").to_be_bytes().to_vec();
     header.encode(|piece| again.extend_from_slice(piece));
-    again.extend_from_slice(&payload_again(header, opcode, payload, from_client));
+    again.extend_from_slice(&reencode_payload(header, opcode, payload, from_client));
     again.resize(again.len() + fpdu::padding(ulpdu.len()), 0);
     let mut sum = Crc32c::new();
     sum.update(&again);
@@ -108,7 +110,7 @@ pub fn fpdu_again(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u
     (opcode, again)
 }
 
-fn payload_again(header: DdpHeader, opcode: Opcode, payload: &[u8], from_client: bool) -> Vec<u8> {
+fn reencode_payload(header: DdpHeader, opcode: Opcode, payload: &[u8], from_client: bool) -> Vec<u8> {
     let mut again = Vec::new();
     match (opcode, header) {
         (Opcode::ReadRequest, _) => {

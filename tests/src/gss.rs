@@ -1,24 +1,25 @@
-//! A mechanism for tests of RPCSEC_GSS. It protects nothing from anybody: its sums can be computed by hand, and both ends know
-//! the one key. What it shows is what is summed, what is wrapped, and who looks at it.
+//! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksums can be computed by hand, and
+//! both sides know the only key. It shows which parts are checksummed or wrapped, and which side verifies
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rpcrdma_runtime::proto::rpc::gss::{GssContext, GssError, GssExchange, GssMechanism, GssStep, Overhead};
 
-/// How long its sums are.
+/// The length of its checksums.
 const SUM: usize = 37;
 
-/// A name, a key, and how many tokens each end wants to see.
+/// A name, a key, and the number of tokens that each side expects.
 #[derive(Clone, Debug)]
 pub struct Toy {
-    /// Who this end is.
+    /// The name of this side.
     pub name: &'static str,
-    /// What both ends know.
+    /// The shared key.
     pub key: u64,
-    /// How many of the other end's tokens this end waits for.
+    /// The number of tokens that this side expects from its peer.
     pub rounds: usize,
-    /// How long its tokens are.
+    /// The length of its tokens.
     pub token: usize,
     /// Contexts that were begun.
     pub begun: Arc<AtomicUsize>,
@@ -27,7 +28,7 @@ pub struct Toy {
 }
 
 impl Toy {
-    /// One of this name, with the key that all have.
+    /// A mechanism with this name and the common key.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
         let (begun, expired) = (Arc::default(), Arc::default());
@@ -52,7 +53,7 @@ impl GssExchange for Exchange {
     fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
         let own = format!("{}:{}", self.toy.name, "x".repeat(self.toy.token)).into_bytes();
         if token.is_empty() && self.seen == 0 {
-            // The client's first step: what it has to say; it is done if it waits for nothing.
+            // The client's first step: its token. The context is complete if no token is expected.
             return Ok(match self.toy.rounds {
                 0 => GssStep::Done(own, self.context(b"a server")),
                 _ => GssStep::Continue(own),

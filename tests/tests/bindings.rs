@@ -1,4 +1,4 @@
-//! What the Upper-Layer Bindings in `specs/` come to in the generated crates.
+//! The effect of the Upper-Layer Bindings in `specs/` on the generated crates.
 
 use rpcrdma_conf::vers1;
 use rpcrdma_nfs3::nfs_v3::{NfsV3, proc};
@@ -7,7 +7,7 @@ use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::{Binding, Procedure, Program};
 use rpcrdma_runtime::xdr::{Layout, Size};
 
-/// A procedure, how many items its arguments can have, and how many its result can.
+/// A procedure, with the maximum numbers of items in its arguments and in its result.
 fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
     (Q::NAME, <Q::Args as Layout>::HELD.count, <Q::Res as Layout>::HELD.count)
 }
@@ -32,7 +32,7 @@ fn r310_the_items_of_nfs_are_those_of_its_binding_and_no_others() {
 }
 
 #[test]
-fn r311_the_reply_is_as_large_as_was_asked_for() {
+fn r311_the_reply_has_the_requested_size() {
     for count in [0, 1000, 1 << 20] {
         let read = proc::Read::reply_bounds(&Read3Args { count, ..Read3Args::default() });
         assert_eq!(read.item, Size::Bounded(u64::from(count)));
@@ -48,7 +48,7 @@ fn r251_r313_nfs_has_its_port() {
 }
 
 #[test]
-fn what_a_binding_recommends_is_proposed() {
+fn a_recommended_threshold_is_proposed() {
     assert_eq!((NfsV3::INLINE_THRESHOLD, vers1::Vers1::INLINE_THRESHOLD), (Some(4096), None));
     let proposed = Config::of::<NfsV3>().private_data;
     assert_eq!((proposed.send_size, proposed.receive_size), (4096, 4096));

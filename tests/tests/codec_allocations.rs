@@ -1,4 +1,4 @@
-//! What the busiest messages of NFSv3 cost: to decode them allocates nothing, and one piece of memory for a listing.
+//! Decoding the most frequent messages of NFSv3 does not allocate; a listing allocates once.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 /// The messages that the benchmark of the codec measures.
@@ -17,25 +17,25 @@ fn decoded<T: Xdr>(bytes: &Bytes) -> AllocationInfo {
     counted
 }
 
-fn allocates_nothing<T: Xdr>(bytes: &Bytes) {
+fn assert_no_allocation<T: Xdr>(bytes: &Bytes) {
     assert_eq!(decoded::<T>(bytes).count_total, 0, "{}", std::any::type_name::<T>());
 }
 
 #[test]
-fn decoding_getattr_lookup_read_and_write_allocates_nothing() {
-    allocates_nothing::<nfs::Getattr3Args>(&encoded(&nfs::Getattr3Args { object: handle(1) }));
-    allocates_nothing::<nfs::Getattr3Res>(&messages::getattr());
+fn decoding_getattr_lookup_read_and_write_does_not_allocate() {
+    assert_no_allocation::<nfs::Getattr3Args>(&encoded(&nfs::Getattr3Args { object: handle(1) }));
+    assert_no_allocation::<nfs::Getattr3Res>(&messages::getattr());
     let what = |name: &str| nfs::Diropargs3 { dir: handle(1), name: name.into() };
-    allocates_nothing::<nfs::Lookup3Args>(&encoded(&nfs::Lookup3Args { what: what("file.txt") }));
-    allocates_nothing::<nfs::Lookup3Args>(&encoded(&nfs::Lookup3Args { what: what(&"long".repeat(60)) }));
-    allocates_nothing::<nfs::Lookup3Res>(&messages::lookup());
+    assert_no_allocation::<nfs::Lookup3Args>(&encoded(&nfs::Lookup3Args { what: what("file.txt") }));
+    assert_no_allocation::<nfs::Lookup3Args>(&encoded(&nfs::Lookup3Args { what: what(&"long".repeat(60)) }));
+    assert_no_allocation::<nfs::Lookup3Res>(&messages::lookup());
     let read = nfs::Read3Args { file: handle(2), offset: 4096, count: 65_536 };
-    allocates_nothing::<nfs::Read3Args>(&encoded(&read));
+    assert_no_allocation::<nfs::Read3Args>(&encoded(&read));
     for len in [65_535, 1 << 20] {
-        allocates_nothing::<nfs::Read3Res>(&messages::read(len));
-        allocates_nothing::<nfs::Write3Args>(&messages::write(len));
+        assert_no_allocation::<nfs::Read3Res>(&messages::read(len));
+        assert_no_allocation::<nfs::Write3Args>(&messages::write(len));
     }
-    allocates_nothing::<nfs::Write3Res>(&encoded(&nfs::Write3Res::Nfs3Ok(nfs::Write3Resok {
+    assert_no_allocation::<nfs::Write3Res>(&encoded(&nfs::Write3Res::Nfs3Ok(nfs::Write3Resok {
         file_wcc: nfs::WccData { before: None, after: Some(attributes(2)) },
         count: 65_535,
         committed: nfs::StableHow::FileSync,
@@ -54,7 +54,7 @@ fn decoding_a_listing_makes_room_for_its_entries_once_and_for_no_more_than_twice
 }
 
 #[test]
-fn an_encoding_takes_memory_once_and_no_more_than_it_has() {
+fn encoding_allocates_once_with_the_exact_size() {
     fn encodes<T: Xdr>(bytes: &Bytes) {
         let value: T = xdr::from_bytes(bytes).unwrap();
         let mut again = None;
@@ -78,7 +78,7 @@ fn an_encoding_takes_memory_once_and_no_more_than_it_has() {
 }
 
 #[test]
-fn a_decoder_that_allocates_is_seen() {
+fn a_decoder_that_allocates_is_detected() {
     let wire = [0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
     let counted = measure(|| assert!(xdr::from_slice::<Vec<u32>>(&wire).is_ok()));
     assert!(counted.count_total > 0);

@@ -1,9 +1,9 @@
-//! RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and what is not one.
+//! RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and invalid ones.
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal, Segment,
-    WriteChunk, decode_call, decode_reply, encode_version_error,
+    TooLarge, WriteChunk, decode_call, decode_reply, encode_version_error,
 };
 use rpcrdma_sim::fabric::Rng;
 
@@ -144,13 +144,14 @@ fn limits_hold_at_their_edge() {
         lists.extend_from_slice(&[0, 0]);
         words(&lists)
     };
-    let limits = MessageLimits { segments: 6, write_chunks: 3, transfer: 8 };
+    let limits = MessageLimits { segments: 6, write_chunks: 3, transfer: 8, ..MessageLimits::default() };
     assert!(decode_call(&lists(2, 3), &limits).is_ok());
     assert!(decode_call(&lists(7, 1), &limits).is_err());
     assert!(decode_call(&lists(1, 4), &limits).is_err());
     let read = |length| words(&[7, 1, 32, 0, 1, 4, 1, length, 0, 0, 0, 0, 0]);
     assert!(decode_call(&read(8), &limits).is_ok());
-    assert!(decode_call(&read(9), &limits).is_err());
+    let too_large = TooLarge { xid: 7, bytes: 9, max: 8 };
+    assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 
 #[test]
@@ -179,7 +180,11 @@ fn random_headers_are_refused_or_read_and_never_panic() {
                 assert!(bytes.ends_with(&payload));
                 assert_eq!(header.encode().len() + payload.len(), bytes.len());
             }
-            Err(Refusal::Chunk { xid, .. } | Refusal::Version { xid, .. }) => refused_for(xid),
+            Err(
+                Refusal::Chunk { xid, .. }
+                | Refusal::Version { xid, .. }
+                | Refusal::TooLarge(TooLarge { xid, .. }),
+            ) => refused_for(xid),
             Err(Refusal::Discard(_)) => {}
         }
         match decode_reply(&bytes, &MessageLimits::default()) {

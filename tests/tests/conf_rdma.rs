@@ -1,5 +1,4 @@
-//! What the ends of a connection tell each other by the connection configuration protocol (RFC 5666 section 6), and that
-//! they keep to it.
+//! Peers exchange limits by the connection configuration protocol (RFC 5666 section 6), and obey them.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::net::SocketAddr;
@@ -35,7 +34,7 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// A requester that was told this, and was given a call of `len` bytes: what it asked for, and what it said.
+/// A requester with these limits and a call of `len` bytes: its actions and its result.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.limit(server);
@@ -58,9 +57,9 @@ fn sent_inline(actions: &[Action]) -> Option<usize> {
     }
 }
 
-/// 28 bytes of transport header stand before the call.
+/// 28 bytes of transport header precede the call.
 #[test]
-fn r301_no_call_is_longer_inline_than_the_server_said() {
+fn r301_no_inline_call_exceeds_the_threshold_of_the_server() {
     for said in [100, 512, 1000, 4096] {
         let server = PeerLimits { inline: said, reads: 1 };
         let fits = said as usize - 28;
@@ -74,7 +73,7 @@ fn r301_no_call_is_longer_inline_than_the_server_said() {
 
 /// Requirement: R301
 #[test]
-fn more_than_the_least_only_where_nothing_else_was_agreed_on() {
+fn larger_sizes_need_an_agreement() {
     let server = PeerLimits { inline: 2048, reads: 1 };
     let (actions, _) = requester_calls(1024, server, 2048 - 28);
     assert_eq!(sent_inline(&actions), Some(2048), "nothing but the least was agreed on");
@@ -93,7 +92,7 @@ fn r302_a_server_that_does_no_rdma_reads_gets_no_read_chunks() {
     assert!(matches!(failed, Some(TransportError::Unsendable(_))), "{failed:?}");
 }
 
-/// A call with `reads` Read chunks behind a short stream, as it is sent; and a Reply chunk.
+/// An encoded call with `reads` Read chunks after a short stream, and a Reply chunk.
 fn call_with(reads: u32) -> Bytes {
     let segment = |handle| Segment { handle, length: 8, offset: 0 };
     let lists = ChunkLists {
@@ -132,7 +131,7 @@ fn answered_err_chunk(responder: &mut Responder) -> bool {
 }
 
 #[test]
-fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
+fn r302_a_client_without_ird_is_never_read_from() {
     let received = |reads| Completion::Received { message: call_with(reads), invalidated: None };
     for (said, under_way) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
         let mut limited = responder(Some(PeerLimits { inline: 1024, reads: said }));
@@ -144,7 +143,7 @@ fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
     assert!(answered_err_chunk(&mut none));
     none.handle_completion(received(0));
     assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
-    // It says so while a call waits for its turn to be read.
+    // It configures the connection while a call waits to be read.
     let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
     assert_eq!(reads(&mut late), 1);
@@ -154,7 +153,7 @@ fn r302_of_a_client_that_serves_no_rdma_reads_nothing_is_read() {
 }
 
 #[test]
-fn no_reply_is_longer_inline_than_the_client_said() {
+fn no_inline_reply_exceeds_the_threshold_of_the_client() {
     let reply_of = |client: Option<PeerLimits>, len: usize| {
         let mut responder = responder(client);
         responder.handle_completion(Completion::Received { message: call_with(0), invalidated: None });
@@ -164,7 +163,7 @@ fn no_reply_is_longer_inline_than_the_client_said() {
         let actions: Vec<_> = std::iter::from_fn(|| responder.poll_action()).collect();
         actions.iter().filter(|action| matches!(action, Action::Write { .. })).count()
     };
-    // The header takes 28 bytes, and 20 more for the Reply chunk that comes back unused.
+    // The header takes 28 bytes, and 20 more for the unused Reply chunk that the reply echoes.
     let client = Some(PeerLimits { inline: 300, reads: 1 });
     assert_eq!((reply_of(client, 252), reply_of(client, 256)), (0, 1));
     assert_eq!(reply_of(None, 256), 0);
@@ -184,7 +183,7 @@ fn auth_sys() -> Credential {
 }
 
 #[tokio::test]
-async fn r271_who_does_not_say_who_it_is_configures_nothing() {
+async fn r271_anonymous_callers_configure_nothing() {
     let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
     for (flavors, taken) in [
         (Flavors::Any, [true, true]),
@@ -201,7 +200,7 @@ async fn r271_who_does_not_say_who_it_is_configures_nothing() {
                 Err(other) => panic!("{other}"),
             }
         }
-        // RPCSEC_GSS without a context is refused before it comes to this.
+        // RPCSEC_GSS without a context is rejected earlier.
         let options = ClientOptions { credential: gss.clone(), ..ClientOptions::default() };
         let client = Client::connect_with(address, options).await.unwrap();
         assert!(matches!(conf::configure(&client).await, Err(CallError::Rejected(ReplyError::Auth(_)))));
@@ -210,7 +209,7 @@ async fn r271_who_does_not_say_who_it_is_configures_nothing() {
 
 /// Requirement: R271
 #[tokio::test]
-async fn who_shows_who_it_is_configures_under_the_strictest_rule() {
+async fn authenticated_callers_configure_under_the_strictest_rule() {
     let mut services = Services::new();
     services.add(conf::server(Flavors::RpcsecGss));
     services.with_gss(GssServer::new(Toy::new("server")));
@@ -225,7 +224,7 @@ async fn who_shows_who_it_is_configures_under_the_strictest_rule() {
 }
 
 #[tokio::test]
-async fn the_answer_is_what_the_connection_has() {
+async fn the_reply_has_the_sizes_of_the_connection() {
     let config = Config { private_data: PrivateData::new(true, 2048, 8192), ..Config::default() };
     let address = serve(conf::server(Flavors::Any), config).await;
     let mut options = ClientOptions::default();
@@ -237,7 +236,7 @@ async fn the_answer_is_what_the_connection_has() {
 }
 
 #[tokio::test]
-async fn over_tcp_there_is_nothing_to_configure() {
+async fn tcp_connections_need_no_configuration() {
     let server = Server::bind_tcp("127.0.0.1:0").await.unwrap().service(conf::server(Flavors::Any));
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
@@ -264,7 +263,7 @@ async fn a_program_that_declares_no_procedure_0_answers_it() {
     }
 }
 
-/// A server that says this of itself.
+/// A server that announces this.
 struct Saying(ConfigRdmaReply);
 
 impl vers1::Handler for Saying {
@@ -273,7 +272,7 @@ impl vers1::Handler for Saying {
     }
 }
 
-/// A client that was told this, and where the traffic of its last call is found.
+/// A client that received this, and the traffic of its last call.
 async fn told(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
     let said = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
     let address = serve(vers1::Server(Saying(said)), Config::default()).await;
@@ -295,7 +294,7 @@ async fn echo(client: &Client, note: usize) -> Result<(), CallError> {
 
 /// Requirement: R301
 #[tokio::test]
-async fn a_client_that_asked_keeps_to_the_answer() {
+async fn a_client_obeys_the_configured_sizes() {
     let (client, traffic) = told(512, 16).await;
     echo(&client, 300).await.unwrap();
     assert_eq!(traffic.lock().unwrap().position_zero, 0);
@@ -306,7 +305,7 @@ async fn a_client_that_asked_keeps_to_the_answer() {
 
 /// Requirement: R301
 #[tokio::test]
-async fn what_one_connection_was_told_does_not_hold_on_the_next() {
+async fn configuration_applies_to_one_connection() {
     let said = ConfigRdmaReply { maxcall_sendsize: 512, align: 0, maxrdmaread: 16 };
     let address = serve(vers1::Server(Saying(said)), Config::default()).await;
     let last = Arc::new(Mutex::new(Traffic::default()));
@@ -322,12 +321,12 @@ async fn what_one_connection_was_told_does_not_hold_on_the_next() {
     conf::configure(&client).await.unwrap();
     let first = client.connections();
     assert!(long_call().await || client.connections() > first);
-    // Closed for want of calls, and made anew.
+    // Closed because it was idle, and reopened.
     while client.connections() == 1 {
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         echo(&client, 1).await.unwrap();
     }
-    // A word of the first connection comes late.
+    // A notice of the first connection arrives late.
     client.set_peer_limits(1, PeerLimits { inline: 512, reads: 16 });
     assert!(!long_call().await);
     loop {
@@ -342,7 +341,7 @@ async fn what_one_connection_was_told_does_not_hold_on_the_next() {
 
 /// Requirement: R302
 #[tokio::test]
-async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {
+async fn a_client_without_ord_requests_no_rdma_reads() {
     let (client, traffic) = told(4096, 0).await;
     echo(&client, 3000).await.unwrap();
     assert_eq!(traffic.lock().unwrap().read_chunks, 0);
@@ -353,7 +352,7 @@ async fn a_client_that_heard_of_no_rdma_reads_asks_for_none() {
 
 /// Requirement: R302
 #[tokio::test]
-async fn a_server_that_heard_of_no_rdma_reads_does_none() {
+async fn a_server_without_ord_issues_no_rdma_reads() {
     let address = serve(conf::server(Flavors::Any), Config::default()).await;
     let client = Client::connect(address).await.unwrap();
     echo(&client, 5000).await.unwrap();

@@ -53,7 +53,8 @@ fn layouts_are_those_of_the_rfcs() {
     }
 }
 
-/// A document, its RFC, and the definitions that differ from it or are not in it; `specs/README.md` says why.
+/// A document, its RFC, and the definitions that differ from it or are absent from it; `specs/README.md`
+/// has the reasons.
 const COMPARISONS: &[(&str, &str, &[&str])] = &[
     (
         "rpcrdma1",
@@ -147,7 +148,7 @@ fn name(kind: &DefinitionKind) -> Option<&Identifier> {
     }
 }
 
-/// Words and signs without comments, and with one spelling for what XDR spells in several ways.
+/// Words and symbols without comments, in one spelling where XDR allows several.
 fn tokens(text: &str) -> Vec<String> {
     let mut bare = String::new();
     let mut rest = text;

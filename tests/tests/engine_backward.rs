@@ -1,5 +1,5 @@
-//! Both directions on one connection (RFC 8167): two engines at each end, over the fabric; and a peer that sends the one
-//! end or the other whatever it likes.
+//! Both directions on one connection (RFC 8167): two engines on each side, over the fabric; and a peer that
+//! sends arbitrary messages to either side.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
@@ -50,7 +50,7 @@ fn received(message: Bytes) -> Completion {
     Completion::Received { message, invalidated: None }
 }
 
-/// What is in chunks, in every way in which something can be.
+/// All valid combinations of chunks.
 fn with_chunks(xid: u32) -> Vec<Bytes> {
     let read = |position| vec![ReadSegment { position, segment: SEGMENT }];
     let chunk = || WriteChunk(vec![SEGMENT]);
@@ -75,7 +75,7 @@ struct Ends {
     caller: BackwardRequester,
     /// Every Send of each side.
     sent: [Vec<Bytes>; 2],
-    /// What the client's requester and the server's backward one said.
+    /// The events of the client's requester and of the server's backward requester.
     done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
     /// Calls that wait for an answer, at the server and at the client.
     calls: [Vec<IncomingCall>; 2],
@@ -109,7 +109,7 @@ impl Ends {
         ends
     }
 
-    /// Goes on until nothing is under way.
+    /// Runs until no work is pending.
     fn settle(&mut self) {
         loop {
             while let Some(action) = self.requester.poll_action().or_else(|| self.callee.poll_action()) {
@@ -178,7 +178,7 @@ impl Ends {
         self.settle();
     }
 
-    /// One call in each direction has been answered, so the credits are what was granted.
+    /// One call in each direction has a reply, so the credits are the granted ones.
     fn warm(mut self) -> Self {
         self.forward(1);
         self.caller.submit(call(1));
@@ -284,7 +284,7 @@ fn r211_no_call_is_made_before_the_client_is_ready() {
 
 /// Requirement: R212, R213
 #[test]
-fn calls_and_replies_are_to_the_byte_what_linux_sends() {
+fn calls_and_replies_equal_the_bytes_of_linux() {
     let captured = ours("linux-nfs42-backward.jsonl");
     let [theirs, answer] = &captured[..] else { panic!("two messages") };
     assert_eq!((credits(&theirs.bytes), credits(&answer.bytes)), (2, 16));
@@ -356,7 +356,7 @@ fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
     ends.call_back(1028 - HEADER);
     assert_eq!(ends.done[1][2], (long_reply, Err(TransportError::Chunk)));
     assert_eq!(ends.caller.credits().in_flight(), 0, "no credit is lost");
-    // The forward direction has the other two: 1,024 bytes there and 2,048 back.
+    // The forward direction has the other two: Thresholds: 1,024 bytes for calls and 2,048 for replies.
     let there = ends.forward(4);
     ends.settle();
     for call in std::mem::take(&mut ends.calls[0]) {
@@ -368,7 +368,7 @@ fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
 
 /// Requirement: R220, H36
 #[test]
-fn a_client_that_takes_calls_refuses_chunks_in_them() {
+fn a_client_rejects_chunks_in_backward_calls() {
     for (which, call) in with_chunks(5).into_iter().enumerate() {
         let mut client = BackwardResponder::new(config(4, 3), NEGOTIATED);
         assert!(client.take(received(call)).is_none());
@@ -377,7 +377,7 @@ fn a_client_that_takes_calls_refuses_chunks_in_them() {
         assert_eq!(sent, [words(&[5, 1, 3, 4, 2])], "{which}");
         assert!(client.poll_event().is_none(), "{which}: it is not run");
     }
-    // And so the call ends at the server, and no forward call with its XID does.
+    // The backward call thus completes at the server, and the forward call with its XID does not.
     let mut ends = Ends::ready(config(4, 4)).warm();
     let (there, back) = (ends.forward(5), ends.caller.submit(call(5)));
     ends.settle();
@@ -391,7 +391,7 @@ fn a_client_that_takes_calls_refuses_chunks_in_them() {
 
 /// Requirement: R221
 #[test]
-fn credits_of_a_message_without_a_direction_count_for_nobody() {
+fn credits_of_a_message_without_a_direction_are_ignored() {
     for (what, message) in [
         ("another version", words(&[1, 2, 9, 0, 0, 0, 0, 1, 0])),
         ("no RPC message", words(&[1, 1, 9, 0, 0, 0, 0])),
@@ -417,7 +417,7 @@ fn credits_of_a_message_without_a_direction_count_for_nobody() {
 
 /// Requirement: R217
 #[test]
-fn the_end_of_the_connection_ends_the_calls_of_both_directions_and_none_is_made_after_it() {
+fn a_closed_connection_fails_calls_of_both_directions() {
     let mut ends = Ends::ready(config(4, 4)).warm();
     ends.forward(10);
     ends.caller.submit(call(10));
@@ -440,7 +440,7 @@ fn the_end_of_the_connection_ends_the_calls_of_both_directions_and_none_is_made_
 }
 
 #[test]
-fn a_call_that_nobody_waits_for_keeps_its_credit_until_it_is_answered() {
+fn an_abandoned_call_keeps_its_credit_until_its_reply() {
     let mut ends = Ends::ready(config(4, 1)).warm();
     let slow = ends.caller.submit(call(1));
     let next = ends.caller.submit(call(2));

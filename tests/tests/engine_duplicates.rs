@@ -33,7 +33,7 @@ fn whole(xid: u32, data: &[u8]) -> Received {
     Received::whole(reduced(xid, Credential::None, data).flatten())
 }
 
-/// What a message is to the cache, if it is for the cache.
+/// The cache key of a message, if the message is cacheable.
 fn call_of(message: Received, caller: CallerId) -> Option<CallIdentity> {
     CallIdentity::of(&RpcCall::parse(message).ok()?, caller)
 }
@@ -56,7 +56,14 @@ fn reply(len: usize) -> Message {
 }
 
 fn limits() -> DuplicateLimits {
-    DuplicateLimits { entries: 3, running: 1000, bytes: 100, reply: 60, lifetime: Duration::from_secs(10) }
+    DuplicateLimits {
+        entries: 3,
+        running: 1000,
+        bytes: 100,
+        reply: 60,
+        lifetime: Duration::from_secs(10),
+        ..DuplicateLimits::default()
+    }
 }
 
 /// A cache whose waiters are numbers.
@@ -105,7 +112,7 @@ impl Cache {
         assert_eq!(self.finish(ticket, Some(&reply(len))), [self.next]);
     }
 
-    /// What is kept, or nothing if the call would run; then it is as if it had not come.
+    /// Returns the cached reply, or `None` if the call would run; then forgets the call.
     fn kept(&mut self, xid: u32) -> Option<usize> {
         self.kept_of(HERE, xid)
     }
@@ -123,7 +130,7 @@ impl Cache {
 }
 
 #[test]
-fn what_was_answered_is_answered_again() {
+fn answered_calls_are_replayed() {
     let mut cache = Cache::new(limits());
     let ticket = cache.run(1);
     let item = Item { position: 28, data: Bytes::from_static(b"item") };
@@ -173,7 +180,7 @@ fn of_too_many_that_wait_the_first_leave() {
 }
 
 #[test]
-fn entries_have_a_bound_and_the_least_recently_used_goes_first() {
+fn entries_are_bounded_and_the_least_recently_used_is_evicted() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 10));
     assert_eq!(cache.kept(1), Some(10), "three are kept, and 1 is now the latest");
@@ -196,7 +203,7 @@ fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
     assert!(matches!(cache.begin(identity(4)), CacheLookup::Run(_)));
 }
 
-/// Their arguments are held though their connections be gone.
+/// Their arguments are retained even if their connections are closed.
 #[test]
 fn calls_that_run_have_a_bound_in_bytes_and_give_them_back() {
     let mut cache = Cache::new(limits());
@@ -225,9 +232,9 @@ fn bytes_have_a_bound() {
     assert_eq!(cache.table.bytes(), 51);
 }
 
-/// One caller cannot drive out what was answered to another: neither by many calls nor by long replies.
+/// One caller cannot evict the replies of another: neither by many calls nor by long replies.
 #[test]
-fn who_has_the_most_makes_room() {
+fn the_caller_with_the_most_entries_is_evicted() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
     let mut cache = Cache::new(DuplicateLimits { entries: 8, bytes: 1000, reply: 1000, ..limits() });
     (1..=2).for_each(|xid| cache.answer_to(few, xid, 10));
@@ -238,7 +245,7 @@ fn who_has_the_most_makes_room() {
     };
     all(&mut cache, few, &[1, 2], 10);
     all(&mut cache, many, &[95, 96, 97, 98, 99, 100], 10);
-    // Who comes later has a share, too.
+    // A later caller also has a share.
     let late = at("10.0.0.3");
     (1..=3).for_each(|xid| cache.answer_to(late, xid, 10));
     assert_eq!(cache.table.kept(), 8);
@@ -252,9 +259,9 @@ fn who_has_the_most_makes_room() {
     all(&mut cache, many, &[108, 109, 110], 300);
 }
 
-/// What runs cannot be forgotten, so it counts when it begins.
+/// A running call cannot be evicted, so it counts when it starts.
 #[test]
-fn who_has_the_most_running_begins_no_more_at_the_cost_of_others() {
+fn the_caller_with_the_most_running_calls_waits() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
     let mut cache = Cache::new(limits());
     cache.answer_to(few, 1, 10);
@@ -271,9 +278,9 @@ fn who_has_the_most_running_begins_no_more_at_the_cost_of_others() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// Among those that have the same, and where a new reply is longer than all that the others have.
+/// Among owners with equal shares, and if a new reply is longer than all replies of the others.
 #[test]
-fn where_all_have_the_same_the_least_recently_used_goes() {
+fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);
     let mut cache = Cache::new(limits());
     callers.iter().for_each(|caller| cache.answer_to(*caller, 1, 30));
@@ -300,7 +307,7 @@ fn a_network_of_ipv6_has_one_share() {
 }
 
 #[test]
-fn a_cache_that_is_to_remember_less_forgets_what_is_too_much() {
+fn a_cache_that_shrinks_evicts_replies() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 20));
     cache.table.limit(DuplicateLimits { entries: 2, ..limits() });
@@ -336,7 +343,7 @@ fn a_reply_is_kept_for_its_time_since_it_was_last_used() {
 }
 
 #[test]
-fn a_cache_of_nothing_remembers_nothing() {
+fn a_cache_of_size_zero_stores_no_replies() {
     let mut cache = Cache::new(DuplicateLimits { entries: 0, ..limits() });
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Uncached(1)));
     let mut without_bytes = Cache::new(DuplicateLimits { bytes: 0, ..limits() });
@@ -398,16 +405,18 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     let same = call_of(Received::whole(call.clone()), HERE);
     assert_ne!(same, changed(CallIdentity::PREFIX - 1));
     assert_eq!(same, changed(CallIdentity::PREFIX));
-    // Calls that agree in all bytes that they have, once beyond the first bytes and once with the zeros that fill them.
+    // Calls that agree in all bytes that they have, once beyond the first bytes and once with the zeros that
+    // fill them.
     for len in [call.len() - 4, CallIdentity::PREFIX + 4, CallIdentity::PREFIX - 8] {
         let of = |len| call_of(Received::whole(call.slice(..len)), HERE).expect("a call");
         assert_ne!(of(len), of(len - 4), "{len} bytes");
     }
 }
 
-/// Calls that differ in two bits, anywhere in the first bytes of their arguments and less than 16 bytes apart.
+/// Calls that differ in two bits, anywhere in the first bytes of their arguments and less than 16 bytes
+/// apart.
 #[test]
-fn what_differs_twice_is_another_call() {
+fn two_differences_make_another_call() {
     let call = whole(1, &[0; 64]).stream;
     let mut seen = std::collections::HashSet::new();
     let first = call.len() - 64;
@@ -426,7 +435,7 @@ fn what_differs_twice_is_another_call() {
 }
 
 #[test]
-fn what_is_no_call_or_has_a_flavor_that_nobody_knows_is_not_for_the_cache() {
+fn other_messages_and_unknown_flavors_bypass_the_cache() {
     let of = |bytes: &[u8]| call_of(Received::whole(Bytes::copy_from_slice(bytes)), HERE);
     let call = whole(1, b"").stream;
     assert!(of(&call).is_some());

@@ -1,4 +1,4 @@
-//! One engine over the fabric, and a peer that drives the other end by hand.
+//! One engine over the fabric, and a peer that the test controls.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::rdma::{
@@ -30,7 +30,7 @@ fn send(end: &mut End, message: Vec<Bytes>) {
     end.submit(Action::Send { token: Token(0), message, invalidate: None });
 }
 
-/// What an end hears until nothing is under way.
+/// The completions of one side until no work is pending.
 fn hears(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
     while fabric.advance() {}
     std::iter::from_fn(|| end.try_completion()).collect()
@@ -52,7 +52,7 @@ impl Served {
         Served { fabric, left, right, responder }
     }
 
-    /// Goes on until nothing is under way; gives the responder's events.
+    /// Runs until no work is pending. Returns the responder's events.
     fn settle(&mut self) -> Vec<ResponderEvent> {
         loop {
             while let Some(action) = self.responder.poll_action() {
@@ -119,7 +119,7 @@ fn h18_a_flood_of_messages_that_are_dropped_costs_no_receive() {
 
 /// Requirement: R176
 #[test]
-fn h64_a_read_chunk_whose_memory_was_withdrawn_ends_the_connection_and_no_reply_is_sent() {
+fn h64_a_read_of_invalidated_memory_closes_the_connection_without_a_reply() {
     let mut served = Served::new(Config::default());
     let segment = served.register(Memory::Source(Bytes::from_static(b"argument")));
     served.left.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
@@ -180,7 +180,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
     assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
-    // Both of the reply's items go to one memory; what is there in the end is the second's.
+    // Both items of the reply use the same memory, which finally contains the second.
     let items = [(24, &b"first"[..]), (32, b"second")];
     let items = items.map(|(position, data)| Item { position, data: Bytes::from_static(data) });
     served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.to_vec() });
@@ -205,7 +205,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
 
 /// Requirement: R176
 #[test]
-fn r181_h33_a_write_to_memory_that_is_smaller_than_its_chunk_says_ends_the_connection() {
+fn r181_h33_a_write_beyond_its_region_closes_the_connection() {
     let mut served = Served::new(Config::default());
     let sink = served.register(Memory::Sink(BytesMut::zeroed(8)));
     let larger = Segment { length: 4000, ..sink };
@@ -272,7 +272,7 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
 }
 
 #[test]
-fn r078_r202_a_cut_connection_ends_every_call_once_and_brings_all_memory_home() {
+fn r078_r202_a_cut_connection_ends_every_call_once_and_returns_all_memory() {
     let mut pair = Pair::new(&Settings::default());
     let args = Args::new(1, [20_000, 10, 20_000], Want { note: 10_000, item: 20_000, other: 5 });
     let offered =

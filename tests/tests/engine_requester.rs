@@ -1,5 +1,8 @@
 //! A requester and a peer that answers whatever it likes.
 
+#[path = "engine_requester/abandoned.rs"]
+mod abandoned;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -395,96 +398,9 @@ fn a_larger_threshold_lets_longer_calls_go_inline() {
     }
 }
 
-/// Requirement: H37, H74
-#[test]
-fn r202_an_abandoned_call_keeps_its_credit_and_its_memory_until_its_reply() {
-    let mut peer = Peer::new();
-    let call = offering(1, &[8], None);
-    let id = peer.call(1, call);
-    let Body::Msg(lists) = peer.next_sent().0.body else { panic!("short") };
-    peer.call(2, short(2));
-    peer.requester.cancel(id);
-    peer.collect();
-    assert_eq!((peer.exposed.len(), peer.sent.len()), (1, 0), "the responder may still write");
-    peer.receive(msg(1, 1, returning(vec![lists.writes[0].filled(8)], None), &rpc_reply(1, 4)));
-    assert!(peer.exposed.is_empty() && peer.events.is_empty());
-    assert_eq!(peer.sent.len(), 1, "its credit goes to the next call");
-}
-
-#[test]
-fn a_call_that_is_abandoned_in_the_queue_is_never_sent() {
-    let mut peer = Peer::new();
-    peer.call(1, short(1));
-    let id = peer.call(2, short(2));
-    peer.requester.cancel(id);
-    peer.receive(answer(1));
-    assert_eq!((peer.sent.len(), peer.requester.queued()), (1, 0));
-}
-
-/// What a requester asks for next, but for Receives.
-fn asked(requester: &mut Requester) -> Option<Action> {
-    std::iter::from_fn(|| requester.poll_action())
-        .find(|action| !matches!(action, Action::PostReceives { .. }))
-}
-
 fn requester() -> Requester {
     let negotiated = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
     Requester::new(Config::default(), negotiated, 1 << 20)
-}
-
-#[test]
-fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
-    let mut requester = requester();
-    let (id, next) = (requester.submit(offering(1, &[8], None)), requester.submit(short(2)));
-    let Some(Action::Register { token, memory }) = asked(&mut requester) else { panic!("one chunk") };
-    requester.cancel(id);
-    let segment = Segment { handle: 7, length: 8, offset: 0 };
-    requester.handle_completion(Completion::Registered { token, segment });
-    let Some(Action::Invalidate { token, handle }) = asked(&mut requester) else { panic!("it was sent") };
-    assert!(asked(&mut requester).is_none() && requester.holds(id), "until its memory is back");
-    requester.handle_completion(Completion::Invalidated { token, handle, memory });
-    assert!(!requester.holds(id) && requester.poll_event().is_none());
-    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })), "its credit goes to the next call");
-    assert!(requester.holds(next));
-}
-
-#[test]
-fn a_call_that_is_abandoned_while_it_waits_for_a_grant_that_shrank_is_never_sent() {
-    let mut requester = requester();
-    let reply = |requester: &mut Requester, xid, credits| {
-        let message = msg(xid, credits, ChunkLists::default(), &rpc_reply(xid, 16));
-        requester.handle_completion(Completion::Received { message, invalidated: None });
-    };
-    requester.submit(short(1));
-    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })));
-    reply(&mut requester, 1, 3);
-    for xid in [2, 3] {
-        requester.submit(short(xid));
-        assert!(matches!(asked(&mut requester), Some(Action::Send { .. })));
-    }
-    let id = requester.submit(offering(4, &[8], None));
-    let Some(Action::Register { token, memory }) = asked(&mut requester) else { panic!("one chunk") };
-    reply(&mut requester, 2, 1);
-    let segment = Segment { handle: 7, length: 8, offset: 0 };
-    requester.handle_completion(Completion::Registered { token, segment });
-    assert!(asked(&mut requester).is_none(), "one is granted, and the third is unanswered");
-    requester.cancel(id);
-    let Some(Action::Invalidate { token, handle }) = asked(&mut requester) else {
-        panic!("its memory stays")
-    };
-    requester.handle_completion(Completion::Invalidated { token, handle, memory });
-    reply(&mut requester, 3, 1);
-    assert!(asked(&mut requester).is_none() && !requester.holds(id));
-    let next = requester.submit(short(5));
-    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })) && requester.holds(next));
-}
-
-#[test]
-fn a_call_that_is_abandoned_after_it_ended_has_no_event() {
-    let mut requester = Peer::with(Config { max_segment: 16, ..Config::default() }).requester;
-    let id = requester.submit(offering(1, &[2000], None));
-    requester.cancel(id);
-    assert!(requester.poll_event().is_none());
 }
 
 /// Requirement: R053, R078, R081, R082
@@ -611,64 +527,6 @@ fn r095_r100_unused_segments_and_chunks_may_be_left_out() {
     assert!(peer.outcome().is_ok(), "no Write list at all");
 }
 
-/// Requirement: R031, R163
-#[test]
-fn h30_h32_a_reply_that_does_not_fit_the_call_fails_it_and_shows_nothing() {
-    type Spoil = fn(&ChunkLists) -> Bytes;
-    let table: [(&str, Spoil); 12] = [
-        ("longer than offered", |l| {
-            let mut chunk = l.writes[0].filled(16);
-            chunk.0[0].length = 17;
-            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
-        }),
-        ("another handle", |l| {
-            let mut chunk = l.writes[0].filled(16);
-            chunk.0[0].handle ^= 1;
-            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
-        }),
-        ("another offset", |l| {
-            let mut chunk = l.writes[0].filled(16);
-            chunk.0[0].offset += 4;
-            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
-        }),
-        ("more segments", |l| {
-            let chunk = WriteChunk([&l.writes[0].0[..], &l.writes[0].0[..]].concat());
-            msg(1, 8, returning(vec![chunk], None), &rpc_reply(1, 16))
-        }),
-        ("more chunks", |l| msg(1, 8, returning(vec![l.writes[0].filled(0); 2], None), &rpc_reply(1, 16))),
-        ("a Read list", |_| {
-            let read = ReadSegment { position: 0, segment: Segment { handle: 1, length: 4, offset: 0 } };
-            let lists = ChunkLists { reads: vec![read], ..ChunkLists::default() };
-            msg(1, 8, lists, &rpc_reply(1, 16))
-        }),
-        ("RDMA_NOMSG without a Reply chunk", |_| nomsg(1, ChunkLists::default())),
-        ("RDMA_NOMSG with a Reply chunk of no bytes", |l| {
-            nomsg(1, returning(vec![], l.reply.as_ref().map(|chunk| chunk.filled(0))))
-        }),
-        ("RDMA_MSG with a Reply chunk in use", |l| {
-            let lists = returning(vec![], l.reply.as_ref().map(|chunk| chunk.filled(8)));
-            msg(1, 8, lists, &rpc_reply(1, 16))
-        }),
-        ("the XID of another call in the payload", |_| msg(1, 8, ChunkLists::default(), &rpc_reply(2, 16))),
-        ("no XID in the Reply chunk", |l| {
-            nomsg(1, returning(vec![], l.reply.as_ref().map(|chunk| chunk.filled(16))))
-        }),
-        ("a broken list", |_| words(&[1, 1, 8, 0, 0, 5, 0])),
-    ];
-    for (name, spoil) in table {
-        let mut peer = Peer::new();
-        let lists = peer.lists(1, offering(1, &[16], Some(16)));
-        peer.receive(spoil(&lists));
-        assert!(matches!(peer.failure(), TransportError::BadReply(_)), "{name}");
-        assert!(peer.exposed.is_empty(), "{name}: R200");
-        assert_eq!(peer.requester.credits().in_flight(), 0, "{name}");
-        // What is in a Reply chunk is seen when its header has long been found right.
-        let granted = if name == "no XID in the Reply chunk" { 8 } else { 1 };
-        assert_eq!(peer.requester.credits().granted(), granted, "{name}: R031");
-        assert_eq!(peer.receives, 65, "{name}");
-    }
-}
-
 #[test]
 fn h32_who_breaks_the_protocol_again_and_again_is_not_asked_further() {
     let mut peer = Peer::new();
@@ -710,29 +568,6 @@ fn r169_errors_end_their_call_and_nothing_else() {
     peer.receive(answer(5));
     assert!(peer.outcome().is_ok(), "H30, H31: the call that there is goes on");
     assert_eq!(peer.sent.len(), 5, "R169: none is sent again; R164: none is answered");
-}
-
-/// Requirement: R164, R194, R210, R221, H13, H14, H16, H18, H36
-#[test]
-fn r192_and_others_what_a_requester_drops() {
-    for (name, message) in [
-        ("H13 nothing", Bytes::new()),
-        ("H13 15 bytes", words(&[1, 1, 8, 0]).slice(..15)),
-        ("H13 27 bytes", words(&[1, 1, 8, 0, 0, 0, 0]).slice(..27)),
-        ("H14 version 2", words(&[1, 2, 8, 0, 0, 0, 0, 1, 1])),
-        ("H16 RDMA_MSGP", words(&[1, 1, 8, 2, 0, 0, 0, 0, 0, 1, 1])),
-        ("H18 RDMA_DONE", words(&[1, 1, 8, 3, 0, 0, 0])),
-        ("H36 a backward call", msg(1, 8, ChunkLists::default(), &rpc_call(1, 40))),
-    ] {
-        let mut peer = Peer::new();
-        peer.call(1, short(1));
-        peer.sent.clear();
-        peer.receive(message);
-        assert!(peer.events.is_empty() && peer.sent.is_empty() && peer.closed.is_none(), "{name}");
-        assert_eq!((peer.requester.credits().granted(), peer.receives), (1, 65), "{name}");
-        peer.receive(answer(1));
-        assert!(peer.outcome().is_ok(), "{name}: the call is still waiting");
-    }
 }
 
 /// Requirement: R035, R210, R220

@@ -1,4 +1,4 @@
-//! What a server answers at the level of RPC (RFC 5531 section 9), whatever is called how.
+//! Replies of a server at the level of RPC (RFC 5531 section 9), for all transports.
 
 use std::future::{Future, ready};
 use std::pin::{Pin, pin};
@@ -13,7 +13,7 @@ use rpcrdma_sim::{Args, Echo, Want, call};
 
 const XID: u32 = 0x0506_0708;
 
-/// A service of any program and version, which says something and then refuses.
+/// A service of any program and version, which replies once and then rejects calls.
 struct Refusing {
     program: u32,
     version: u32,
@@ -105,7 +105,7 @@ fn another_version_of_rpc_is_denied() {
 
 /// Requirement: R174, R325
 #[test]
-fn what_is_no_call_gets_no_answer_and_a_call_that_is_cut_gets_one() {
+fn only_calls_get_replies_even_if_truncated() {
     let whole_call = call(XID, &args(), usize::MAX).flatten();
     for cut in 0..whole_call.len() {
         let message = whole(whole_call.slice(..cut));

@@ -19,24 +19,24 @@ use rpcrdma_runtime::xdr::{Item, Message, Size};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// A session, what it asks for, and what it says. Registration and fencing take no time.
+/// A session, its actions and its events. Registration and fencing take no time.
 struct Client {
     session: Session<Requester>,
     now: Time,
     /// Sends of the connection that there is.
     sent: Vec<Bytes>,
-    /// Whether it can advertise no memory.
+    /// Whether it cannot advertise memory.
     full: bool,
     /// Memory that the connection has.
     exposed: Vec<(u32, Memory)>,
-    /// Whether the next connection's provider fences sinks that the peer may still use, and those that it has
-    /// fenced.
+    /// Whether the next connection's provider fences sinks that the peer may still use, and the fenced
+    /// sinks.
     local_fence: bool,
     abandoned: Vec<u32>,
     next_handle: u32,
-    /// The connection was asked to end, and why.
+    /// The connection was closed with this reason.
     closing: Option<CloseReason>,
-    /// Connections that were asked for and are not there yet.
+    /// Pending connection attempts.
     wanted: u32,
     done: Vec<(CallId, Result<IncomingReply, TransportError>)>,
     disconnected: u32,
@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// One without chance in its waits, and with a connection.
+    /// A connected session without jitter in its delays.
     fn connected() -> Self {
         let mut client = Client::new(policy());
         client.connect(1024);
@@ -138,14 +138,14 @@ impl Client {
         }
     }
 
-    /// The connection is gone.
+    /// The connection is closed.
     fn lose(&mut self, reason: CloseReason) {
         let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
         self.complete(Completion::Closed { reason, returned });
         self.collect();
     }
 
-    /// The end that was asked for has come.
+    /// The requested close has completed.
     fn finish_closing(&mut self) {
         let reason = self.closing.take().expect("it was to be closed");
         self.lose(reason);
@@ -169,7 +169,7 @@ impl Client {
         self.collect();
     }
 
-    /// Goes to the next moment that the session waits for, and gives it.
+    /// Advances to the next timeout of the session, and returns it.
     fn ring(&mut self) -> Time {
         let at = self.session.poll_timeout().expect("it waits for something");
         assert!(at >= self.now, "what is over is waited for");
@@ -179,7 +179,7 @@ impl Client {
         at
     }
 
-    /// Lets time pass, in which nothing is to happen but what the session waits for.
+    /// Advances the time; only timeouts of the session may occur.
     fn pass(&mut self, duration: Duration) {
         let end = self.now.after(duration).expect("soon");
         while self.session.poll_timeout().is_some_and(|at| at <= end) {
@@ -249,7 +249,7 @@ fn with_item(xid: u32, len: usize) -> SessionCall {
 
 /// Requirement: R030, R031, H76
 #[test]
-fn what_has_no_reply_is_sent_again_on_the_next_connection_with_one_credit_and_the_same_bytes() {
+fn outstanding_calls_are_retransmitted_with_one_credit_and_the_same_bytes() {
     let mut client = Client::connected();
     let first = client.submit(call(1));
     client.answer(1);
@@ -274,7 +274,7 @@ fn what_has_no_reply_is_sent_again_on_the_next_connection_with_one_credit_and_th
 }
 
 #[test]
-fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
+fn h76_a_call_is_never_retransmitted_on_the_same_connection() {
     let mut client = Client::connected();
     client.submit(SessionCall { timeout: Some(Duration::from_secs(86_400)), ..call(1) });
     client.pass(Duration::from_secs(86_399));
@@ -284,7 +284,7 @@ fn h76_nothing_is_sent_twice_on_one_connection_however_long_it_takes() {
 
 /// Requirement: R200, R002
 #[test]
-fn r202_the_next_connection_is_asked_for_once_the_memory_of_the_last_one_is_back() {
+fn r202_reconnection_waits_for_the_memory_of_the_last_connection() {
     let mut client = Client::connected();
     client.submit(with_item(1, 5000));
     client.submit(SessionCall { timeout: Some(MS(500)), ..with_item(2, 5000) });
@@ -359,7 +359,7 @@ fn waits_between_attempts_grow_and_begin_anew_once_something_is_answered() {
 }
 
 #[test]
-fn a_connection_that_ends_without_owing_anything_has_not_failed() {
+fn an_idle_connection_that_closes_is_no_failure() {
     let mut client = Client::connected();
     client.lose(CloseReason::Peer);
     client.submit(call(1));
@@ -386,9 +386,9 @@ fn a_client_that_keeps_its_connection_waits_before_the_next_one_though_it_has_no
     assert_eq!((client.wanted, client.now), (1, Time(MS(100))));
 }
 
-/// Else somebody makes it once more, who thinks that it was not executed.
+/// Otherwise the caller would repeat it, assuming that it was not executed.
 #[test]
-fn a_call_that_was_sent_and_cannot_be_sent_again_may_have_been_executed() {
+fn a_sent_call_that_cannot_be_retransmitted_is_maybe_executed() {
     let mut client = Client::connected();
     let id = client.submit(with_item(1, 5000));
     assert_eq!(client.xids(), [1]);
@@ -421,7 +421,7 @@ fn so_many_attempts_and_no_more() {
 }
 
 #[test]
-fn a_call_that_takes_every_connection_with_it_ends_and_the_others_go_on() {
+fn a_call_that_breaks_every_connection_fails_alone() {
     let mut client = Client::new(policy_with(|reconnect| reconnect.sends = 3));
     let (poison, good) = (client.submit(call(1)), client.submit(call(2)));
     for _ in 0..3 {
@@ -437,7 +437,7 @@ fn a_call_that_takes_every_connection_with_it_ends_and_the_others_go_on() {
 }
 
 #[test]
-fn what_is_not_to_be_sent_again_ends_with_its_connection_if_it_was_sent() {
+fn unrepeatable_calls_fail_with_their_connection_once_sent() {
     for by_policy in [true, false] {
         let policy = if by_policy { policy_with(|reconnect| reconnect.retransmit = false) } else { policy() };
         let retransmit = (!by_policy).then_some(false);
@@ -466,7 +466,7 @@ fn what_is_not_to_be_sent_again_ends_with_its_connection_if_it_was_sent() {
 }
 
 #[test]
-fn an_abandoned_call_is_not_sent_again_and_holds_up_nobody() {
+fn an_abandoned_call_is_not_retransmitted_and_blocks_no_other() {
     let mut client = Client::connected();
     let (sent, kept) = (client.submit(call(1)), client.submit(call(2)));
     client.cancel(sent);
@@ -507,7 +507,7 @@ fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
 
-    // One whose reply came in time does nothing when its time is up, however many there are.
+    // The deadlines of completed calls have no effect, however many there are.
     for xid in 100..400 {
         let id = client.submit(SessionCall { timeout: Some(MS(1000)), ..call(xid) });
         client.cancel(id);
@@ -518,7 +518,7 @@ fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_
 }
 
 #[test]
-fn a_connection_that_nobody_uses_is_closed_and_made_again_for_the_next_call() {
+fn an_idle_connection_closes_and_the_next_call_reconnects() {
     let mut client = Client::connected();
     client.pass(Duration::from_secs(200));
     client.submit(call(1));
@@ -541,7 +541,7 @@ fn a_connection_that_nobody_uses_is_closed_and_made_again_for_the_next_call() {
 }
 
 #[test]
-fn a_drain_lets_calls_end_on_the_next_connection_too_and_takes_no_more() {
+fn a_drain_completes_calls_on_the_next_connection() {
     let mut client = Client::connected();
     let running = client.submit(call(1));
     client.session.close_when_idle(client.now);
@@ -568,7 +568,7 @@ fn a_drain_lets_calls_end_on_the_next_connection_too_and_takes_no_more() {
 }
 
 #[test]
-fn closing_ends_every_call_at_once_and_the_session_with_its_connection() {
+fn closing_fails_every_call_at_once_and_ends_the_session() {
     let mut client = Client::connected();
     let (sent, unsent) = (client.submit(with_item(1, 5000)), client.submit(call(2)));
     client.session.close(client.now, &CloseReason::Local);
@@ -605,7 +605,7 @@ fn without_reconnection_the_end_of_the_connection_is_the_end() {
 }
 
 #[test]
-fn h73_a_device_that_goes_away_takes_its_connection_along_and_nothing_else() {
+fn h73_a_removed_device_closes_only_its_connections() {
     let events = [
         CloseReason::Io("the device was removed".to_owned()),
         CloseReason::Io("the address has changed".to_owned()),
@@ -619,7 +619,7 @@ fn h73_a_device_that_goes_away_takes_its_connection_along_and_nothing_else() {
         let calls = [client.submit(with_item(2, 5000)), client.submit(call(3))];
         assert_eq!(client.exposed.len(), 1);
         client.lose(event.clone());
-        // As long as it is away nothing can be connected.
+        // While it is removed, no connection succeeds.
         for _ in 0..5 {
             client.refuse();
             client.ring();
@@ -656,7 +656,7 @@ fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
 
 /// Requirement: H77
 #[test]
-fn time_that_goes_back_is_no_time() {
+fn backward_clock_steps_are_ignored() {
     let mut client = Client::connected();
     client.now = Time(Duration::from_secs(100));
     client.submit(SessionCall { timeout: Some(Duration::from_secs(10)), ..call(1) });

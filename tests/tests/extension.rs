@@ -1,5 +1,5 @@
-//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`), beside the protocol that it extends: what the
-//! base has stays what it is, and a peer that knows the base alone takes what is new for an extension it does not know.
+//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`). Messages of the base are
+//! unchanged, and a peer that knows only the base treats the new type as an unknown extension.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::RdmaMsg;
@@ -22,7 +22,7 @@ fn keepalive(body: fn(RpcRdmaKeepalive) -> RdmaBody) -> RdmaMsg {
 }
 
 #[test]
-fn a_new_header_type_comes_back_as_it_went() {
+fn a_new_header_type_round_trips() {
     for (body, number) in [(RdmaBody::Keepalive as fn(_) -> _, 5), (RdmaBody::KeepaliveAck, 6)] {
         let message = keepalive(body);
         let bytes = xdr::to_bytes(&message).expect("nothing in it has a bound");
@@ -62,7 +62,7 @@ fn header(rng: &mut Rng) -> Header {
 }
 
 #[test]
-fn messages_of_the_base_are_what_they_were() {
+fn messages_of_the_base_are_unchanged() {
     let mut rng = Rng::new(8166);
     for _ in 0..1000 {
         let header = header(&mut rng);
@@ -85,22 +85,22 @@ fn messages_of_the_base_are_what_they_were() {
 fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
     for body in [RdmaBody::Keepalive as fn(_) -> _, RdmaBody::KeepaliveAck] {
         let bytes = xdr::to_bytes(&keepalive(body)).expect("nothing in it has a bound");
-        // A responder knows the xid, so it can say which message it did not understand.
+        // A responder knows the XID, so it can name the message that it did not understand.
         let refused = decode_call(&bytes, &MessageLimits::default());
         let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
         assert!(why.contains("RdmaProc"), "{why}");
-        // A requester sends no errors: the message belongs to no call of its own.
+        // A requester sends no errors: the message belongs to none of its calls.
         let refused = decode_reply(&bytes, &MessageLimits::default());
         assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
     }
-    // What the answer says is understood by both.
+    // Both understand the reply.
     let answer = Header { xid: 0x1234_5678, credits: 32, body: Body::Error(ErrorBody::Chunk) }.encode();
     let extended: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
 }
 
 #[test]
-fn what_the_extension_does_not_know_either_is_no_message() {
+fn values_unknown_to_the_extension_are_invalid() {
     let mut bytes =
         xdr::to_bytes(&keepalive(RdmaBody::Keepalive)).expect("nothing in it has a bound").to_vec();
     bytes[15] = 7;

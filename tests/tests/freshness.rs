@@ -1,5 +1,5 @@
-//! What is generated is what the compiler emits: an edit of generated code, or a change that was not followed by
-//! `cargo xtask generate`, fails here and says what mends it.
+//! Generated files equal the output of the compiler. An edit of generated code, or a change without
+//! `cargo xtask generate`, fails here with the command that fixes it.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn generated_code_is_up_to_date() {
     }
 }
 
-/// A copy of `specs/` and of what is generated from it.
+/// A copy of `specs/` and of the generated files.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     let specs = fs::read_dir(workspace().join("specs")).expect("specs/");
@@ -36,7 +36,7 @@ fn copy() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_line_that_is_gone_is_named_with_the_command_that_mends_it() {
+fn a_missing_line_is_named_with_the_command_that_restores_it() {
     let copy = copy();
     generate::check(copy.path()).expect("what was just generated is up to date");
     let path = copy.path().join("generated/nfs3/src/lib.rs");
@@ -52,7 +52,7 @@ fn a_line_that_is_gone_is_named_with_the_command_that_mends_it() {
 }
 
 #[test]
-fn a_file_that_is_gone_is_named() {
+fn a_missing_file_is_named() {
     let copy = copy();
     fs::remove_file(copy.path().join("generated/mount3/Cargo.toml")).expect("the file");
     let message = generate::check(copy.path()).expect_err("a file is gone");
@@ -60,7 +60,7 @@ fn a_file_that_is_gone_is_named() {
 }
 
 #[test]
-fn a_change_of_a_document_is_seen() {
+fn a_changed_document_is_compiled_again() {
     let copy = copy();
     let path = copy.path().join("specs/rdma-conf.txt");
     let text = fs::read_to_string(&path).expect("the document");

@@ -1,6 +1,5 @@
-//! What `fuzz/` does with what a peer could send, done with the seeds it begins from, with messages of other
-//! implementations, and with these cut off and changed. So its targets stay in step with the runtime where nobody has a
-//! fuzzer.
+//! Runs the fuzz targets of `fuzz/` on their seeds, on messages of other implementations, and on truncated
+//! and modified copies. This keeps the targets compatible with the runtime on machines without a fuzzer.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).expect("a readable seed")).collect()
 }
 
-/// Each seed as it stands, cut off anywhere, and with a few octets changed, as a fuzzer would.
+/// Each seed verbatim, truncated at any length, and with a few octets changed, as a fuzzer does.
 fn hold(body: fn(&[u8]), seeds: &[Vec<u8>]) {
     let mut rng = Rng::new(0x5eed);
     for seed in seeds {
@@ -38,7 +37,7 @@ fn hold(body: fn(&[u8]), seeds: &[Vec<u8>]) {
                 let at = usize::try_from(rng.below(seed.len().max(1) as u64)).expect("an index");
                 let value = rng.below(256).to_be_bytes()[7];
                 if let Some(octet) = changed.get_mut(at) {
-                    // Small numbers are what lengths, kinds and XIDs are made of.
+                    // Lengths, kinds and XIDs are small numbers.
                     *octet = if rng.below(2) == 0 { value } else { value % 8 };
                 }
             }

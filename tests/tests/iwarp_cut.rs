@@ -1,5 +1,5 @@
-//! A whole conversation over iWARP without a network: MPA's request and reply, a call with a Read chunk, one with a Write chunk.
-//! The stream of octets is cut at each of them, in each direction.
+//! A whole conversation over iWARP without a network: MPA's request and reply, a call with a Read chunk, one
+//! with a Write chunk. The stream of octets is cut at each of them, in each direction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -28,14 +28,14 @@ const RIGHT: usize = 1;
 const NOW: Time = Time(std::time::Duration::ZERO);
 const SIZE: u32 = 4096;
 
-/// Who hears first that the stream is cut. The other one goes on with what is on its way to it.
+/// The side that first notices the cut. The other one still processes data in flight.
 #[derive(Clone, Copy, Debug)]
 enum First {
     Receiver,
     Sender,
 }
 
-/// At which octet of what an end sends the stream is cut.
+/// The octet of one side's output at which the stream is cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     from: usize,
@@ -43,7 +43,7 @@ struct Cut {
     first: First,
 }
 
-/// Registrations of one end whose memory is not back with it.
+/// Registrations of one side whose memory has not returned.
 #[derive(Debug, Default)]
 struct Out {
     registered: usize,
@@ -64,18 +64,18 @@ impl Out {
     }
 }
 
-/// What a conversation came to.
+/// The results of a run.
 #[derive(Debug, Default)]
 struct Came {
-    /// How each call ended: by its XID.
+    /// The outcome of each call, by XID.
     ended: BTreeMap<u32, Result<IncomingReply, TransportError>>,
-    /// How often the server has run each.
+    /// The number of executions of each.
     run: BTreeMap<u32, u32>,
     /// Octets that each end has sent.
     sent: [u64; 2],
 }
 
-/// Both ends, and what is between them.
+/// Both sides, and the network between them.
 struct Conversation {
     session: Session<Requester>,
     ids: BTreeMap<CallId, u32>,
@@ -90,7 +90,7 @@ struct Conversation {
     over: bool,
 }
 
-/// What both ends require of each other.
+/// The settings of both sides.
 #[derive(Clone, Copy, Debug)]
 struct Framing {
     crc: bool,
@@ -119,7 +119,7 @@ fn at_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A frame that came whole: its header, its depths, and what else it says.
+/// A complete frame: its header, its depths, and its private data.
 fn frame(kind: FrameKind, octets: &[u8]) -> Option<(FrameHeader, ReadDepths, Bytes)> {
     let (head, rest) = octets.split_first_chunk::<{ mpa::HEADER_LEN }>()?;
     let header = FrameHeader::parse(kind, head).expect("a good frame");
@@ -159,7 +159,7 @@ impl Conversation {
         }
     }
 
-    /// What arrives of what an end sends.
+    /// The octets of one side that arrive.
     fn carry(&mut self, from: usize, mut octets: Vec<u8>) -> Vec<u8> {
         let before = self.came.sent[from];
         self.came.sent[from] += octets.len() as u64;
@@ -170,7 +170,7 @@ impl Conversation {
         octets
     }
 
-    /// MPA's request and reply. False if one of them did not come whole.
+    /// MPA's request and reply. False if one of them is incomplete.
     fn connect(&mut self) -> bool {
         let said = config().private_data.encode();
         let offer = offer(self.framing);
@@ -219,14 +219,14 @@ impl Conversation {
         if self.connect() {
             while self.step() {}
             if self.is_cut {
-                self.hear_of_the_cut();
+                self.handle_cut();
             } else {
                 self.session.close_when_idle(NOW);
                 while self.step() {}
             }
         } else {
             assert!(self.is_cut);
-            // Who waits for a frame hears that the stream is gone, and nothing more is to come of it.
+            // A side that waits for a frame learns that the stream is lost and that no more octets follow.
             self.session.handle_connect_failed(NOW, "the stream was cut".to_owned());
             if let Some([left, right]) = &mut self.streams {
                 left.abort(CloseReason::Peer);
@@ -240,8 +240,9 @@ impl Conversation {
         self.came
     }
 
-    /// One end hears that the stream is cut, and what it has still to say goes nowhere; later the other one does.
-    fn hear_of_the_cut(&mut self) {
+    /// One side learns that the stream is cut, and its further output is lost. Later the other side learns
+    /// of it.
+    fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("it is cut");
         let first = match first {
             First::Receiver => 1 - from,
@@ -254,7 +255,7 @@ impl Conversation {
         }
     }
 
-    /// Lets every part do what it can do now. False if there was nothing.
+    /// Lets every part do all that it can. Returns false if there was no progress.
     fn step(&mut self) -> bool {
         let Some(mut streams) = self.streams.take() else { return self.hear() };
         let mut moved = self.work(&mut streams);
@@ -282,7 +283,7 @@ impl Conversation {
         self.hear() || moved
     }
 
-    /// Takes actions and completions from one to the other.
+    /// Moves actions and completions between engine and stream.
     fn work(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;
@@ -313,7 +314,7 @@ impl Conversation {
         moved
     }
 
-    /// What the engines say. False if it is nothing.
+    /// Processes the events of the engines. Returns false if there are none.
     fn hear(&mut self) -> bool {
         let mut heard = false;
         self.session.settle(NOW);
@@ -375,7 +376,7 @@ fn cut_everywhere(framing: Framing) {
         whole.ended.values().map(|outcome| outcome.as_ref().expect("nothing is cut").traffic).collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
     assert!(whole.sent.iter().all(|octets| *octets > 1500), "{:?}", whole.sent);
-    // How many of the calls had a reply, and of those without one, how many were run.
+    // The number of calls with a reply, and of executed calls without one.
     let mut seen = BTreeMap::<(usize, usize), u32>::new();
     for from in [LEFT, RIGHT] {
         for at in 0..whole.sent[from] {
@@ -393,14 +394,14 @@ fn cut_everywhere(framing: Framing) {
 
 /// Requirement: H60
 #[test]
-fn every_call_ends_once_and_all_memory_comes_back_wherever_the_stream_is_cut() {
+fn every_call_ends_once_and_returns_its_memory_at_every_cut() {
     cut_everywhere(Framing { crc: true, markers: false });
     cut_everywhere(Framing { crc: false, markers: false });
 }
 
 /// Requirement: R900, H60
 #[test]
-fn markers_do_not_change_how_calls_end() {
+fn markers_do_not_change_outcomes() {
     cut_everywhere(Framing { crc: true, markers: true });
     cut_everywhere(Framing { crc: false, markers: true });
 }

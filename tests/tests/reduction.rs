@@ -1,6 +1,6 @@
-//! What is taken out of a message finds back into its place: for random values of every type that is emitted from
-//! `specs/` (and of one that holds many items), any choice of what is taken out, and chunks that are cut anywhere. The
-//! messages go through both engines, as calls and as replies.
+//! Reduced messages are restored. Uses random values of every type that is emitted from `specs/` (and of
+//! one with many items), any choice of reduced items, and chunks that are segmented anywhere. The messages
+//! pass through both engines, as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::cell::RefCell;
@@ -39,20 +39,20 @@ include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
 const XID: u32 = 7;
 
-/// A value, and how it travels.
+/// A value, and how it is sent.
 #[derive(Clone, Debug)]
 struct Way {
-    /// What the value is made of.
+    /// The seed of the value.
     seed: Vec<u8>,
     /// Words before it: the message's header.
     words: usize,
-    /// What is smaller stays in the stream.
+    /// Smaller items stay in the stream.
     min_item: usize,
-    /// Which of the others are taken out.
+    /// The other items to reduce.
     out: Vec<bool>,
-    /// In how many segments the longest chunk may be cut, about.
+    /// The approximate maximum number of segments of the longest chunk.
     pieces: u32,
-    /// What a call offers more than it needs.
+    /// Chunks of a call beyond those it needs.
     spare: u32,
     long_call: LongCall,
 }
@@ -74,7 +74,7 @@ fn ways() -> impl Strategy<Value = Way> {
     )
 }
 
-/// What happened to the values of a type.
+/// The results for the values of a type.
 #[derive(Debug, Default)]
 struct Seen {
     #[expect(dead_code, reason = "shown when a test fails")]
@@ -95,7 +95,7 @@ impl Seen {
         self.write_chunks += u32::from(traffic.write_bytes > 0);
         self.position_zero += u32::from(traffic.position_zero > 0);
         self.reply_chunks += u32::from(traffic.reply_chunk_bytes > 0);
-        // Besides those that are counted there are a Position-Zero chunk and a Reply chunk at most.
+        // In addition to the counted chunks there are at most a Position-Zero chunk and a Reply chunk.
         let moved = traffic.read_bytes + traffic.position_zero + traffic.write_bytes > 0;
         self.cut += u32::from(moved && traffic.segments > traffic.read_chunks + traffic.write_chunks + 2);
     }
@@ -106,7 +106,7 @@ impl Way {
         self.out[index % self.out.len()]
     }
 
-    /// A message with this value behind its header.
+    /// A message with this value after its header.
     fn message<T: Xdr>(&self, kind: u32, value: &T, mut reducer: Reducer) -> Message {
         reducer.put_u32(XID).unwrap();
         reducer.put_u32(kind).unwrap();
@@ -122,7 +122,7 @@ impl Way {
         reader.finish().map(|()| value)
     }
 
-    /// Both ends, with the least inline threshold that the chunk lists of such a message fit into.
+    /// Both peers, with the smallest inline threshold that fits the chunk lists of such a message.
     fn pair(&self, items: usize, longest: usize) -> Pair {
         let inline = if items <= 2 { 1024 } else { 4096 };
         let private_data = PrivateData::new(true, inline, inline);
@@ -131,7 +131,7 @@ impl Way {
         Pair::new(&Settings { left: Config { max_segment, ..config }, right: config, ..Settings::default() })
     }
 
-    /// A Write chunk for each item that is to come by itself, an empty one for each other, and one too many.
+    /// A Write chunk for each reduced item, an empty one for each other, and a surplus one.
     fn resources(&self, reply: &Message) -> ReplyResources {
         let len = |len: usize| u32::try_from(len).unwrap() + self.spare;
         let items = reply.items.iter().enumerate();
@@ -144,7 +144,7 @@ impl Way {
     }
 }
 
-/// What came by RDMA is in the value as it is: its very memory.
+/// An item that arrived by RDMA is the received buffer itself.
 fn is_placed<T: Xdr>(way: &Way, received: &Received, value: &T) -> Result<(), TestCaseError> {
     let held: HashSet<*const u8> =
         way.message(0, value, Reducer::new(1)).items.iter().map(|item| item.data.as_ptr()).collect();
@@ -243,7 +243,7 @@ fn values_of_the_configuration_protocol() {
 }
 
 #[test]
-fn values_of_the_extension_and_of_what_it_extends() {
+fn values_of_an_extension_and_its_base() {
     is_seen(&keepalive(), 18, 0);
     is_seen(&rpcrdma1(), 17, 0);
 }

@@ -1,4 +1,4 @@
-//! Registration with an rpcbind, and what clients find by it: over TCP, with an rpcbind of the test's own.
+//! Registration with an rpcbind, and lookups by clients: over TCP, with the test's own rpcbind.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::collections::VecDeque;
@@ -20,10 +20,10 @@ use rpcrdma_services::rpcbind::{self, Error, Netid, Rpcbind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is registered.
+/// The registrations.
 type Table = Arc<Mutex<Vec<Rpcb>>>;
 
-/// One version of a small rpcbind: SET, UNSET, GETADDR, DUMP and GETVERSADDR, as RFC 1833 says.
+/// One version of a small rpcbind: SET, UNSET, GETADDR, DUMP and GETVERSADDR (RFC 1833).
 struct Small {
     version: u32,
     table: Table,
@@ -51,7 +51,7 @@ impl Small {
         table.len() < before
     }
 
-    /// By the transport that the question came over, whatever netid is in it.
+    /// By the transport of the query, whatever its netid.
     fn address(&self, mut entry: Rpcb) -> XdrString {
         entry.r_netid = XdrString::from("tcp");
         let table = self.table.lock().unwrap();
@@ -131,7 +131,7 @@ async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
         let server = Server::bind("127.0.0.1:0").await.unwrap().services(conf());
         let address = server.local_addr().unwrap();
         let registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
-        // Not a borrow of the table: its server is to answer below.
+        // Does not borrow the table: its server must reply below.
         let registrations = table.lock().unwrap().clone();
         let [entry] = &registrations[..] else { panic!("one registration") };
         let netids = vers1::Vers1::NETIDS;
@@ -164,9 +164,9 @@ async fn ipv6_has_a_netid_of_its_own() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
 }
 
-/// An rpcbind answers GETADDR for the transport that it was asked over: this is not to be taken for RDMA's.
+/// An rpcbind answers GETADDR for the transport of the query: this must not be used for RDMA.
 #[tokio::test]
-async fn tcp_and_rdma_are_told_apart() {
+async fn tcp_and_rdma_are_distinguished() {
     for versions in [&[3, 4][..], &[3]] {
         let (_, rpcbind) = run(versions).await;
         let (rdma, tcp) = (v4("192.0.2.1:20049"), v4("192.0.2.1:2049"));
@@ -189,7 +189,7 @@ async fn an_address_for_every_interface_is_the_hosts() {
 }
 
 #[tokio::test]
-async fn what_was_registered_is_removed_at_the_end_and_when_it_is_dropped() {
+async fn registrations_are_removed_at_shutdown_and_on_drop() {
     let (table, rpcbind) = run(&[3, 4]).await;
     let mut services = conf();
     services.add(Small { version: 4, table: Table::default() });
@@ -225,7 +225,7 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(first));
     let replaced = rpcbind.replace(&two, Netid::Rdma, second).await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
-    // What was replaced has nothing to remove any more.
+    // A replaced registration is never removed.
     held.remove().await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
     assert_eq!(table.lock().unwrap().len(), 2);
@@ -233,20 +233,20 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// What happens to a reply.
+/// The fate of a reply.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
     /// It is lost with its connection.
     Lost,
-    /// It never comes.
+    /// It is lost.
     Withheld,
 }
 
-/// Of the next replies, in their order.
+/// Applies to the next replies in order.
 type Faults = Arc<Mutex<VecDeque<Fault>>>;
 
-/// An rpcbind that knows no calls that are sent again, behind what loses replies.
+/// An rpcbind without a duplicate-request cache, behind a relay that loses replies.
 async fn behind_faults() -> (Table, Rpcbind, Faults) {
     let (table, faults) = (Table::default(), Faults::default());
     let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
@@ -302,14 +302,14 @@ async fn until(table: &Table, entries: usize) {
 }
 
 #[tokio::test]
-async fn a_registration_whose_answer_is_lost_does_not_stay_behind() {
+async fn a_registration_without_a_reply_is_removed() {
     let (table, rpcbind, faults) = behind_faults().await;
     let (services, address) = (conf(), v4("127.0.0.1:1"));
     faults.lock().unwrap().push_back(Fault::Lost);
     let failed = rpcbind.register(&services, Netid::Rdma, address).await;
     assert!(matches!(failed, Err(Error::Call(_))), "{failed:?}");
     assert!(table.lock().unwrap().is_empty());
-    // Nor one that nobody waits for any more.
+    // Nor one whose caller has timed out.
     faults.lock().unwrap().push_back(Fault::Withheld);
     tokio::select! {
         ended = rpcbind.register(&services, Netid::Rdma, address) => panic!("without an answer: {ended:?}"),
@@ -322,13 +322,13 @@ async fn a_registration_whose_answer_is_lost_does_not_stay_behind() {
 async fn a_registration_is_removed_though_the_answer_is_lost() {
     let (table, rpcbind, faults) = behind_faults().await;
     let registered = rpcbind.register(&conf(), Netid::Rdma, v4("127.0.0.1:1")).await.unwrap();
-    // The list comes; the answer to what removes it does not.
+    // The list arrives; the reply to the removal is lost.
     faults.lock().unwrap().extend([Fault::None, Fault::Lost]);
     registered.remove().await.unwrap();
     assert!(faults.lock().unwrap().is_empty() && table.lock().unwrap().is_empty());
 }
 
-/// One call after the other from a local socket, with records.
+/// Sequential calls from a local socket, with records.
 #[cfg(unix)]
 async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
     use rpcrdma_runtime::wire::rpc::{Records, record_mark};
@@ -339,7 +339,7 @@ async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
             if let Some(call) = records.next(&mut input).unwrap() {
                 let reply = services.answer(&Received::whole(call), None).await.unwrap().flatten();
                 let mark = record_mark(reply.len() as u64).unwrap();
-                // In two pieces, which the reader has to put together.
+                // In two fragments, which the reader must join.
                 socket.write_all(&mark).await.unwrap();
                 socket.write_all(&reply).await.unwrap();
             } else if socket.read_buf(&mut input).await.unwrap() == 0 {
@@ -425,14 +425,15 @@ async fn an_answer_that_is_no_address_is_an_error() {
 async fn no_rpcbind_is_an_error_and_nfs_needs_none() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(matches!(Rpcbind::connect(free).await, Err(Error::Connect(_))));
-    // Its port is assigned; nobody is asked.
+    // Its port is assigned; no query is needed.
     let found = rpcbind::find::<nfs_v3::NfsV3>("127.0.0.1").await.unwrap();
     assert_eq!(found, Some(v4("127.0.0.1:20049")));
     let found = rpcbind::find::<nfs_v3::NfsV3>("::1").await.unwrap();
     assert_eq!(found, Some("[::1]:20049".parse().unwrap()));
 }
 
-/// With the rpcbind of this machine, if `RPCRDMA_RPCBIND` is set: it registers a program there, and removes it.
+/// With the rpcbind of this machine, if `RPCRDMA_RPCBIND` is set: it registers a program there, and removes
+/// it.
 #[tokio::test]
 async fn the_rpcbind_of_this_machine() {
     if std::env::var_os("RPCRDMA_RPCBIND").is_none() {
@@ -448,7 +449,7 @@ async fn the_rpcbind_of_this_machine() {
         (Netid::Rdma6, v4("[::1]:7")),
     ] {
         let registered = local.replace(&conf(), netid, address).await.unwrap();
-        // What is registered already, at the same address, an rpcbind may register once more.
+        // An rpcbind may accept a repeated registration of the same address.
         let another = SocketAddr::new(address.ip(), address.port() + 1);
         let refused = local.register(&conf(), netid, another).await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{netid}: {refused:?}");

@@ -1,5 +1,6 @@
-//! Random runs of both engines over the fabric, over one connection, over one after the other, and both ways. `SIM_SEED=n` runs one
-//! seed again; `SIM_RUNS=n` runs more of them, and `cargo run --release -p rpcrdma-sim` very many.
+//! Random runs of both engines over the fabric, over one connection, over one after the other, and both ways.
+//! `SIM_SEED=n` runs one seed again; `SIM_RUNS=n` runs more of them, and `cargo run --release -p rpcrdma-sim`
+//! very many.
 
 use std::env;
 
@@ -9,10 +10,10 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Requirement: R023, R025, R029, R030, R033, R034, R035, R036, R045, R083, R190, R193, R200, R202, R203, R210, R214
-/// Requirement: R215, R218, R262, R293, H74, H76
+/// Requirement: R023, R025, R029, R030, R033, R034, R035, R036, R045, R083, R190, R193, R200, R202, R203,
+/// R210, R214 Requirement: R215, R218, R262, R293, H74, H76
 #[test]
-fn every_call_ends_once_and_its_data_is_intact_whatever_becomes_of_its_connections() {
+fn every_call_ends_once_with_intact_data_despite_lost_connections() {
     if let Some(seed) = number("SIM_SEED") {
         println!("{:?}\n{:?}\n{:?}", run(seed), run_session(seed), run_both_ways(seed));
         return;
@@ -23,7 +24,7 @@ fn every_call_ends_once_and_its_data_is_intact_whatever_becomes_of_its_connectio
 }
 
 #[test]
-fn a_seed_runs_the_same_again() {
+fn a_seed_is_reproducible() {
     for seed in [3, 77] {
         assert_eq!(run(seed), run(seed));
         assert_eq!(run_session(seed), run_session(seed));

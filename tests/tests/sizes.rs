@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen sizes` against the generated code: every type's sizes are the constants of its `Layout`, and every procedure
-//! needs what the runtime offers for it.
+//! Compares `rpcrdma-xdrgen sizes` with the generated code: every type's sizes are the constants of its
+//! `Layout`, and every procedure needs the memory that the runtime offers for it.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn size(size: xdr::Size) -> Option<u64> {
     size.bound()
 }
 
-/// What the generated type says of itself.
+/// The sizes that the generated type declares.
 type Row = (&'static str, [Option<u64>; 5]);
 
 fn row<T: Layout>(name: &'static str) -> Row {
@@ -83,14 +83,14 @@ macro_rules! rows {
     }};
 }
 
-/// What a procedure of the generated code says of itself.
+/// The sizes that a generated procedure declares.
 struct Generated {
     name: &'static str,
     args: [Option<u64>; 2],
     bounds: ReplyBounds,
 }
 
-/// Some arguments: words that are zero but for the last, which may be one.
+/// Arguments of zero words, except the last, which may be one.
 fn some<Args: Xdr>() -> Args {
     let tries = (0..64).flat_map(|words: usize| [0, 1].map(|last| (words, last)));
     let mut decoded = tries.filter_map(|(words, last)| {
@@ -126,7 +126,8 @@ fn bytes(bound: &Bound) -> Option<Option<u64>> {
     }
 }
 
-/// Each procedure's messages are as large as the generated code says, and its reply needs what the runtime offers.
+/// Each procedure's messages have the sizes of the generated code, and its reply needs the memory that the
+/// runtime offers.
 fn same_procedures(files: &[&str], version: &str, generated: &[Generated]) {
     for inline in [1024, 4096, 65_536] {
         let assumed = Assumed { inline: Some(inline), ..Assumed::default() };
@@ -143,7 +144,7 @@ fn same_procedures(files: &[&str], version: &str, generated: &[Generated]) {
 }
 
 fn same_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
-    // What depends on the arguments has no number here.
+    // Sizes that depend on the arguments have no number here.
     let number = |bound: &Bound, of: xdr::Size| {
         if let Some(bytes) = bytes(bound) {
             assert_eq!(bytes, size(of), "{}", ours.name);

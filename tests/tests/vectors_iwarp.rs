@@ -1,10 +1,10 @@
-//! What Linux's siw sends, frame by frame: it decodes, and encodes again to the same octets.
+//! Frames of Linux's siw decode, and encode again to the same octets.
 
 use std::path::Path;
 
 use rpcrdma_runtime::wire::iwarp::{Opcode, fpdu};
 use rpcrdma_tests::captured::{CapturedFrame, frames, other_files};
-use rpcrdma_tests::framed::{fpdu_again, opening_again};
+use rpcrdma_tests::framed::{reencode_fpdu, reencode_opening};
 
 fn ours() -> Vec<CapturedFrame> {
     frames(&Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/linux-iwarp.jsonl"))
@@ -15,7 +15,7 @@ fn openings_of_linux_are_read_and_written_alike() {
     let openings: Vec<_> = ours().into_iter().filter(|frame| frame.opening).collect();
     assert_eq!(openings.len(), 3, "a request, and replies with and without CRCs");
     for frame in openings {
-        assert_eq!(opening_again(&frame.bytes), frame.bytes, "{}", frame.name);
+        assert_eq!(reencode_opening(&frame.bytes), frame.bytes, "{}", frame.name);
     }
 }
 
@@ -23,11 +23,11 @@ fn openings_of_linux_are_read_and_written_alike() {
 fn fpdus_of_linux_are_read_and_written_alike() {
     let mut seen = Vec::new();
     for frame in ours().iter().filter(|frame| !frame.opening) {
-        let (opcode, again) = fpdu_again(&frame.bytes, frame.crc, frame.from_client);
+        let (opcode, again) = reencode_fpdu(&frame.bytes, frame.crc, frame.from_client);
         assert_eq!(again, frame.bytes, "{}, CRCs {}", frame.name, frame.crc);
         seen.push((frame.crc, opcode));
     }
-    // The client, whose Linux asks for no CRCs, answers Reads.
+    // The client, whose Linux requests no CRCs, answers Reads.
     assert!(seen.contains(&(false, Opcode::ReadResponse)));
     for crc in [true, false] {
         for opcode in [Opcode::Write, Opcode::ReadRequest] {
@@ -63,9 +63,9 @@ fn every_frame_in_the_folder_that_the_environment_names() {
         assert!(frames.len() >= 2, "{}: {} frames", file.display(), frames.len());
         for frame in frames {
             let again = if frame.opening {
-                opening_again(&frame.bytes)
+                reencode_opening(&frame.bytes)
             } else {
-                fpdu_again(&frame.bytes, frame.crc, frame.from_client).1
+                reencode_fpdu(&frame.bytes, frame.crc, frame.from_client).1
             };
             assert_eq!(again, frame.bytes, "{}: {}", file.display(), frame.name);
         }

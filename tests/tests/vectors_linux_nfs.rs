@@ -1,5 +1,5 @@
-//! What Linux's NFSv3 client and server said to each other: each procedure's arguments and results decode, and encode again
-//! to the same bytes, with their data in the stream or out of it.
+//! Messages of Linux's NFSv3 client and server: each procedure's arguments and results decode, and encode
+//! again to the same bytes, reduced or not.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Item, Placed, PlacedItem, Reader, Received, Reducer};
 use rpcrdma_tests::captured::{Captured, others, ours};
 
-/// What is behind a reader's place, read as `T` and written with its data in the stream or out of it.
+/// Decodes the rest of a reader as `T` and encodes it again, reduced or not.
 fn again<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mut Reducer, name: &str) {
     let value = T::decode(reader).unwrap_or_else(|error| panic!("{name}: {error}"));
     reader.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -43,7 +43,7 @@ fn procedures() -> BTreeMap<u32, Both> {
     }
 }
 
-/// Data that RDMA moves is in no message: as many zeros stand for it.
+/// Data moved by RDMA is in no message: zeros of the same length replace it.
 fn zeros(len: u64) -> Bytes {
     vec![0; usize::try_from(len).expect("a length in memory")].into()
 }
@@ -78,8 +78,8 @@ fn sink(received: &Received) -> Reducer {
     if reduced { Reducer::new(1) } else { Reducer::disabled() }
 }
 
-/// How many calls and replies of NFSv3 there were with their payload in the message, and how many messages more: of another
-/// program, or with all their payload in a chunk.
+/// The number of NFSv3 calls and replies with their payload in the message, and of other messages: of
+/// another program, or with all their payload in a chunk.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();
@@ -120,7 +120,7 @@ fn check(messages: &[Captured]) -> [usize; 3] {
 }
 
 #[test]
-fn what_linux_says_in_nfs_version_3_is_read_and_written_alike() {
+fn linux_nfs_version_3_messages_round_trip() {
     assert_eq!(check(&ours("linux-nfs3.jsonl")), [8, 7, 1]);
 }
 

@@ -1,6 +1,7 @@
-//! What rpcgen's C code encodes, for every type of NFSv3 and MOUNT: it decodes, and encodes again to the same bytes.
+//! Encodings of rpcgen's C code, for every type of NFSv3 and MOUNT, decode, and encode again to the same
+//! bytes.
 //!
-//! `cargo xtask vectors` makes the files; vectors/README.md says how.
+//! `cargo xtask vectors` writes the files; see vectors/README.md.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +27,7 @@ fn vectors(document: &str) -> BTreeMap<String, Vec<Bytes>> {
     vectors
 }
 
-/// The types that a document defines, by what it calls them.
+/// The types of a document, by their names in it.
 fn defined(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(document).with_extension("txt");
     let mut sources = Sources::default();
@@ -42,8 +43,8 @@ fn defined(document: &str) -> Vec<String> {
     names.collect()
 }
 
-/// A value that C encoded is read and written alike; what is left of it when it is cut, and it with a word behind it, are
-/// refused; with another bit in it, it is refused or is the encoding of another value.
+/// A value that C encoded round-trips. Truncated and with a word appended, it is rejected. With one bit
+/// flipped, it is rejected or is the encoding of another value.
 fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, bytes: &Bytes) {
     let value: T = xdr::from_bytes(bytes).unwrap_or_else(|error| panic!("{name}: {error}: {bytes:02x?}"));
     assert_eq!(xdr::to_bytes(&value).expect("what was read"), bytes, "{name}: {value:?}");
@@ -65,7 +66,7 @@ fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, 
 
 type Check = fn(&str, &Bytes);
 
-/// Checks each vector of each type; says how many there were. Fails if a type of the document has none.
+/// Checks each vector of each type, and prints their number. Fails if a type of the document has none.
 fn check_all(document: &str, types: &[(&str, Check)]) -> usize {
     let vectors = vectors(document);
     let mut listed: Vec<&str> = types.iter().map(|(name, _)| *name).collect();

@@ -1,5 +1,5 @@
-//! Connections over an RDMA device, at the border between engine and provider. They run where `RPCRDMA_VERBS` has the address
-//! of a device: in the lab's guest, for `tests/interop/verbs.rs`.
+//! Connections over an RDMA device, at the border between engine and provider. They run where `RPCRDMA_VERBS`
+//! has the address of a device: in the lab's guest, for `tests/interop/verbs.rs`.
 #![cfg(feature = "verbs")]
 
 use std::fs::File;
@@ -208,7 +208,8 @@ async fn a_refusal_has_its_private_data() {
 /// Who runs [`a_listener_without_descriptors`] in a process of its own says so by this.
 const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 
-/// A process with no descriptor left: it can give a peer no channel, so it refuses it. It goes on once it has descriptors again.
+/// A process with no descriptor left: it can give a peer no channel, so it refuses it. It goes on once it has
+/// descriptors again.
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
@@ -284,8 +285,8 @@ impl Drop for Usual {
     }
 }
 
-/// The kernel chooses the port of who connects, and of who listens anywhere; over iWARP that is a port of TCP, too, and another
-/// program may have it.
+/// The kernel chooses the port of who connects, and of who listens anywhere; over iWARP that is a port of
+/// TCP, too, and another program may have it.
 #[tokio::test]
 async fn ports_that_tcp_has_are_no_hindrance() {
     let Some(at) = device() else { return };
@@ -312,14 +313,16 @@ async fn depths_of_reads_are_what_both_ends_have() {
     assert_eq!((far.info().ord, far.info().ird), (3, 3));
     // What one asks for is what the other serves, each way for itself.
     let (near, far) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
-    // Siw serves as many as it is asked for, whatever it was told, and what it says of that at this end is not clear.
+    // Siw serves as many as it is asked for, whatever it was told, and what it says of that at this end is
+    // not clear.
     let ord = if name(at).await.starts_with("siw") { 4 } else { 2 };
     assert_eq!(near.info().ord, ord);
     assert!(near.info().ird >= 4, "{:?}", near.info());
     assert_eq!((far.info().ord, far.info().ird), (4, 2));
 }
 
-/// Up to 8 KiB goes through memory that stays registered, where the peer cannot reach that, and more through memory of its own.
+/// Up to 8 KiB goes through memory that stays registered, where the peer cannot reach that, and more through
+/// memory of its own.
 #[tokio::test]
 async fn short_memory_is_read_and_written() {
     let Some(at) = device() else { return };
@@ -417,8 +420,8 @@ async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), da
     assert_eq!(returned.iter().map(Memory::len).collect::<Vec<_>>(), [data.len(); 2]);
 }
 
-/// What a page is to siw, which takes the data of shorter work at once, and that of other work out of the memory when TCP sends it:
-/// memory that is used again too early would be sent with what it has then.
+/// What a page is to siw, which takes the data of shorter work at once, and that of other work out of the
+/// memory when TCP sends it: memory that is used again too early would be sent with what it has then.
 #[tokio::test]
 async fn what_is_sent_is_what_was_there_when_it_was_asked_for() {
     const EACH: usize = 800;
@@ -632,7 +635,8 @@ async fn constants_are_advertised_too() {
     }
 }
 
-/// The library of siw does not tell that the peer has invalidated a handle; but then no peer can use it any more.
+/// The library of siw does not tell that the peer has invalidated a handle; but then no peer can use it any
+/// more.
 #[tokio::test]
 async fn an_invalidation_that_was_not_allowed_ends_the_connection_or_at_least_the_handle() {
     let Some(at) = device() else { return };
@@ -713,8 +717,9 @@ fn asked(message: &[u8]) -> Option<Action> {
     })
 }
 
-/// Works on a connection for some completions, in one of many ways: registers memory, tells the peer of it, reads and writes what
-/// the peer tells of, and leaves all of that. Some of it is as long as what other threads register.
+/// Works on a connection for some completions, in one of many ways: registers memory, tells the peer of it,
+/// reads and writes what the peer tells of, and leaves all of that. Some of it is as long as what other
+/// threads register.
 async fn work_on(mut end: VerbsConnection, way: usize) {
     for (token, len) in [(10, 8000), (11, 70_000), (20, 70_000), (21, 5 << 20)] {
         let zeros = BytesMut::zeroed(len);
@@ -853,8 +858,9 @@ async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
     matches!(timeout(limit, run).await, Ok(Ok(status)) if status.success())
 }
 
-/// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. It is deleted while calls are
-/// made, and added again: calls fail or wait meanwhile, and then go on in the same client and the same server.
+/// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. It is
+/// deleted while calls are made, and added again: calls fail or wait meanwhile, and then go on in the same
+/// client and the same server.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_go_on_once_the_device_is_back() {
     let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
@@ -982,9 +988,10 @@ fn user(uid: u32) -> Credential {
     Credential::Sys(AuthSys { machine_name: "here".into(), uid, gid: uid, ..AuthSys::default() })
 }
 
-/// `RPCRDMA_VERBS_NFS3D` has the address of a `nfs3d` of root's with its ports 20050 and 20051, which serves a file `long` that
-/// everybody may write to. For each call a thread of that server's has another user's rights. The kernel takes requests for a device
-/// from no thread that ever had, and memory as long as this is registered while such threads come and go.
+/// `RPCRDMA_VERBS_NFS3D` has the address of a `nfs3d` of root's with its ports 20050 and 20051, which serves
+/// a file `long` that everybody may write to. For each call a thread of that server's has another user's
+/// rights. The kernel takes requests for a device from no thread that ever had, and memory as long as this is
+/// registered while such threads come and go.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {
@@ -1014,7 +1021,8 @@ async fn long_calls_of_another_user() {
     assert_eq!(client.stats().reconnects(), 0);
 }
 
-/// `RPCRDMA_VERBS_KNFSD` has the address of the kernel's NFS server, which serves a file `/export/windowed` of a MiB.
+/// `RPCRDMA_VERBS_KNFSD` has the address of the kernel's NFS server, which serves a file `/export/windowed`
+/// of a MiB.
 #[tokio::test]
 async fn the_kernels_server_invalidates_windows() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {

@@ -1,5 +1,5 @@
-//! What Linux sent, from the transport's header down to NFS: it decodes, encodes again to the same bytes, and cut
-//! anywhere it is refused.
+//! Messages of Linux, from the transport's header down to NFS, decode and encode again to the same bytes.
+//! Truncated at any length, they are rejected.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use rpcrdma_runtime::wire::rdma::{Body, MessageLimits, decode_call, decode_reply
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Placed, PlacedItem, Reader, Received, Reducer};
 
-/// How the messages of one procedure are read to their end and written again.
+/// Decodes the messages of one procedure completely and encodes them again.
 struct Codec {
     number: u32,
     args: fn(&mut Reader<'_>, &mut Reducer) -> Option<()>,
@@ -72,7 +72,7 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     Some((rpc.procedure, payload, again.into_message().stream))
 }
 
-/// The stream of a reply to this procedure, and the same written again with what its Write chunk held out of it.
+/// The stream of a reply to this procedure, and the same encoded again without the data of its Write chunk.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
     let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };
@@ -98,7 +98,7 @@ fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
 fn every_call_is_read_to_its_end_and_refused_when_it_is_cut() {
     let mut whole = 0;
     for (_, bytes) in messages().into_iter().filter(|(from_client, _)| *from_client) {
-        // A WRITE whose data went by RDMA is not whole in its Send.
+        // A WRITE whose data moved by RDMA is incomplete in its Send.
         let Some((procedure, stream, again)) = call(&bytes) else { continue };
         assert_eq!(stream, again, "procedure {procedure}");
         for len in 0..bytes.len() {

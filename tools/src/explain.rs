@@ -1,5 +1,5 @@
-//! What a capture shows of RPC-over-RDMA on iWARP: connections, calls with their chunks, what was moved for each by RDMA
-//! Read and Write, replies. [`read`] takes any capture, whoever wrote it, and whatever is in it.
+//! Explains RPC-over-RDMA on iWARP in a capture: connections, calls with their chunks, RDMA Reads and
+//! Writes of each, and replies. [`read`] accepts any capture with any contents.
 
 mod call;
 mod conversation;
@@ -8,9 +8,12 @@ mod ladder;
 mod messages;
 mod names;
 mod packets;
+mod repeated;
+mod scale;
 mod segments;
 mod stream;
 mod summary;
+mod values;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -32,11 +35,11 @@ use stream::Direction;
 pub struct Trace {
     /// Its TCP connections, in the order of their beginnings. At most 16,384 are kept.
     pub connections: Vec<Connection>,
-    /// Connections that are not kept. Those that showed no iWARP are left out first.
+    /// Connections that are not kept. Those without iWARP are dropped first.
     pub more_connections: usize,
     /// Packets in it.
     pub packets: u64,
-    /// What is wrong with the capture itself, or was left out, in words.
+    /// Problems of the capture itself, or omitted parts, as text.
     pub remarks: Vec<String>,
 }
 
@@ -45,9 +48,9 @@ pub struct Trace {
 pub struct Connection {
     /// Its number in the capture, from 1.
     pub number: usize,
-    /// Who asked for it.
+    /// The initiator.
     pub client: SocketAddr,
-    /// Who was asked.
+    /// The responder.
     pub server: SocketAddr,
     /// The time of its first packet, in nanoseconds since 1970.
     pub begun: u64,
@@ -55,18 +58,18 @@ pub struct Connection {
     pub ended: u64,
     /// Something of it was iWARP.
     pub is_iwarp: bool,
-    /// What was said.
+    /// The messages.
     pub conversation: Conversation,
     /// Octets of TCP that are not in the capture, though later ones are.
     pub lost: u64,
-    /// Octets of TCP that came more than once.
+    /// Retransmitted octets of TCP.
     pub again: u64,
 }
 
 /// Reads a capture, pcap or pcapng, to its end.
 ///
 /// # Errors
-/// [`ReadError`], if there is no packet to be had. What is wrong with a part of it is said in the trace.
+/// [`ReadError`] if there is no packet. Problems of a part are in the trace.
 pub fn read(file: impl Read + Send) -> Result<Trace, ReadError> {
     let mut reading = Reading::default();
     let trouble = packets::read(file, |packet| reading.packet(&packet))?;
@@ -82,9 +85,9 @@ struct Reading {
     connections: Vec<Tracked>,
     /// Connections that had to go, or for which there was no room.
     left_out: usize,
-    /// There is no room for more, and nothing that could go.
+    /// There is no space, and nothing can be evicted.
     is_full: bool,
-    /// The last connection between two ends, the lower address first.
+    /// The last connection between two addresses, the lower one first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,
     packets: u64,
     fragments: u64,
@@ -125,7 +128,7 @@ impl Reading {
         let ends = (from.min(to), from.max(to));
         let asks = segment.syn && segment.ack.is_none();
         let known = self.latest.get(&ends).and_then(|at| self.connections.get_mut(*at)).filter(|tracked| {
-            // The same ports, but another beginning: another connection.
+            // The same ports with another sequence number: another connection.
             !asks || tracked.first == Some(segment.seq)
         });
         if let Some(tracked) = known {
@@ -162,8 +165,7 @@ impl Reading {
         self.connections.push(tracked);
     }
 
-    /// Leaves out the older half of the connections that showed no iWARP: floods of SYNs, and what else was
-    /// captured.
+    /// Drops the older half of the connections without iWARP, such as floods of SYNs.
     fn make_room(&mut self) {
         if self.is_full {
             return;
@@ -189,16 +191,16 @@ impl Reading {
     fn finish(self, trouble: Option<&'static str>) -> Trace {
         let mut remarks: Vec<String> = trouble.map(str::to_owned).into_iter().collect();
         if self.fragments > 0 {
-            remarks.push(format!("{} fragments of IP packets were left out", self.fragments));
+            remarks.push(format!("{} fragments of IP packets were omitted", self.fragments));
         }
         if let Some((link, count)) = self.unknown {
             remarks.push(format!(
-                "{count} packets of another link were left out (the first of LINKTYPE {link})"
+                "{count} packets of another link type were omitted (the first of LINKTYPE {link})"
             ));
         }
         if self.left_out > 0 {
             remarks.push(format!(
-                "{} connections of TCP were left out: {CONNECTIONS_MAX} are kept, those with iWARP first",
+                "{} TCP connections were omitted: {CONNECTIONS_MAX} are kept, those with iWARP first",
                 self.left_out
             ));
         }
@@ -231,7 +233,7 @@ impl Tracked {
         }
     }
 
-    /// Lets a direction hand on what it has, down to the conversation.
+    /// Passes the data of a direction to the conversation.
     fn feed(&mut self, side: Side, work: impl FnOnce(&mut Direction, &mut dyn FnMut(stream::Piece<'_>))) {
         let crc = self.connection.conversation.crc;
         let [client, server] = &mut self.ends;
@@ -262,6 +264,7 @@ impl Tracked {
                 connection.conversation.note(side, time, "the capture ends within a message", false);
             }
         }
+        self.connection.conversation.finish(time);
         let mut number = 0usize;
         for call in &mut self.connection.conversation.calls {
             number = number.saturating_add(1);

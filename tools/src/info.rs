@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Describes the RDMA devices of this machine: names, ports, addresses and limits.
 ///
 /// # Errors
-/// If a device cannot be queried.
+/// Fails if a device cannot be queried.
 pub fn devices() -> std::io::Result<String> {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -61,7 +61,7 @@ fn show(text: &mut String, device: &rpcrdma_verbs::Device) -> fmt::Result {
 /// Describes the default providers for connecting to an address and for listening on it.
 ///
 /// # Errors
-/// If the name cannot be resolved or a device cannot be queried.
+/// Fails if the name cannot be resolved or a device cannot be queried.
 pub async fn address(name: &str) -> Result<String, ConnectError> {
     let unresolved = |source| ConnectError::Resolve { address: name.to_owned(), source };
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! How long the compiler takes, and how much memory: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
+//! Time and memory of the compiler: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
-//! First, whole processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on the same XDR. They
-//! take turns, so that a busy machine slows both. Then documents of many shapes, and ten times as long, by whole processes
-//! as well.
+//! First, whole processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on
+//! the same XDR. They take turns, so that a busy machine slows both. Then documents of many shapes, and ten
+//! times as long, by whole processes as well.
 
 #![allow(clippy::print_stdout, reason = "what it measures is its output")]
 
@@ -45,7 +45,7 @@ impl Contender {
         Contender { name, program, arguments, times: Vec::new() }
     }
 
-    /// The command, to be run in a directory that has nothing but what it reads.
+    /// The command, to be run in a directory with only its input.
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.arguments).current_dir(directory);
@@ -118,7 +118,7 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is compiled: RFC 5662 where it is at hand, else this project's own text of NFS version 3.
+/// The document: RFC 5662 if available, else this project's own text of NFS version 3.
 fn documents() -> (&'static str, Vec<PathBuf>) {
     let corpus =
         std::env::var_os("XDRGEN_CORPUS").map(|corpus| PathBuf::from(corpus).join("rfc/rfc5662.txt"));
@@ -182,14 +182,14 @@ fn shapes_at_two_sizes([short_runs, long_runs]: [usize; 2]) -> Result<(), Box<dy
     Ok(())
 }
 
-/// How long `rpcrdma-xdrgen generate` takes for a document.
+/// The time of `rpcrdma-xdrgen generate` for a document.
 fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Duration, Box<dyn Error>> {
     let file = scratch.join(shape.file);
     std::fs::write(&file, text)?;
     let arguments = [Path::new("generate"), &file, Path::new("-o"), &scratch.join("out.rs")];
     let mut contender = Contender::new(shape.name, XDRGEN, &arguments);
     for _ in 0..runs {
-        // Of a document that is not sound the findings are what takes the time.
+        // For an invalid document, the findings take most of the time.
         let ran = contender.run(scratch);
         if shape.sound {
             ran?;

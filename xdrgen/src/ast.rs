@@ -1,26 +1,27 @@
-//! What was written: the definitions of a document as they stand, with spans that lead back to it.
+//! The syntax tree: the definitions of a document, with spans that point into it.
 //!
-//! One type for each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, named as the
-//! grammar names it. Nothing is resolved here: a name is a name, a bound may be a constant that
-//! another document defines. Resolution turns this into the protocol as a value (`hir`).
+//! There is one type for each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, with the
+//! grammar's names. Names are unresolved, and a bound may be a constant of another document. Resolution
+//! turns the tree into a protocol (`hir`).
 
 use crate::source::Span;
 
-/// A document's definitions, in the order in which they stand.
+/// The definitions of a document, in source order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Specification {
     /// The definitions, `%` lines included.
     pub definitions: Vec<Definition>,
-    /// What a published document adds to the enums and unions of another: each as a definition of that type with the
-    /// new members or arms alone.
+    /// Additions of a published document to enums and unions of another. Each is a definition of that type
+    /// with only the new members or arms.
     pub additions: Vec<Definition>,
-    /// The names of what could not be read, as far as they can be told. What uses them lacks nothing else.
+    /// Names of definitions that could not be parsed, if known. A use of such a name is not reported as
+    /// missing.
     pub left_out: Vec<String>,
-    /// Where text stands that could not be read: whatever it names may be defined there.
+    /// Positions of text that could not be parsed and may define any name.
     pub unread: Vec<Span>,
-    /// The uses of macros that stand for more than a value, in order.
+    /// Uses of macros that expand to more than a value, in order.
     pub expansions: Vec<Expansion>,
-    /// What text defines that does not count: the branches of conditions that do not hold.
+    /// Names defined in branches whose conditions are false.
     pub hidden: Vec<Hidden>,
     /// The namespaces, in the order in which they begin.
     pub namespaces: Vec<Namespace>,
@@ -40,7 +41,7 @@ pub struct Hidden {
 /// `namespace a { ... }` (xdrpp)
 #[derive(Clone, Debug, PartialEq)]
 pub struct Namespace {
-    /// Its name behind those of the namespaces around it: `a::b`.
+    /// Its name, qualified by its namespaces: `a::b`.
     pub path: String,
     /// From its name to its closing `}`.
     pub span: Span,
@@ -48,7 +49,7 @@ pub struct Namespace {
     pub outer: Option<usize>,
 }
 
-/// The innermost namespace of a place.
+/// The innermost namespace at a position.
 pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
     let behind = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
     let mut namespace = namespaces.get(behind.checked_sub(1)?)?;
@@ -58,28 +59,27 @@ pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namesp
     Some(namespace)
 }
 
-/// A use of a macro. What it expands to has its place.
+/// A use of a macro. The tokens of the expansion have its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expansion {
     /// The use, with its arguments.
     pub span: Span,
     /// The macro's name, and where its `#define` has it.
     pub name: Identifier,
-    /// What it expands to, or the first part of that.
+    /// The expansion, truncated if it is long.
     pub text: String,
 }
 
-/// One definition with what the document says around it.
+/// One definition with its comments and section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// The definition itself.
     pub kind: DefinitionKind,
     /// From its first token to its closing `;`.
     pub span: Span,
-    /// The comments directly before it and behind it, without their marks, one string a comment.
+    /// The comments directly before and after it, without their delimiters, one string per comment.
     pub docs: Vec<String>,
-    /// The number and title of the document's section it stands in, where the document has sections:
-    /// `4.3.1. Read List`.
+    /// The number and title of its section, if the document has sections: `4.3.1. Read List`.
     pub section: Option<String>,
     /// The declaration as it was written, page breaks and marks removed.
     pub text: String,
@@ -104,12 +104,12 @@ pub enum DefinitionKind {
     PassThrough(String),
 }
 
-/// A name and where it stands.
+/// A name and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identifier {
     /// The name as written.
     pub name: String,
-    /// Where.
+    /// The position.
     pub span: Span,
 }
 
@@ -130,7 +130,7 @@ pub enum Value {
     Literal {
         /// Its value.
         value: i128,
-        /// Where.
+        /// The position.
         span: Span,
     },
     /// The name of a constant or of an enum member.
@@ -144,17 +144,17 @@ pub struct Declaration {
     pub specifier: TypeSpecifier,
     /// Its name. `void` has none; arguments and results need none.
     pub name: Option<Identifier>,
-    /// How many values of the type it declares.
+    /// The number of values that a declaration has.
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
-    /// The comments directly before it, and behind it on its line.
+    /// The comments directly before it, and after it on its line.
     pub docs: Vec<String>,
     /// Whether xdrzcc's `zcopaque` declares it: RDMA may place it directly.
     pub eligible: bool,
 }
 
-/// How many values of a type are declared. Of opaque data and strings, how many bytes.
+/// The number of values of a declaration. For opaque data and strings, the number of bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Multiplicity {
     /// `type name`
@@ -177,12 +177,12 @@ impl Multiplicity {
     }
 }
 
-/// A type specifier and where it stands.
+/// A type specifier and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeSpecifier {
     /// Which.
     pub kind: TypeSpecifierKind,
-    /// Where.
+    /// The position.
     pub span: Span,
 }
 
@@ -217,7 +217,7 @@ impl TypeSpecifierKind {
     }
 }
 
-/// The types of the language that have a size of their own.
+/// The built-in types of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// `int`, also `long` (rpcgen: 32 bits on the wire)
@@ -247,7 +247,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// How many bytes its values take on the wire.
+    /// Returns the encoded size in bytes.
     pub(crate) fn size(self) -> u64 {
         match self {
             Scalar::Hyper | Scalar::UnsignedHyper | Scalar::Double => 8,
@@ -256,7 +256,7 @@ impl Scalar {
         }
     }
 
-    /// As XDR has it.
+    /// The spelling in XDR.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Scalar::Int => "int",
@@ -289,7 +289,7 @@ pub struct EnumMember {
     pub name: Identifier,
     /// Its value; without one it is the previous member's plus one, from 0 (rpcgen).
     pub value: Option<Value>,
-    /// The comments directly before it, and behind it on its line.
+    /// The comments directly before it, and after it on its line.
     pub docs: Vec<String>,
 }
 
@@ -316,7 +316,7 @@ pub struct UnionBody {
 pub struct CaseSpec {
     /// At least one label.
     pub labels: Vec<Value>,
-    /// What the arm carries.
+    /// The payload of the arm.
     pub declaration: Declaration,
 }
 
@@ -349,12 +349,12 @@ pub struct VersionDef {
 pub struct ProcedureDef {
     /// Its name.
     pub name: Identifier,
-    /// What it returns; none is `void`.
+    /// The result type; none is `void`.
     pub result: Option<Declaration>,
-    /// What it takes; empty is `void`.
+    /// The argument types; empty is `void`.
     pub arguments: Vec<Declaration>,
     /// Its number.
     pub number: Value,
-    /// The comments directly before it, and behind it on its line.
+    /// The comments directly before it, and after it on its line.
     pub docs: Vec<String>,
 }

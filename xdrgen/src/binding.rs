@@ -75,7 +75,7 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// A piece of text and where it stands.
+/// A piece of text and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed<T> {
     pub(crate) value: T,
@@ -95,7 +95,7 @@ pub(crate) struct Binding {
     pub(crate) replies: Vec<Reply>,
 }
 
-/// What a binding says of one procedure's reply.
+/// The bounds of one procedure's reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) procedure: Placed<String>,
@@ -113,7 +113,8 @@ pub(crate) enum Term {
     Field(Vec<String>),
 }
 
-/// Reads a binding file. One that is no TOML, or not of this form, gives one diagnostic and no bindings.
+/// Parses a binding file. A file that is not valid TOML, or has another form, yields one diagnostic and no
+/// bindings.
 pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -> Vec<Binding> {
     match toml::from_str::<RawFile>(source.text()) {
         Ok(file) => file.binding.into_iter().map(|raw| binding(id, raw, found)).collect(),

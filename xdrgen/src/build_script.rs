@@ -46,18 +46,18 @@ impl Default for Build {
     }
 }
 
-/// Why documents could not be compiled. Both its forms of text are for people: the findings with their places.
+/// The reason why documents could not be compiled. Both text forms list the findings with their positions.
 pub enum BuildError {
     /// The documents or bindings have errors.
     Findings {
-        /// The errors, in the order of their places. Warnings are reported to cargo instead.
+        /// The errors in source order. Warnings are reported to cargo instead.
         errors: Vec<Diagnostic>,
         /// The documents and bindings.
         sources: Sources,
     },
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
-    /// There is no document, no name for the file, or no directory for it.
+    /// There is no document, no file name, or no output directory.
     Missing(&'static str),
 }
 
@@ -109,9 +109,10 @@ impl Build {
         }
     }
 
-    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named after the
-    /// first; of several, each is a module in it, named after its file. So is each file that a document includes
-    /// (`#include "sibling.x"`, relative to the document), and cargo runs the script again when one of them changes.
+    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named
+    /// after the first; of several, each is a module in it, named after its file. So is each file that a
+    /// document includes (`#include "sibling.x"`, relative to the document), and cargo runs the script again
+    /// when one of them changes.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -135,39 +136,43 @@ impl Build {
         self
     }
 
-    /// Emits types that borrow the message they are decoded from: `Write3Args<'a>` with an `OpaqueRef<'a>` in it. To decode
-    /// them allocates nothing. Nothing borrowed can be placed directly, so bindings with eligible items are left out.
+    /// Emits types that borrow the message they are decoded from: `Write3Args<'a>` contains an
+    /// `OpaqueRef<'a>`. Decoding them does not allocate. Borrowed data cannot be placed directly, so
+    /// bindings with eligible items are omitted.
     pub fn borrowed(mut self) -> Self {
         self.options.data = Data::Borrowed;
         self
     }
 
-    /// How definitions are called, if not as Rust calls things.
+    /// The naming style, if not that of Rust.
     pub fn names(mut self, names: Names) -> Self {
         self.options.names = names;
         self
     }
 
-    /// Has all types derive more: `serde`, `arbitrary`, or the path of any derive. For `serde` the crate depends on
-    /// `serde` with its feature `derive` and on `rpcrdma-runtime` with its feature `serde`; so for `arbitrary`.
+    /// Adds derives to all types: `serde`, `arbitrary`, or the path of any derive. `serde` requires the
+    /// crate `serde` with its feature `derive`, and `rpcrdma-runtime` with its feature `serde`. The same
+    /// holds for `arbitrary`.
     pub fn derive(mut self, derive: impl Into<String>) -> Self {
         self.options.derives.push(derive.into());
         self
     }
 
-    /// The documents' language, if it is not that of the RFCs.
+    /// The language of the documents, if not that of the RFCs.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.options.dialect = dialect;
         self
     }
 
-    /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own names.
+    /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own
+    /// names.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
         self
     }
 
-    /// Defines a name for `#ifdef`, or, as `NAME=VALUE`, also as a constant that documents use and do not define.
+    /// Defines a name for `#ifdef`, or, as `NAME=VALUE`, also as a constant that documents use and do not
+    /// define.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
         self
@@ -179,7 +184,7 @@ impl Build {
         self
     }
 
-    /// Emits code that does without the standard library; the crate says `extern crate alloc;`.
+    /// Emits code for `no_std`; the crate must declare `extern crate alloc;`.
     pub fn no_std(mut self) -> Self {
         self.options.output = Output::Module { name: String::new(), std: false };
         self
@@ -191,10 +196,10 @@ impl Build {
         self
     }
 
-    /// Compiles, writes the file, and tells cargo what it was made of. Warnings are cargo's.
+    /// Compiles, writes the file, and prints cargo's directives. Warnings become cargo warnings.
     ///
     /// # Errors
-    /// What is wrong with the documents, with its places; or a file that cannot be read or written.
+    /// Returns the findings with their positions, or a file that cannot be read or written.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {
@@ -237,7 +242,7 @@ impl Build {
     }
 }
 
-/// What cargo must know: when to run the script again, and what to warn of.
+/// Prints cargo's directives: when to rerun the script, and the warnings.
 #[allow(clippy::print_stdout, reason = "it is how a build script talks to cargo")]
 fn tell_cargo(generated: &Generated, sources: &Sources) {
     for (_, source) in sources.iter() {

@@ -1,7 +1,7 @@
 //! The rules that need more than one definition, and those of bindings.
 //!
-//! To add a rule, write its function in a module of this one, add it to [`RULES`], and add its kind to `diag`.
-//! The fixture in `tests/diagnostics/` is called after the kind's code.
+//! To add a rule, write its function in a module of this one, add it to [`RULES`], and add its kind to
+//! `diag`. The fixture in `tests/diagnostics/` is called after the kind's code.
 
 mod bindings;
 mod cycles;
@@ -26,7 +26,7 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// A rule reports whatever breaks it. A rule of one kind sees all that the rules of that kind need.
+/// A rule reports every violation. A rule of one kind receives all data that the rules of that kind need.
 enum Rule {
     /// Checked before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),

@@ -20,10 +20,11 @@ use crate::include;
 use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
+use crate::relative;
 use crate::source::{Source, Sources};
 use report::Reporting;
 
-/// What the help ends with.
+/// The end of the help text.
 const AFTER: &str = "\
 Examples:
   rpcrdma-xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
@@ -74,8 +75,8 @@ Examples:
         /// The code, as in `error[X212]`.
         code: String,
     },
-    /// Check whether a protocol is a compatible extension of another, and list what breaks it or what it
-    /// adds.
+    /// Check whether a protocol is a compatible extension of another, and list incompatible changes or
+    /// additions.
     Compat(compat::Arguments),
     /// List the changes from one version of a protocol to another.
     Diff(diff::Arguments),
@@ -100,7 +101,7 @@ struct Documents {
     define: Vec<String>,
 }
 
-/// Documents, and what is known beside them.
+/// Documents and definitions from the command line.
 #[derive(Args, Debug)]
 struct Inputs {
     #[command(flatten)]
@@ -114,27 +115,28 @@ struct Inputs {
     /// Do not supply names that documents leave to others, such as uint32_t, AUTH_SYS and authsys_parms.
     #[arg(long)]
     no_prelude: bool,
-    /// The documents' language: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and `opaque_union`.
+    /// The language of the documents: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and
+    /// `opaque_union`.
     #[arg(long, value_name = "NAME", default_value = "rfc", value_parser = dialect)]
     dialect: Dialect,
 }
 
-/// What is to be emitted, and where to.
+/// Output format and destination.
 #[derive(Args, Debug)]
 struct Generation {
     #[command(flatten)]
     inputs: Inputs,
-    /// A file ending in .rs, or a directory; without it the code goes to standard output. Of several documents each is
-    /// a module: in the file, or a file of its own beside mod.rs in the directory.
+    /// A file ending in .rs, or a directory; the default is standard output. Each of several documents
+    /// becomes a module: in the file, or in a file beside mod.rs in the directory.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The path of the runtime in the code.
     #[arg(long, value_name = "RUST::PATH", default_value = "::rpcrdma_runtime")]
     runtime: String,
-    /// How definitions are named: by Rust's conventions, or as in the document.
+    /// Naming style: Rust's conventions, or the names of the document.
     #[arg(long, value_name = "STYLE", value_enum, default_value_t)]
     names: Names,
-    /// How opaque data, strings and arrays are held: sharing the message's memory, or borrowing the message.
+    /// Storage of opaque data, strings and arrays: shared with the message, or borrowed from it.
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     data: Data,
     /// The code is for a crate without the standard library.
@@ -150,7 +152,7 @@ struct Generation {
     /// Emit a whole crate of this name, without the standard library, into the directory given by --output.
     #[arg(long = "crate", value_name = "NAME", requires = "output")]
     package: Option<String>,
-    /// What the crate is, in a line.
+    /// One-line description of the crate.
     #[arg(
         long,
         value_name = "TEXT",
@@ -158,11 +160,10 @@ struct Generation {
         default_value = "Types and programs compiled from XDR."
     )]
     title: String,
-    /// The crate is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and
-    /// dependencies.
+    /// The crate is a workspace member and inherits version, edition, licence, lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
-    /// The directory of the crate rpcrdma-runtime, for the crate's manifest; without it the registry has it.
+    /// The directory of the crate rpcrdma-runtime, on which the crate depends; the default is the registry's.
     #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
     runtime_path: Option<String>,
 }
@@ -191,13 +192,13 @@ enum Failure {
     Trouble,
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
-    /// The arguments are wrong.
+    /// The arguments are invalid.
     Usage(String),
 }
 
-/// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 if nothing is wrong but for
-/// warnings, 1 if a document has errors or does not extend what it is compared to, 2 if the arguments are wrong or a
-/// file cannot be read or written.
+/// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 on success,
+/// also with warnings. It is 1 if a document has errors or is not an extension of its base, and 2 if the
+/// arguments are invalid or a file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -294,14 +295,25 @@ impl Inputs {
 }
 
 impl Generation {
+    /// Returns the crate's directory, if a crate is emitted.
+    fn directory(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|_| self.package.is_some())
+    }
+
+    /// Returns the directory of the runtime as the crate's manifest names it.
+    fn manifest_path(&self) -> Option<String> {
+        let path = self.runtime_path.as_deref()?;
+        Some(relative::for_manifest(path, self.directory()))
+    }
+
     fn options(&self) -> Options {
         let output = match (&self.package, &self.output) {
             (Some(name), _) => Output::Crate(Package {
                 name: name.clone(),
                 title: self.title.clone(),
-                manifest: match &self.runtime_path {
+                manifest: match self.manifest_path() {
                     _ if self.workspace_crate => Manifest::Member,
-                    runtime => Manifest::Alone { runtime: runtime.clone() },
+                    runtime => Manifest::Alone { runtime },
                 },
             }),
             (None, Some(path)) if !is_rust(path) => Output::Directory { std: !self.no_std },
@@ -315,12 +327,13 @@ impl Generation {
             data: self.data,
             keep_going: self.keep_going,
             command: again::command(self),
+            command_directory: self.directory().map(Path::to_owned),
             ..Options::module("")
         })
     }
 }
 
-/// The module's name: that of the file asked for. Nothing shows the name of what goes to standard output.
+/// The name of the module: the stem of the output file. On standard output the name is unused.
 fn module_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_stem)
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())
@@ -382,7 +395,7 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// A line of JSON. Only maps whose keys are not strings cannot be written, and there are none.
+/// One line of JSON. Serialization fails only for maps with keys that are not strings, and there are none.
 fn json_line(line: &impl Serialize) -> String {
     serde_json::to_string(line).unwrap_or_default() + "\n"
 }

@@ -1,5 +1,5 @@
-//! Two versions of a protocol side by side. One walk over both yields every [`Change`]: [`rules`] judges the changes for
-//! `compat`, and `diff` prints them.
+//! Compares two versions of a protocol. One walk over both yields every [`Change`]: [`rules`] judges the
+//! changes for `compat`, and `diff` prints them.
 
 pub(crate) mod rules;
 mod view;
@@ -21,7 +21,8 @@ use walk::{Stop, Walk};
 /// The same part of both versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path<'m> {
-    /// The definition's name in the base, or in the new version if it is added, and the names that lead to the part.
+    /// The definition's name in the base, or in the new version if it is added, and the path of names to
+    /// the part.
     names: [&'m str; 3],
     base: Span,
     new: Span,
@@ -47,12 +48,13 @@ impl<'m> Path<'m> {
     }
 }
 
-/// What a change does to messages.
+/// The effect of a change on messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing: names, typedefs and the names of numbers are not sent.
     Unsent,
-    /// The definition is sent differently. Messages of both versions have it at different places, or not at all.
+    /// The definition is sent differently. Messages of both versions contain it in different positions, or
+    /// not at all.
     Definition,
     /// Messages change by it.
     Message,
@@ -61,9 +63,9 @@ pub(crate) enum Effect {
 /// A definition or a part of one in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// What it is there: a declaration, a value, a name.
+    /// The aspect that changed: a declaration, a value, a name.
     pub text: String,
-    /// Where it stands.
+    /// The position.
     pub span: Span,
 }
 
@@ -77,25 +79,26 @@ pub(crate) struct Change<'m> {
     pub(crate) path: Path<'m>,
     pub(crate) kind: Kind<'m>,
     pub(crate) effect: Effect,
-    /// It in both versions, as `diff` shows it. Neither is there if it is only sent, and another change shows it as written.
+    /// It in both versions, as `diff` shows it. Neither is there if it is only sent, and another change shows
+    /// it as written.
     pub(crate) sides: Pair<Side>,
 }
 
-/// The base's and the new version's. One that only one version has was added or removed.
+/// The part in the base and in the new version. One is absent if the part was added or removed.
 type Pair<T> = [Option<T>; 2];
 
-/// What differs.
+/// The difference.
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),
-    /// A definition; and for compat, whether no type of another name takes its place.
+    /// A definition; and for `compat`, whether no type of another name replaces it.
     Type(Pair<&'m TypeDef>, bool),
     /// A member of two enums.
     Member((TypeId, TypeId), Pair<&'m Member>),
-    /// An arm that one of two unions has: the value that chooses it, if it is not the default arm; the base's default arm; and
-    /// whether the enum that chooses in the other union has the value.
+    /// An arm that one of two unions has: the value that chooses it, if it is not the default arm; the base's
+    /// default arm; and whether the enum that chooses in the other union has the value.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
-    /// A program, a version or a procedure; and the new name of what it is in.
+    /// A program, a version or a procedure, with the new name of its container.
     Number(Pair<Number<'m>>, &'m str),
     /// A field, a discriminant or a typedef, as it is written.
     Written(&'static str),
@@ -105,17 +108,17 @@ pub(crate) enum Kind<'m> {
     Bound(&'static str, u32, u32),
     /// A field of two structs that have no common layout: it was added, or removed.
     Part(&'m Field, bool),
-    /// How many parts two structs have.
+    /// The numbers of fields of two structs.
     Parts(usize, usize),
     /// Two protocols that share too little to be compared further.
     TooFar,
 }
 
-/// What has a number: what it is, its name, its number.
+/// A numbered part: its kind, its name, its number.
 type Number<'m> = (Part, &'m str, u32, &'m Docs);
 
 impl Kind<'_> {
-    /// What it is: `constant`, `struct`, `member` and so on.
+    /// Its kind: `constant`, `struct`, `member` and so on.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Kind::Constant(_) => "constant",
@@ -135,10 +138,10 @@ pub(crate) struct Compared<'m> {
     uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
 }
 
-/// Where an enum is used in messages.
+/// The uses of an enum in messages.
 #[derive(Default)]
 struct EnumUses<'m> {
-    /// The first place where no union is chosen by it.
+    /// The first use that does not select a union's arm.
     plain: Option<Path<'m>>,
     /// Unions that are chosen by it: the base's default arm, the new version's arms, and the path.
     unions: Vec<(Option<&'m Arm>, Arms<'m>, Path<'m>)>,
@@ -158,7 +161,7 @@ pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
     walk.found()
 }
 
-/// Compares those types of a base that stand in documents before `before` with the types of their names.
+/// Compares types of a base in documents before `before` with the types of the same names.
 fn compare_before<'m>(base: &'m Hir, new: &'m Hir, before: SourceId) -> Compared<'m> {
     let named = by_name(new);
     let mut walk = Walk::new(base, new, Stop::Never);
@@ -181,7 +184,7 @@ fn is_enum(hir: &Hir, id: TypeId) -> bool {
     matches!(hir.get(id), Some(TypeDef { body: Body::Enum(_), .. }))
 }
 
-/// What a definition is called.
+/// The name of a definition.
 fn kind(ty: &TypeDef) -> &'static str {
     match ty.body {
         Body::Alias(_) => "typedef",
@@ -191,7 +194,7 @@ fn kind(ty: &TypeDef) -> &'static str {
     }
 }
 
-/// How many characters of a declaration are shown.
+/// Maximum number of characters of a declaration in a finding.
 const SHOWN: usize = 100;
 
 /// A declaration in one line, without comments.
@@ -210,7 +213,7 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Types that nothing else is made of: what is sent as a whole. Of types that lead to one another only, the first.
+/// Types that no other type contains: these are sent as messages. Of a cycle of types, the first one.
 fn whole(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
@@ -223,11 +226,11 @@ fn whole(hir: &Hir) -> Vec<TypeId> {
     hir.typed().map(|(id, _)| id).filter(|id| parts.insert(graph.cycle(*id))).collect()
 }
 
-/// How many types of another name are tried for one that is missing.
+/// Maximum number of renamed candidates tried for a missing type.
 const TRIED: usize = 4;
 
-/// Of some types of another name, the first that is alike. One of the same layout has the same kind of body, and as many
-/// fields if that is a struct.
+/// Returns the first similar type among candidates of other names. A similar type has the same kind of body
+/// and, if it is a struct, the same number of fields.
 fn alike(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],
@@ -251,7 +254,8 @@ fn alike(
     pairs
 }
 
-/// Puts what two versions have side by side: what has one first key, and of the rest what has one second key.
+/// Pairs the parts of two versions: first those with equal first keys, then the remaining ones with equal
+/// second keys.
 fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
     old: &'a [T],
     new: &'a [T],
@@ -286,7 +290,7 @@ impl<'m> Walk<'m> {
         let (named, known) = (by_name(new), by_name(base));
         let is_new = |id: &TypeId| !known.contains_key(view::name(new, *id));
         let others: Vec<TypeId> = whole(new).into_iter().filter(is_new).collect();
-        // Of an enum no message is made: its members are but names for numbers. So is a typedef.
+        // An enum that no message contains only names numbers. The same holds for a typedef.
         let is_message = |id: &TypeId| {
             base.get(*id).is_some_and(|ty| match named.get(ty.name.as_str()) {
                 Some(other) => !is_enum(base, *id) || !is_enum(new, *other),
@@ -349,7 +353,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds what differs in what has a number, within something. Returns its path.
+    /// Adds the differences between two numbered parts of a container. Returns its path.
     fn number(
         &mut self,
         within: Path<'m>,
@@ -382,8 +386,8 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares the types that messages did not lead to, and adds the definitions that were added or removed.
-    /// Of those, `gone` are messages.
+    /// Compares types that no message reaches, and adds the definitions that were added or removed. Of
+    /// these, `gone` are messages.
     fn definitions(&mut self, gone: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);
         let (known, named) = (by_name(base), by_name(new));
@@ -391,7 +395,7 @@ impl<'m> Walk<'m> {
             let other = named.get(ty.name.as_str()).filter(|other| !self.bodies.contains(&(id, **other)));
             other.into_iter().for_each(|other| self.definition(id, *other));
         }
-        // Bodies in place come and go with what they stand in.
+        // Bodies in place are added and removed with their container.
         let alone = |hir: &Hir, others: &HashMap<&str, TypeId>| -> Vec<TypeId> {
             let has = |name: &str| others.contains_key(name);
             let is_alone =

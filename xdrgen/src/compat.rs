@@ -1,12 +1,13 @@
-//! Whether one protocol is a compatible extension of another.
+//! Decides whether one protocol is a compatible extension of another.
 //!
-//! The rules are those of section 9.1 of the -04 draft of rfc5666bis, or of section 4.2 of RFC 8178: whatever the base takes for valid stays valid and
-//! keeps its structure, and what is new can be told from it by an old peer. So new message types with their bodies, new
-//! values of an enum with the arms that they choose in unions without a default, and new flag bits are extensions;
-//! nothing else is. For programs, new versions and new procedures are what new message types are for a header.
+//! The rules are those of section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, or of section 4.2 of RFC 8178.
+//! Every valid message of the base stays valid and keeps its structure, and an old peer can recognize new
+//! messages. The only extensions are new message types with their bodies, new enum values with their arms
+//! in unions without a default, and new flag bits. In programs, new versions and procedures correspond to
+//! new message types.
 //!
-//! What is compared is what goes over the wire. Names, typedefs and the grouping of fields in structs do not: a field
-//! or a member may be called otherwise, and a struct may be taken apart or put together.
+//! The comparison covers the wire form. Names, typedefs and the nesting of structs do not affect it: a
+//! field or a member may be renamed, and a struct may be split or merged.
 
 use crate::compare::rules::{self, Judged, Unread};
 use crate::diag::{self, Diagnostic, Gap};
@@ -32,11 +33,11 @@ pub enum Verdict {
 pub struct Compat {
     /// The findings in the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// Each breach of the rules, `X500` to `X514`, with its place in both protocols.
+    /// Each breach of the rules, `X500` to `X514`, with its position in both protocols.
     pub breaches: Vec<Diagnostic>,
-    /// The additions, in the order of their places.
+    /// The additions in source order.
     pub additions: Vec<Addition>,
-    /// The definitions that could not be compared, in the order of their places.
+    /// The definitions that could not be compared, in source order.
     pub not_compared: Vec<NotCompared>,
 }
 
@@ -54,7 +55,7 @@ impl Compat {
     }
 }
 
-/// Returns the definitions that were left out of documents, each once.
+/// Returns the definitions that were omitted from documents, each once.
 pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
     let mut said = HashSet::default();
     let mut all = Vec::new();
@@ -79,7 +80,7 @@ pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &
     compat_by(Rules::default(), sources, base, new, options)
 }
 
-/// The same by the rules of another document.
+/// The same with the rules of another document.
 #[must_use]
 pub fn compat_by(
     rules: Rules,

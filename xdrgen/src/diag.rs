@@ -1,11 +1,12 @@
-//! Diagnostics: what is wrong, where in the document, and what to do about it.
+//! Diagnostics: the error, its position in the document, and how to fix it.
 //!
-//! A diagnostic is data: a `Kind` with its fields, and a place. The modules of this one have the kinds of each stage. A
-//! kind is written down once, with its code, its severity, its page and its text; no other code writes or reads text.
+//! A diagnostic is data: a `Kind` with its fields, and a position. The submodules have the kinds of each
+//! stage. Each kind is defined once, with its code, its severity, its page and its text; no other code
+//! writes or parses text.
 
-/// Defines kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum without a
-/// comment belongs to the chapter of its codes. The comment on the first kind of each code is the page of that
-/// code: its title, what it means, an example, and the example as it should be.
+/// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum
+/// without a comment belongs to the chapter of its codes. The comment on the first kind of each code is the
+/// page of that code: title, meaning, an example, and the corrected example.
 macro_rules! kinds {
     ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
         $(#[doc = $doc:literal])*
@@ -31,14 +32,14 @@ macro_rules! kinds {
                 }
             }
 
-            #[allow(unused_variables, reason = "a field may be for other code")]
+            #[allow(unused_variables, reason = "the field may belong to other code")]
             pub(super) fn text(&self) -> $crate::diag::Text {
                 match self {
                     $(Self::$kind $({ $($field),* })? => $text,)*
                 }
             }
 
-            /// This at a place.
+            /// This kind at a position.
             pub(crate) fn at(self, span: $crate::source::Span) -> $crate::diag::Diagnostic {
                 let severity = match &self {
                     $(Self::$kind { .. } => $crate::diag::Severity::$severity,)*
@@ -115,19 +116,19 @@ impl Severity {
     }
 }
 
-/// A place and what is there.
+/// A position and a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// The position.
     pub span: Span,
-    /// What.
+    /// The label.
     pub text: String,
 }
 
-/// The definition that is left out because of a finding.
+/// A definition that is omitted because of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The definition's name; empty where it cannot be told.
+    /// The name of the definition; empty if unknown.
     pub name: String,
     /// Whether it may be a program, or a procedure of the program of that name.
     pub is_program: bool,
@@ -136,7 +137,7 @@ pub struct LeftOut {
 /// Collects the enums of kinds.
 macro_rules! subjects {
     ($($subject:ident($kind:ident)),* $(,)?) => {
-        /// What a finding is, by its subject.
+        /// The kind of a finding, by subject.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) enum Kind {$(
             $subject($kind),
@@ -192,17 +193,17 @@ impl Kind {
 /// The consequence of a finding, or the origin of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// The text is left out of a published document.
+    /// The text is omitted from a published document.
     Unread,
-    /// Text between prose that looks like a definition and is not one, in a published document or not.
+    /// Text between prose that resembles a definition, in a published document or another one.
     Scanned { published: bool },
-    /// A definition is left out.
+    /// A definition is omitted.
     Omitted { trust: Trust, what: Omitted },
     /// It is at the use of a macro.
     Expansion(Expansion),
 }
 
-/// What is left out.
+/// The omitted definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Omitted {
     Definition,
@@ -216,15 +217,15 @@ impl Note {
     fn help(&self, help: Option<String>) -> String {
         let and = |text: &str| help.map_or_else(|| text.to_owned(), |help| format!("{help}; {text}"));
         match self {
-            Note::Unread => and("unreadable parts of a published document are left out"),
-            Note::Scanned { published: true } => and("this definition is left out"),
+            Note::Unread => and("unreadable parts of a published document are omitted"),
+            Note::Scanned { published: true } => and("this definition is omitted"),
             Note::Scanned { published: false } => {
                 and("where `///` marks the lines of XDR, all others are prose")
             }
             Note::Omitted { trust, what } => {
                 let text = match what {
-                    Omitted::Definition => "this definition is left out",
-                    Omitted::Procedure => "this procedure is left out",
+                    Omitted::Definition => "this definition is omitted",
+                    Omitted::Procedure => "this procedure is omitted",
                     Omitted::Needed => "a program without this procedure is written only with `--keep-going`",
                 };
                 match trust {
@@ -241,19 +242,19 @@ impl Note {
     }
 }
 
-/// One finding. Each has one cause.
+/// One finding. Each mistake causes one finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
     /// Error or warning.
     pub severity: Severity,
-    /// Where it is.
+    /// The position.
     pub span: Span,
-    /// The name of the definition that it is about, if known. Several definitions may share one place.
+    /// The name of the affected definition, if known. Several definitions may share one position.
     pub(crate) within: Option<String>,
     pub(crate) notes: Vec<Note>,
-    /// The definition or the part of a program that is left out because of it.
+    /// The definition or the part of a program that is omitted because of it.
     pub left_out: Option<LeftOut>,
 }
 
@@ -262,11 +263,11 @@ pub struct Diagnostic {
 pub struct Text {
     /// One line, lower case, no full stop.
     pub message: String,
-    /// The finding's place, and what is there.
+    /// The position, and its label.
     pub primary: Label,
-    /// Other places that matter: the first definition, the bound that is broken.
+    /// Other relevant positions: the first definition, the violated bound.
     pub related: Vec<Label>,
-    /// What to do.
+    /// The advice.
     pub help: Option<String>,
 }
 
@@ -277,13 +278,13 @@ fn text(message: impl Into<String>) -> Text {
 }
 
 impl Text {
-    /// Labels the place itself.
+    /// Labels the position itself.
     fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
         self
     }
 
-    /// Adds another place that matters.
+    /// Adds another relevant position.
     fn and(mut self, span: Span, text: impl Into<String>) -> Self {
         self.related.push(Label { span, text: text.into() });
         self
@@ -303,8 +304,8 @@ impl Text {
 }
 
 impl Diagnostic {
-    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5` extensions;
-    /// two digits follow. `DIAGNOSTICS.md` has a section for each.
+    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5`
+    /// extensions; two digits follow. `DIAGNOSTICS.md` has a section for each.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()
@@ -324,7 +325,7 @@ impl Diagnostic {
         text
     }
 
-    /// Sets the definition that is left out because of it.
+    /// Sets the definition that is omitted because of it.
     #[must_use]
     pub(crate) fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
         self.left_out = Some(LeftOut { name: name.into(), is_program });
@@ -369,7 +370,7 @@ impl Part {
     }
 }
 
-/// The first of many things, and how many more there are.
+/// The first of several items, and the number of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Few<T> {
     pub(crate) first: Vec<T>,
@@ -390,8 +391,8 @@ impl<T> Few<T> {
     }
 }
 
-/// Sorts findings by place (document and offset), then by code.
-/// What was found twice at one place is kept once, and so is a name that is missing there.
+/// Sorts findings by position (document and offset), then by code. Removes duplicates at one position,
+/// including repeated reports of a missing name.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     let place = |found: &Diagnostic| (found.span.source, found.span.start, found.code());
     diagnostics.sort_by_key(place);
@@ -408,7 +409,7 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// How many errors of one stage are kept, and how many warnings. More are one mistake repeated many times.
+/// Maximum number of errors, and of warnings, stored per stage. More are one mistake repeated many times.
 const KEPT: usize = 4096;
 
 /// Findings, of which no more are kept than memory bears; the rest is counted.
@@ -416,11 +417,11 @@ const KEPT: usize = 4096;
 pub(crate) struct Found {
     pub(crate) kept: Vec<Diagnostic>,
     pub(crate) more: Count,
-    /// How many of both there were.
+    /// The total numbers of errors and warnings.
     all: Count,
 }
 
-/// How much had been found at some time.
+/// The number of findings at some time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     kept: usize,
@@ -448,12 +449,12 @@ impl Found {
         found.into_iter().for_each(|one| self.push(one));
     }
 
-    /// How many errors there were so far.
+    /// The number of errors so far.
     pub(crate) fn errors(&self) -> usize {
         self.all.errors
     }
 
-    /// Adds what another stage found.
+    /// Adds the findings of another stage.
     pub(crate) fn append(&mut self, other: Found) {
         self.more = self.more.and(other.more);
         self.extend(other.kept);
@@ -466,12 +467,12 @@ impl Found {
         Found { kept, more: warnings(self.more), all: warnings(self.all) }
     }
 
-    /// What has been found up to now, to go back to it.
+    /// Returns a mark of the current findings, for a later rollback.
     pub(crate) fn mark(&self) -> Mark {
         Mark { kept: self.kept.len(), more: self.more, all: self.all }
     }
 
-    /// Forgets what was found since.
+    /// Drops the findings since a mark.
     pub(crate) fn back_to(&mut self, mark: Mark) {
         self.kept.truncate(mark.kept);
         (self.more, self.all) = (mark.more, mark.all);
@@ -482,7 +483,7 @@ impl Found {
     }
 }
 
-/// How many errors and warnings there are. Its text is `2 errors, 1 warning`.
+/// The numbers of errors and warnings. The text is `2 errors, 1 warning`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Errors.

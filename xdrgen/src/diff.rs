@@ -1,7 +1,7 @@
-//! What changed from one version of a protocol to another, definition by definition, and whether it is sent.
+//! The changes from one version of a protocol to another, by definition, and whether each is sent.
 //!
-//! Definitions are matched by name, and those that remain by layout: then they were renamed. A change of a
-//! type is listed where the type is defined, not wherever it is used.
+//! Definitions are matched by name, and the remaining ones by layout: these were renamed. A change of a
+//! type is listed at its definition, and not at each use.
 
 use serde::Serialize;
 
@@ -31,16 +31,16 @@ pub enum Sign {
 pub struct Change {
     /// Added, removed, or changed.
     pub sign: Sign,
-    /// What it is: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`, `discriminant`,
-    /// `program`, `version` or `procedure`.
+    /// Its kind: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`,
+    /// `discriminant`, `program`, `version` or `procedure`.
     pub what: &'static str,
-    /// Its name; a part has that of its definition and a point before its own.
+    /// Its name; a part has the name of its definition, a point, and its own name.
     pub name: String,
     /// The old text; none if it was added.
     pub old: Option<Side>,
     /// The new text; none if it was removed.
     pub new: Option<Side>,
-    /// Whether messages change by it. Names, typedefs and the names of numbers are not sent.
+    /// Whether it affects messages. Names, typedefs and the names of numbers are not sent.
     pub wire: bool,
 }
 
@@ -49,9 +49,9 @@ pub struct Change {
 pub struct Diff {
     /// The findings in the documents themselves. After an error nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
-    /// What changed: definitions of the first version in its order, then those that the second added.
+    /// The changes: definitions of the first version in order, then those that the second version adds.
     pub changes: Vec<Change>,
-    /// The definitions that were left out of one of the versions, and so of the changes.
+    /// The definitions that were omitted from one of the versions, and so from the changes.
     pub not_compared: Vec<NotCompared>,
 }
 
@@ -89,7 +89,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = left_out(&diagnostics);
-    // A definition that was left out may have this change, so it is unknown.
+    // A definition that was omitted may contain this change, so it is unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

@@ -23,30 +23,30 @@ pub(crate) use derives::Known;
 pub(crate) use documents::{Document, items_by_source};
 pub(crate) use file::{Files, Head};
 
-/// What emission is told besides the module.
+/// Options of emission.
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
     /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
     pub(crate) runtime: String,
     /// Whether emitted code may use the standard library; else it uses `alloc`.
     pub(crate) std: bool,
-    /// The style of names. Rust's lints are told where they are the document's.
+    /// The naming style. If names are those of the document, emission allows Rust's lints on names.
     pub(crate) names: Names,
-    /// What types derive besides.
+    /// Additional derives.
     pub(crate) derives: &'m [String],
     /// Whether derives of known crates depend on features of the emitted crate.
     pub(crate) features: bool,
-    /// The sizes of types, if there are procedures whose documentation states the sizes of their messages.
+    /// The sizes of types, if the documentation of procedures states the sizes of their messages.
     pub(crate) sizes: Option<&'m Layouts>,
     /// The documents that have a module each; none if all items are in one.
     pub(crate) documents: Vec<Document>,
-    /// The places of documents among those.
+    /// The positions of documents among those.
     pub(crate) homes: HashMap<SourceId, usize>,
     /// The names that several constants or types have.
     pub(crate) ambiguous: HashSet<&'m str>,
 }
 
-/// The place from which a type is named.
+/// The module in which a type is named.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// Beside the types, where the runtime's names are imported.
@@ -57,7 +57,8 @@ enum Place {
     Procedures,
 }
 
-/// Returns the names that several constants or types have in Rust: those of two namespaces, and a constant and a type.
+/// Returns the names that several constants or types have in Rust: those of two namespaces, and a constant
+/// and a type.
 pub(crate) fn ambiguous(module: &Module) -> HashSet<&str> {
     let mut names = HashSet::default();
     let constants = module.consts.iter().map(|one| one.ident.as_str());
@@ -111,7 +112,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the type of a field. A borrowed array states by its type what attributes state of an owned one.
+    /// Writes the type of a field. The type of a borrowed array includes the properties that attributes
+    /// give to an owned one.
     fn field_type(&self, field: &Field, from: Place, code: &mut Code) {
         match &field.ty {
             Type::Array(of) if self.is_borrowed() => {
@@ -165,8 +167,8 @@ impl Emitter<'_> {
         code.push(if ty.borrows && from == Place::Version { "<'_>" } else { parameter(ty) });
     }
 
-    /// Writes the name of a type or a constant. One of another document's module is imported, or has its path if the name
-    /// alone may mean something else.
+    /// Writes the name of a type or a constant. A name from the module of another document is imported, or
+    /// qualified if it would be ambiguous.
     fn item(&self, source: SourceId, name: &str, from: Place, code: &mut Code) {
         code.push(match from {
             Place::Types => "",

@@ -1,8 +1,8 @@
-//! From a document to the XDR in it, every byte of which leads back to its place.
+//! Extracts the XDR of a document and maps every byte to its position there.
 //!
-//! Documents come in three forms. A *marked* one sets `///` before each line of XDR. An *indented* one, as the
-//! older RFCs are, has its definitions between paragraphs of prose, and a scanner keeps what parses as a
-//! definition. A *plain* one is XDR throughout, as `.x` files are.
+//! Documents have three forms. A *marked* one has `///` before each line of XDR. An *indented* one, such as
+//! an older RFC, has its definitions between paragraphs of prose, and a scanner keeps the parts that parse
+//! as definitions. A *plain* one, such as a `.x` file, is XDR throughout.
 
 mod gaps;
 mod lines;
@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 
 use crate::diag::{Diagnostic, DocumentKind};
 use crate::hash::HashSet;
-use crate::keywords::begun_definition;
+use crate::keywords::definition_keyword;
 use crate::source::{Source, SourceId, Span, narrow};
 
 pub use lines::Section;
 pub use map::Map;
 pub(crate) use map::Places;
 
-/// How a document carries its XDR.
+/// How a document contains its XDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Behind `///` at the start of a line, after any indentation.
@@ -31,11 +31,11 @@ pub enum Form {
     Plain,
 }
 
-/// What a recognizer finds at the start of a text.
+/// The result of a recognizer at the start of a text.
 pub enum Region {
     /// A definition.
     Definition {
-        /// Where it ends in the text, comments behind it included.
+        /// The end in the text, including comments after it.
         end: usize,
         /// Its tokens with one blank between two: equal for equal definitions.
         key: String,
@@ -43,15 +43,15 @@ pub enum Region {
         sizes: BTreeSet<String>,
         /// The constants and enum members that it defines.
         constants: BTreeSet<String>,
-        /// What is odd about it.
+        /// Its warnings.
         found: Vec<Diagnostic>,
     },
     /// Text that is not a definition, and the reason.
     Broken(Diagnostic),
 }
 
-/// Tries to parse one definition at the start of a text, whose bytes stand in the document where the map says. What
-/// follows the definition does not matter. The flag tells whether the document is a published RFC.
+/// Tries to parse one definition at the start of a text, whose bytes the map locates in the document.
+/// Ignores text after the definition. The flag is true for a published RFC.
 pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 
 /// The XDR of a document.
@@ -59,21 +59,21 @@ pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 pub struct Extract {
     /// The form it was found in.
     pub form: Form,
-    /// Whether it is a published RFC, by the line `Request for Comments:` or, where its XDR is not marked, by the feet of its
-    /// pages. It cannot be corrected, so mistakes in it are only warnings.
+    /// Whether it is a published RFC: it has the line `Request for Comments:` or, if its XDR is not marked,
+    /// page footers. It cannot be corrected, so mistakes in it are only warnings.
     pub published: bool,
     /// The XDR text: marks, page breaks and prose taken out.
     pub text: String,
-    /// Where its bytes stand in the document.
+    /// The positions of its bytes in the document.
     pub map: Map,
     /// The document's sections, in order. A plain document has none.
     pub sections: Vec<Section>,
-    /// What the extraction itself found: text that is nearly a definition.
+    /// Findings of the extraction itself: text that is nearly a definition.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Extract {
-    /// The section in which a byte of the document stands.
+    /// The section that contains a byte of the document.
     #[must_use]
     pub fn section(&self, document: u32) -> Option<&str> {
         let index = self.sections.partition_point(|section| section.start <= document);
@@ -81,7 +81,7 @@ impl Extract {
     }
 }
 
-/// Extracts the XDR of a document, whatever its form. The recognizer tells definitions from prose.
+/// Extracts the XDR of a document in any form. The recognizer distinguishes definitions from prose.
 #[must_use]
 pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Extract {
     let document = source.text();
@@ -102,7 +102,7 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     Extract { published, ..extract }
 }
 
-/// A `.x` file is XDR whatever it looks like; else marks decide, else whether it looks like an RFC.
+/// A `.x` file is always XDR. Otherwise marks decide, and then the similarity to an RFC.
 fn form(source: &Source, lines: &[lines::Line]) -> Form {
     let document = source.text();
     let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
@@ -117,7 +117,7 @@ fn form(source: &Source, lines: &[lines::Line]) -> Form {
     }
 }
 
-/// How many bytes stand before the XDR of a marked line: indentation, `///`, and one blank.
+/// The number of bytes before the XDR of a marked line: indentation, `///`, and one blank.
 fn mark(line: &str) -> Option<usize> {
     let indent = line.bytes().position(|byte| !matches!(byte, b' ' | b'\t'))?;
     let rest = line.get(indent..)?.strip_prefix("///")?;
@@ -139,14 +139,14 @@ fn marked(
     let mut lost = gaps.lines.iter().peekable();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
         let text = line.text(document);
-        // What lost its mark is told; it is read all the same, for what follows from it would be told as well.
+        // A line that lost its mark is reported. It is also parsed, to avoid further reports.
         let unmarked = lost.next_if(|lost| **lost == index).map(|_| 0);
         let Some(skip) = mark(text).or(unmarked) else {
             prose |= !text.trim().is_empty();
             continue;
         };
-        // Prose between two marked lines parts them, so that a comment before it stays with what it was
-        // written for.
+        // Prose between two marked lines separates them, so that a comment before it stays with its
+        // definition.
         if std::mem::take(&mut prose) && !builder.text.is_empty() {
             builder.line_end();
         }
@@ -160,15 +160,15 @@ fn marked(
     builder.finish(Form::Marked, sections, found)
 }
 
-/// Definitions without marks in a document that has marks. They are prose there, and often repeat what is marked; one
-/// that does not may have lost its marks.
+/// Definitions without marks in a document that has marks. They count as prose and often repeat marked
+/// definitions. Others may have lost their marks.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| !line.furniture) {
         let text = line.text(document);
-        let Some(name) = begun_definition(text).filter(|name| !words.contains(name)) else { continue };
+        let Some(name) = definition_keyword(text).filter(|name| !words.contains(name)) else { continue };
         let start = line.range.start + text.len() - text.trim_start().len();
         let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
         let is_program = text.trim_start().starts_with("program");
@@ -185,7 +185,7 @@ fn plain(id: SourceId, document: &str) -> Extract {
     builder.finish(Form::Plain, Vec::new(), Vec::new())
 }
 
-/// Puts an extracted text together and keeps its map.
+/// Assembles an extracted text and its map.
 struct Builder<'a> {
     document: &'a str,
     text: String,
@@ -204,7 +204,7 @@ impl<'a> Builder<'a> {
         self.text.push_str(piece);
     }
 
-    /// Adds text that the document does not have, for the place `document`.
+    /// Adds text that is not in the document, with the position `document`.
     fn insert(&mut self, text: &str, document: usize) {
         self.map.push(self.text.len(), document, 0);
         self.text.push_str(text);

@@ -1,6 +1,6 @@
-//! From documents to the text of Rust files. Reads and writes nothing.
+//! Generates Rust files from documents. Performs no I/O.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::ast::{Expansion, Namespace, Specification};
 use crate::binding;
@@ -13,6 +13,7 @@ use crate::ir::{Data, Module};
 use crate::lower::{self, Style};
 use crate::names::{self, Taken};
 use crate::namespace;
+use crate::relative;
 use crate::resolve::{self, Document, Known, Resolved};
 use crate::sizes::layout::Layouts;
 use crate::source::{Kind, Source, SourceId, Sources, Span, Trust, narrow};
@@ -40,16 +41,16 @@ pub struct Summary {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths, to be put below a directory of the caller's, and their text. Empty after an error, unless
-    /// the run was to keep going.
+    /// The files: their paths below an output directory, and their text. Empty after an error, unless
+    /// `keep_going` is set.
     pub files: Vec<(PathBuf, String)>,
-    /// What was read.
+    /// The input.
     pub summary: Summary,
-    /// The findings, in the order of their places.
+    /// The findings in source order.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more there are. Beyond some thousand they are only counted.
+    /// The number of further findings. Beyond some thousand they are only counted.
     pub more: Count,
-    /// Whether there is something to emit.
+    /// Whether the output is nonempty.
     whole: bool,
 }
 
@@ -61,8 +62,8 @@ impl Generated {
     }
 }
 
-/// Compiles documents, which may use one another's names, together. A source's kind says
-/// whether it is a document or a binding file. One run reports all errors.
+/// Compiles documents together, which may use each other's names. The kind of a source is document or
+/// binding file. One run reports all errors.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
@@ -70,7 +71,7 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
         let first = SourceId(narrow(sources.iter().count()));
         let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
         let namespaces = namespace::separate(&mut module, specifications, first);
-        let modules = modules(sources, &namespaces, &module, &mut generated.diagnostics);
+        let modules = modules(sources, &namespaces, &module, options, &mut generated.diagnostics);
         generated.files = emitted(&module, modules, sources, options);
     }
     generated
@@ -89,8 +90,8 @@ pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) 
     (module, generated.diagnostics)
 }
 
-/// What some of the documents define; what is wrong, sorted; and the uses of macros, in the order of their places. With `all`
-/// the last definition of a name that documents define again stands, whether it extends the first or not.
+/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source order.
+/// With `all`, the last definition of a redefined name is used, even if it does not extend the first.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
@@ -118,7 +119,7 @@ pub(crate) fn resolved(
     (hir, found, expansions)
 }
 
-/// The uses of macros, in the order of their places.
+/// The uses of macros in source order.
 fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     let mut all: Vec<Expansion> =
         documents.iter().flat_map(|document| document.specification.expansions.clone()).collect();
@@ -126,7 +127,7 @@ fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     all
 }
 
-/// Extracts and parses a document. The last part says how far its text is taken as it stands.
+/// Extracts and parses a document. The last value is the trust in its text.
 fn read(
     id: SourceId,
     source: &Source,
@@ -147,7 +148,7 @@ fn read(
     (id, specification, trust)
 }
 
-/// What is known beside the documents; what they use of it is added to them, and what they add to one another.
+/// The known external definitions. Adds the used ones to the documents, and additions among the documents.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -164,7 +165,7 @@ fn known<'a>(
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
     namespace::resolve(&mut specifications);
-    let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source.name()));
+    let name_of = |id| sources.get(id).map_or_else(String::new, |source| shown(source, options));
     resolve::merge(&mut specifications, &name_of, found);
     resolve::supply(&mut specifications, &known);
     known
@@ -177,7 +178,7 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
         .collect()
 }
 
-/// The module, and what is to be said of it.
+/// The module, and its findings.
 fn analyzed(
     sources: &Sources,
     options: &Options,
@@ -196,7 +197,7 @@ fn analyzed(
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
-    // One document of several may have none.
+    // One of several documents may have none.
     if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
         let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
@@ -215,7 +216,7 @@ fn analyzed(
     let Resolved { hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::remaining(&hir, &mut diagnostics);
     let expansions = expansions(&views);
-    // What was written takes as much memory as what it means.
+    // The syntax tree needs as much memory as the HIR.
     documents.iter_mut().for_each(|(_, specification, _)| specification.definitions = Vec::new());
     let summary = Summary {
         documents: documents.len(),
@@ -225,12 +226,12 @@ fn analyzed(
         programs: hir.programs.len(),
         procedures: hir.procedures().count(),
     };
-    // What is missing after an error would make a binding look wrong that is not.
+    // Definitions missing after an error would invalidate correct bindings.
     let module = if whole { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let whole = whole && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // What goes on is without what needs those names, and says why.
+    // The rest omits everything that needs those names, and reports the reason.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);
@@ -252,7 +253,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Values that do not come from a message have nothing to borrow from.
+/// Values without a message have no memory to borrow from.
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {
@@ -277,7 +278,7 @@ fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Applies bindings to a protocol in which nothing is wrong, and lowers it.
+/// Applies bindings to a valid protocol, and lowers it.
 fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &mut Found) -> Module {
     let mut hir = hir;
     crate::check::apply(&mut hir, bindings, found);
@@ -289,7 +290,7 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
 
 /// All sources, as heads of files show them.
 fn head(sources: &Sources, options: &Options) -> Head {
-    let names: Vec<String> = sources.iter().map(|(_, source)| shown(source.name())).collect();
+    let names: Vec<String> = sources.iter().map(|(_, source)| shown(source, options)).collect();
     let documents = match names.split_last() {
         Some((last, [])) => format!("`{last}`"),
         Some((last, others)) => {
@@ -301,25 +302,26 @@ fn head(sources: &Sources, options: &Options) -> Head {
     Head { documents, command: one_line(&options.command) }
 }
 
-/// Returns a document's name as files show it: the same on every machine, and part of one line.
-fn shown(path: &Path) -> String {
-    let name = if path.is_absolute() { path.file_name().map(Path::new).unwrap_or(path) } else { path };
-    one_line(&name.to_string_lossy().replace('\\', "/"))
+/// Returns a document's name as files show it, as a part of one line.
+fn shown(source: &Source, options: &Options) -> String {
+    one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
 }
 
-/// Returns a text that cannot end the comment that it is put in.
+/// Returns a text that cannot end the comment that contains it.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// What modules of documents are not called: crates that stand beside them, and files with a meaning to Rust.
+/// Reserved module names: crates next to them, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents or of namespaces; what gives nothing has none. One document has none.
+/// The modules of a run of several documents or of namespaces, without empty ones. A single document has no
+/// modules.
 fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],
     module: &Module,
+    options: &Options,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<emit::Document> {
     let all: Vec<_> = sources.iter().filter(|(_, source)| source.kind() == Kind::Document).collect();
@@ -330,7 +332,7 @@ fn modules(
     let mut taken = Taken::with(NO_MODULES);
     let documents = all.into_iter().map(|(id, source)| {
         let span = Span { source: id, start: 0, end: 0 };
-        (id, names::module(source.name()), shown(source.name()), span, true)
+        (id, names::module(source.name()), shown(source, options), span, true)
     });
     let namespaces = namespaces.iter().map(|(id, space)| {
         let ident = names::snake(&space.path.replace("::", "_"));

@@ -1,5 +1,5 @@
-//! Which types a type is made of, as a graph. A document may define any number of types that lead to one another, so
-//! nothing here recurses, and everything takes time linear in the number of uses.
+//! The graph of types and the types that they contain. A document may define any number of mutually
+//! recursive types, so no function here recurses, and all run in time linear in the number of uses.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,12 @@ use crate::ir::Module;
 
 /// The uses of types by one another.
 pub(crate) struct Graph {
-    /// Where the uses of each type begin, and where the last ones end.
+    /// The start of the uses of each type, and the end of the last ones.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
-    /// All types, each behind those that it uses; those of a cycle stand together.
+    /// All types, each after those that it uses; the types of a cycle are adjacent.
     order: Vec<TypeId>,
-    /// The cycle that a type belongs to: types that lead to one another have one number.
+    /// The cycle of a type: mutually recursive types have one number.
     cycles: Vec<usize>,
 }
 
@@ -41,12 +41,12 @@ impl Graph {
         graph
     }
 
-    /// A graph of all uses, whatever way one type holds another.
+    /// A graph of all uses, in place or not.
     pub(crate) fn of_all_uses(hir: &Hir) -> Self {
         Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
 
-    /// The same of types in Rust.
+    /// The same for Rust types.
     pub(crate) fn of_module(module: &Module) -> Self {
         Graph::new(&module.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
@@ -76,7 +76,7 @@ impl Graph {
         &self.order
     }
 
-    /// Returns true if two types lead to one another. A type leads to itself only if it is in a cycle.
+    /// Returns true if two types are mutually recursive. A type is recursive only if it is in a cycle.
     pub(crate) fn is_cycle(&self, one: TypeId, other: TypeId) -> bool {
         self.cycle(one) == self.cycle(other) && (one != other || self.is_in_cycle(one))
     }
@@ -85,7 +85,7 @@ impl Graph {
         self.uses(id).iter().any(|used| self.cycle(*used) == self.cycle(id))
     }
 
-    /// The number of a type's cycle; a type that is in none has one of its own.
+    /// The number of a type's cycle; a type outside cycles has a unique number.
     pub(crate) fn cycle(&self, id: TypeId) -> usize {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
@@ -116,7 +116,7 @@ impl Graph {
         Vec::new()
     }
 
-    /// How many definitions deep each type nests; a cycle counts as one.
+    /// The nesting depth of each type; a cycle counts as one.
     pub(crate) fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.len()];
         for cycle in self.order.chunk_by(|one, other| self.cycle(*one) == self.cycle(*other)) {
@@ -132,8 +132,8 @@ impl Graph {
         depths
     }
 
-    /// What is true of each type, where it depends on what is true of those that it uses: `of` is asked of a type
-    /// again whenever one of those has changed. It must change a value in one direction only.
+    /// Computes a property of each type that depends on the types that it uses: `of` is called again when a
+    /// used type has changed. It must change a value in one direction only.
     pub(crate) fn settle<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
         let mut values = vec![start; self.len()];
         let used_by = self.users();
@@ -156,7 +156,7 @@ impl Graph {
         values
     }
 
-    /// All types that some are made of, by any number of steps.
+    /// All types that some types contain, at any depth.
     pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
         let mut reached = HashSet::default();
         let mut pending: Vec<TypeId> = starts.into_iter().collect();
@@ -167,7 +167,7 @@ impl Graph {
     }
 }
 
-/// Tarjan's walk: it leaves the types of a cycle together, behind all that they use.
+/// Tarjan's algorithm: emits the types of a cycle together, after all types that they use.
 struct Walk {
     numbers: Vec<usize>,
     lowest: Vec<usize>,
@@ -175,7 +175,7 @@ struct Walk {
     next: usize,
 }
 
-/// What has not been visited has no number.
+/// Unvisited types have no number.
 const NONE: usize = usize::MAX;
 
 impl Walk {
@@ -184,7 +184,7 @@ impl Walk {
     }
 
     fn run(mut self, graph: &mut Graph) {
-        // Types, and how many of the uses of each have been followed.
+        // Types, and the number of followed uses of each.
         let mut path = Vec::new();
         for start in (0..graph.len()).map(TypeId) {
             if self.number(start) != NONE {
@@ -200,7 +200,7 @@ impl Walk {
                         self.enter(used);
                         path.push((used, 0));
                     }
-                    // One that is closed belongs to a cycle that is complete.
+                    // A closed type belongs to a complete cycle.
                     Some(used) if graph.cycle(used) == NONE => self.lower(id, self.number(used)),
                     Some(_) => {}
                     None => {
@@ -235,7 +235,8 @@ impl Walk {
         }
     }
 
-    /// Leaves a type. If nothing before it can be reached from it, it is the first of its cycle, which is complete.
+    /// Leaves a type. If nothing before it can be reached from it, it is the first of its cycle, which is
+    /// complete.
     fn close(&mut self, id: TypeId, graph: &mut Graph) {
         if self.lowest.get(id.0).copied() != Some(self.number(id)) {
             return;

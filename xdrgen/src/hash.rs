@@ -1,5 +1,5 @@
-//! Maps by hash. The hash is keyed anew in each process: names that somebody chose to have one hash have so many by chance.
-//! Nothing that is emitted or said comes in a map's order.
+//! Hash maps with a random key per process, so that chosen names collide only by chance. No output depends
+//! on the order of a map.
 
 use foldhash::fast::RandomState;
 

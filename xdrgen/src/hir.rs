@@ -32,7 +32,7 @@ pub enum Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub usize);
 
-/// What a definition's documentation is made of.
+/// The sources of a definition's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Docs {
     /// The document's comments.
@@ -41,8 +41,8 @@ pub struct Docs {
     pub section: Option<String>,
     /// The definition as it was written, or a declaration as XDR.
     pub declaration: String,
-    /// Where it stands: a definition's or a member's name, a declaration, an arm's first label. The default place for
-    /// what no document has.
+    /// The position: the name of a definition or a member, a declaration, or the first label of an arm. The
+    /// default position if there is none.
     pub span: Span,
 }
 
@@ -60,18 +60,18 @@ pub struct Const {
 /// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name; a body written in place has the names that lead to it, joined by `.`.
+    /// Its name; a body written in place has the path of names to it, joined by `.`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub body: Body,
     /// Its documentation.
     pub docs: Docs,
 }
 
-/// What a type definition is.
+/// The kind of a type definition.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// A typedef: what it declares.
+    /// A typedef with its declaration.
     Alias(Field),
     /// An enum.
     Enum(Vec<Member>),
@@ -94,16 +94,16 @@ pub struct Member {
     pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,
-    /// Where its name stands; the default place for what no document has.
+    /// The position of the name; the default position if there is none.
     pub span: Span,
 }
 
-/// A declaration: a struct's field, the payload of a union's arm, or what a typedef stands for.
+/// A declaration: a field of a struct, the payload of a union's arm, or the target of a typedef.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Where its name stands.
+    /// The position of the name.
     pub at: Span,
     /// Its type.
     pub ty: Type,
@@ -116,7 +116,7 @@ pub struct Field {
 /// A union.
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// Where it stands: its name, or its body written in place.
+    /// The position: its name, or its body written in place.
     pub at: Span,
     /// The discriminant's name.
     pub discriminant_name: String,
@@ -124,7 +124,7 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// Whether all labels that were written are here.
+    /// Whether the list of labels is complete.
     pub sound: bool,
 }
 
@@ -133,7 +133,7 @@ pub struct Union {
 pub struct Arm {
     /// The labels; none is the default arm.
     pub labels: Vec<Label>,
-    /// What it carries.
+    /// The payload.
     pub payload: Option<Field>,
     /// Its documentation.
     pub docs: Docs,
@@ -189,7 +189,7 @@ pub struct Program {
     pub name: String,
     /// Its number.
     pub number: u32,
-    /// Where the number stands; nowhere if it is wrong.
+    /// The position of the number; none if it is invalid.
     pub number_at: Option<Span>,
     /// Its versions in order.
     pub versions: Vec<Version>,
@@ -206,7 +206,7 @@ pub struct Version {
     pub number: u32,
     /// Its procedures in order.
     pub procedures: Vec<Procedure>,
-    /// The names of the procedures that are left out.
+    /// The names of the omitted procedures.
     pub lost: Vec<String>,
     /// Its Upper-Layer Binding.
     pub binding: Option<Binding>,
@@ -214,7 +214,7 @@ pub struct Version {
     pub docs: Docs,
 }
 
-/// What the Upper-Layer Binding says of a version.
+/// The Upper-Layer Binding of a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
     /// The program is called in the backward direction only.
@@ -234,15 +234,15 @@ pub struct Procedure {
     pub name: String,
     /// Its number.
     pub number: u32,
-    /// What it takes.
+    /// The arguments.
     pub arguments: Type,
     /// The name of its only argument.
     pub parameter: Option<String>,
-    /// What it returns.
+    /// The result.
     pub result: Type,
-    /// The largest eligible item of its reply, where the binding says so.
+    /// The bound of the largest eligible item of its reply, if the binding has one.
     pub item: Option<Sum>,
-    /// Its largest result with items in place, where the binding says so.
+    /// The bound of its largest result including items, if the binding has one.
     pub whole: Option<Sum>,
     /// Its documentation.
     pub docs: Docs,
@@ -251,14 +251,14 @@ pub struct Procedure {
 /// A sum of bytes over the arguments of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    /// The fields in it, each by the names of the fields that lead to it; and whether it is an `unsigned hyper`, else an
+    /// Its fields, each by the path of field names to it; and whether it is an `unsigned hyper`, else an
     /// `unsigned int`.
     pub fields: Vec<(Vec<String>, bool)>,
     /// The numbers in it, added up.
     pub number: u64,
 }
 
-/// What the discriminant of a union is behind its typedefs.
+/// The discriminant type of a union, without typedefs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chooser {
     /// `int`
@@ -275,8 +275,8 @@ pub enum Chooser {
     Enum(TypeId),
 }
 
-/// How many definitions may be made of one another in a row. Published documents have up to about a dozen; rustc
-/// follows types 128 deep.
+/// Maximum nesting of definitions. Published documents have up to about a dozen; rustc follows types 128
+/// deep.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {
@@ -299,7 +299,7 @@ impl Hir {
         }
     }
 
-    /// A type behind its typedefs. More of them in a row than [`MAX_DEPTH`] are an error of their own.
+    /// A type without its typedefs. A chain longer than [`MAX_DEPTH`] is a separate error.
     pub(crate) fn behind<'h>(&'h self, ty: &'h Type) -> &'h Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
@@ -314,7 +314,7 @@ impl Hir {
         ty
     }
 
-    /// What chooses the arm of a union; none if the type cannot.
+    /// The selector of a union's arm; none if the type is unsuitable.
     pub(crate) fn chooser(&self, discriminant: &Type) -> Option<Chooser> {
         match self.behind(discriminant) {
             Type::Scalar(Scalar::Int) => Some(Chooser::Int),
@@ -327,7 +327,7 @@ impl Hir {
         }
     }
 
-    /// Something at TRUE and nothing at FALSE is optional data (RFC 4506 section 4.19): what is there at TRUE.
+    /// A payload at TRUE and none at FALSE is optional data (RFC 4506 section 4.19): returns the payload.
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);
@@ -343,8 +343,8 @@ impl Hir {
         versions.flat_map(|version| &version.procedures)
     }
 
-    /// Takes definitions away: types, constants by their names, and procedures that take or return such types. What is
-    /// left must not name them.
+    /// Removes definitions: types, constants by name, and procedures with such types. The remaining
+    /// definitions must not name them.
     pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
         let mut next = 0;
         let mut places = Vec::with_capacity(self.types.len());
@@ -398,7 +398,7 @@ impl Hir {
 }
 
 impl Type {
-    /// The defined type that it is made of, at any depth.
+    /// The defined type that it refers to, at any depth.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
@@ -423,7 +423,7 @@ impl Body {
         self.declared().filter(move |_| !alias)
     }
 
-    /// Everything in it that is declared: its fields, or what a typedef stands for.
+    /// All declarations: the fields, or the target of a typedef.
     pub(crate) fn declared(&self) -> impl Iterator<Item = &Field> {
         let (fields, arms): (&[Field], &[Arm]) = match self {
             Body::Enum(_) => (&[], &[]),
@@ -434,7 +434,7 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// The same, to change them.
+    /// The same, mutably.
     pub(crate) fn declared_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Enum(_) => (&mut [], &mut []),
@@ -445,7 +445,7 @@ impl Body {
         fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
     }
 
-    /// The types of which it is made, that of a discriminant last.
+    /// The types that it contains, the discriminant last.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let discriminant = if let Body::Union(union) = self { Some(&union.discriminant) } else { None };
         self.declared().map(|field| &field.ty).chain(discriminant)

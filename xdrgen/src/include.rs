@@ -15,22 +15,22 @@ use crate::hash::HashMap;
 use crate::parse::{self, Options};
 use crate::source::{Include, Kind, Refused, Source, SourceId, Sources, Span};
 
-/// How many files a run may include.
+/// Maximum number of included files per run.
 const MAX_INCLUDED: usize = 1000;
 
-/// How long an included file may be, in MiB.
+/// Maximum length of an included file in MiB.
 const MAX_FILE: u64 = 16;
 
-/// How long all included files of a run may be together, in MiB.
+/// Maximum total length of included files per run in MiB.
 const MAX_TOTAL: u64 = 64;
 
-/// How many findings of missing names one missing file explains.
+/// Maximum number of missing names explained by one missing file.
 const NAMED: usize = 4;
 
-/// Adds the documents that others include, and those that these include. A file's path is relative to the document that
-/// includes it; where it is missing, a given document with its file name stands for it. `defined` answers `#ifdef`.
+/// Adds included documents recursively. The path of a file is relative to the including document. If it is
+/// missing, a listed document with the same file name replaces it. `defined` answers `#ifdef`.
 ///
-/// An included document comes before those that include it. Returns the new ids of the given sources, in their order.
+/// An included document precedes those that include it. Returns the new ids of the given sources, in order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = Options { defined: defined.clone(), ..Options::default() };
     let given = sources.iter().count();
@@ -65,7 +65,7 @@ pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> 
 /// The included files of a run.
 #[derive(Default)]
 struct Reader {
-    /// The documents, by what tells their files from others.
+    /// The documents by file identity.
     known: HashMap<PathBuf, SourceId>,
     files: usize,
     bytes: u64,
@@ -117,7 +117,7 @@ impl Reader {
     }
 }
 
-/// Returns the identity of a file: its path without links, or without `.` and `..` if there is no such file.
+/// Returns the identity of a file: its canonical path, or its normalized path if the file does not exist.
 fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }
@@ -132,7 +132,7 @@ fn may_include(text: &str) -> bool {
     })
 }
 
-/// A path without `.` and, as far as names tell, without `..`.
+/// A path without `.` and, as far as its components show, without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {
@@ -147,8 +147,8 @@ fn normal(path: &Path) -> PathBuf {
     parts.iter().collect()
 }
 
-/// Reports the files that could not be read. Such a file is an error if the document lacks a name, which the file may
-/// define. With `explains` that name is not reported by itself.
+/// Reports unreadable files. Such a file is an error if the document misses a name that the file may
+/// define. With `explains`, that name is not reported separately.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

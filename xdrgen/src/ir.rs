@@ -1,4 +1,4 @@
-//! What is emitted: types resolved, constants evaluated, names chosen. Emission decides nothing.
+//! The Rust IR: resolved types, evaluated constants, chosen names. Emission makes no decisions.
 
 use rpcrdma_layout::Items;
 
@@ -8,7 +8,7 @@ use crate::source::SourceId;
 /// A run's definitions, ready for emission.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// How variable-length data is held.
+    /// The storage of variable-length data.
     pub data: Data,
     /// The types. A [`TypeId`] is an index in here.
     pub types: Vec<TypeDef>,
@@ -36,14 +36,14 @@ impl Module {
     }
 }
 
-/// How variable-length data is held: opaque data and strings, and with them arrays, lists and what is on the heap.
+/// The storage of variable-length data: opaque data and strings, and so of arrays, lists and heap values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Data {
-    /// By a share of the message's memory (`bytes::Bytes`), or in memory of its own. Values are `'static`.
+    /// Shares the message's memory (`bytes::Bytes`), or owns memory. Values are `'static`.
     #[default]
     Bytes,
-    /// By a reference to the message. Values have a lifetime, and to decode them allocates nothing.
+    /// References the message. Values have a lifetime, and decoding does not allocate.
     Borrowed,
 }
 
@@ -80,11 +80,11 @@ pub enum ConstType {
 /// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name in the document; a body written in place has the names that lead to it, joined by `.`.
+    /// Its name in the document; a body written in place has the path of names to it, joined by `.`.
     pub name: String,
     /// Its name in Rust.
     pub ident: String,
-    /// What it is.
+    /// Its kind.
     pub body: Body,
     /// Whether it has a lifetime: it borrows from the message.
     pub borrows: bool,
@@ -109,12 +109,12 @@ pub struct Derives {
     pub default: bool,
 }
 
-/// What a type definition is in Rust.
+/// The kind of a type definition in Rust.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Another name of a type.
     Alias(Type),
-    /// A struct of one unnamed field: a typedef whose encoding needs a field's attributes.
+    /// A struct with one unnamed field: a typedef whose encoding needs a field's attributes.
     Newtype(Field),
     /// A C-like enum.
     Enum(Vec<Member>),
@@ -135,7 +135,8 @@ pub struct Member {
     pub ident: String,
     /// Its value.
     pub value: i32,
-    /// The member of the same value before it, by index. Rust has one variant a value: this one is a constant.
+    /// The member of the same value before it, by index. Rust has one variant a value: this one is a
+    /// constant.
     pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,
@@ -146,7 +147,7 @@ pub struct Member {
 pub struct Field {
     /// Its name in the document.
     pub name: String,
-    /// Its name in Rust; empty where it has none, as what an arm carries.
+    /// Its name in Rust; empty if it has none, like the payload of an arm.
     pub ident: String,
     /// Its type.
     pub ty: Type,
@@ -184,7 +185,7 @@ pub struct Arm {
     pub ident: String,
     /// The labels; none is the default arm.
     pub labels: Vec<Label>,
-    /// What it carries.
+    /// The payload.
     pub payload: Option<Field>,
     /// Its documentation.
     pub docs: Docs,
@@ -236,7 +237,7 @@ pub enum Type {
     Extern(String),
     /// `opaque x[n]`
     FixedOpaque(Bound),
-    /// `opaque x<n>`, sharing the memory that it came in
+    /// `opaque x<n>`, sharing the message's memory
     Opaque(Option<Bound>),
     /// `opaque x<n>`, in place
     SmallOpaque(Bound),
@@ -248,7 +249,7 @@ pub enum Type {
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// On the heap, or in the message: what would make a type contain itself.
+    /// On the heap, or in the message: a value that would make a type contain itself.
     Boxed(Box<Type>),
 }
 
@@ -272,7 +273,7 @@ pub struct Program {
 pub struct Version {
     /// Its name in the document.
     pub name: String,
-    /// The type that stands for it.
+    /// The type that represents it.
     pub ident: String,
     /// The module of its client and server.
     pub module: String,
@@ -291,30 +292,30 @@ pub struct Version {
 pub struct Procedure {
     /// Its name in the document.
     pub name: String,
-    /// The type that stands for it.
+    /// The type that represents it.
     pub ident: String,
     /// Its method.
     pub method: String,
     /// Its number.
     pub number: u32,
-    /// What it takes.
+    /// The arguments.
     pub arguments: Type,
-    /// What methods call that.
+    /// The name of the argument in methods.
     pub parameter: String,
-    /// What it returns.
+    /// The result.
     pub result: Type,
-    /// How large its reply can be, where the binding says so.
+    /// The bounds of its reply, if the binding has any.
     pub reply: ReplyBounds,
     /// Its documentation.
     pub docs: Docs,
 }
 
-/// What a binding says of a reply, in bytes.
+/// The bounds of a reply in a binding, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyBounds {
     /// The largest eligible item.
     pub item: Option<Sum>,
-    /// The largest result, items in place.
+    /// The largest result, including items.
     pub whole: Option<Sum>,
 }
 
@@ -348,7 +349,7 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// The same, to change them.
+    /// The same, mutably.
     pub(crate) fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&mut [], &mut []),
@@ -371,7 +372,7 @@ impl Body {
 }
 
 impl Type {
-    /// The type of the module that it is made of, at any depth.
+    /// The type of the module that it contains, at any depth.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),

@@ -4,7 +4,8 @@
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
 /// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and `version`
-/// are not among them: fields are called so in published documents, and they cannot be taken for another there.
+/// are not among them: fields are called so in published documents, and they cannot be taken for another
+/// there.
 const KEYWORDS: [&str; 21] = [
     "void",
     "opaque",
@@ -36,10 +37,10 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Splits an identifier or a keyword from the start of a text: what follows it, and the word. An underscore may begin
-/// one, as it does in files for rpcgen.
+/// Splits an identifier or a keyword from the start of a text: the rest, and the word. As in rpcgen files,
+/// it may begin with an underscore.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
-    // Most tokens are words, so this looks at bytes.
+    // Most tokens are words, so this operates on bytes.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let length = text.as_bytes().iter().take_while(|byte| is_part(byte)).count();
     if length == 0 || text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -49,7 +50,7 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
-pub(crate) fn begun_definition(line: &str) -> Option<&str> {
+pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     let line = line.trim_start();
     // Most lines begin none, and this shows by their first byte.
     if !line.starts_with(['c', 'e', 's', 'p', 'u']) {
@@ -67,8 +68,8 @@ pub(crate) fn begun_definition(line: &str) -> Option<&str> {
     begins.then_some(name)
 }
 
-/// Returns true if a line begins as a definition does, or nearly: its keyword, its name, and what follows a
-/// name.
+/// Returns true if a line begins like a definition, or nearly: its keyword, its name, and the token that
+/// follows a name.
 pub(crate) fn begins_definition(line: &str) -> bool {
     let Some((rest, keyword)) = word(line.trim_start()) else { return false };
     let body = rest.trim_start();
@@ -89,7 +90,7 @@ pub(crate) fn begins_definition(line: &str) -> bool {
 }
 
 /// The keyword of a definition that a word is a slip of.
-pub(crate) fn meant_keyword(word: &str) -> Option<&'static str> {
+pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     let mut keywords = DEFINITIONS.iter().copied();
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
         return None;
@@ -97,7 +98,8 @@ pub(crate) fn meant_keyword(word: &str) -> Option<&'static str> {
     keywords.find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
 }
 
-/// Whether a word is one slip away from a keyword: a letter too many, too few, wrong, or two in the wrong order.
+/// Whether a word differs from a keyword by one letter: inserted, missing, replaced, or swapped with the
+/// next.
 pub(crate) fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
     let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
     let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());

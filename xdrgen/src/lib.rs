@@ -6,17 +6,17 @@
 //!                                \-> compare: compat, diff
 //! ```
 //!
-//! A document's text is extracted ([`extract()`]) and parsed ([`parse()`]) into what was written ([`ast`]).
-//! `resolve` turns that into the protocol as a value ([`hir`]): names resolved, constants evaluated, nothing
-//! that is specific to Rust. `check` has the rules that need more than one definition. `lower` decides how
-//! the protocol looks in Rust ([`ir`]): names, boxes, derives, lists, borrowed data. `emit` writes the text.
-//! Each stage is a function from a value to a value plus [`diag::Diagnostic`]s with places in the document;
-//! no stage reads or writes a file. [`mod@generate`] runs them in order.
+//! The stages are: extract the XDR of a document ([`extract()`]); parse it ([`parse()`]) into a syntax tree
+//! ([`ast`]); resolve it into a protocol ([`hir`]) with resolved names and evaluated constants; `check` the
+//! rules that need more than one definition; `lower` it to a Rust IR ([`ir`]) with names, boxes, derives,
+//! lists and borrowed data; `emit` text. Each stage is a function from a value to a value plus
+//! [`diag::Diagnostic`]s with positions in the document. No stage reads or writes a file. [`mod@generate`]
+//! runs them in order.
 //!
-//! A published RFC cannot be corrected. A document is one if it has a `Request for Comments:` line or, if its
-//! XDR is not marked with `///`, page footers. In a published RFC, a misspelled name is read as the name that
-//! is meant, and an invalid definition is left out; each with a warning. In any other document both are
-//! errors, with the nearest name as help.
+//! A published RFC cannot be corrected. A document counts as one if it has a `Request for Comments:` line
+//! or, if its XDR is not marked with `///`, page footers. In a published RFC, a misspelled name is read as
+//! the intended name, and an invalid definition is omitted, each with a warning. In any other document both
+//! are errors, with the most similar name as help.
 
 pub mod ast;
 mod binding;
@@ -43,6 +43,7 @@ pub mod names;
 mod namespace;
 mod options;
 pub mod parse;
+mod relative;
 mod resolve;
 pub mod sizes;
 pub mod source;

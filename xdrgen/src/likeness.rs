@@ -1,4 +1,4 @@
-//! How much two names are alike, to say which one may be meant.
+//! The similarity of two names, for suggestions.
 
 /// The candidate that differs least from `name`, if it differs little; of several the first in the alphabet.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
@@ -21,16 +21,17 @@ pub(crate) fn near<'c>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether one name is the other with some letters more before it: `rpcrdma_htype` for `rdma_htype`. Short names are too
-/// much alike, and a word of its own before a name makes it another.
+/// Returns true if one name is the other with a short prefix: `rpcrdma_htype` for `rdma_htype`. Short names
+/// are too similar, and a whole word as the prefix makes another name.
 pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
     let more = long.strip_suffix(short).filter(|more| !more.contains('_'));
     short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
-/// How many letters must be put in, taken out, changed or swapped with the next; case counts nothing. Names are compared
-/// by the thousand, so that the rows of counts stand on the stack; what does not fit them is like nothing.
+/// The edit distance: letters to insert, delete, replace or swap with the next, ignoring case. Thousands of
+/// names are compared, so the rows of counts are on the stack. A name that does not fit them matches no
+/// other.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
@@ -38,11 +39,12 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
         *place = count;
     }
     let Some((before, counts)) = row.split_first_mut() else { return a.len() };
-    // The row above that of `counts`; a swap goes on from there.
+    // The row above that of `counts`, needed for swaps.
     let mut above_that = [0; LONGEST_COMPARED];
     let mut last_x = None;
     for x in a.bytes() {
-        // The counts to the left of this one, in the line above and in this line; and the two above the first.
+        // The counts to the left of this one, in the line above and in this line; and the two above the
+        // first.
         let (mut diagonal, mut last) = (*before, *before + 1);
         let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);
         let mut last_y: Option<u8> = None;
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_near() {
+    fn the_most_similar_name_is_suggested() {
         let names = ["fattr3", "fattr4", "nfs_fh3"];
         for (a, b, letters) in [
             ("", "", 0),

@@ -1,5 +1,5 @@
-//! From the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All that is specific to Rust is
-//! decided here.
+//! Lowers the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All decisions
+//! specific to Rust are made here.
 
 mod borrowed;
 mod layout;
@@ -22,7 +22,7 @@ use crate::namespace;
 use crate::sizes::layout as sizes;
 use naming::Naming;
 
-/// How a protocol is to look in Rust.
+/// Lowers a protocol to its Rust form.
 pub(crate) struct Style<'a> {
     pub(crate) names: Names,
     pub(crate) data: Data,
@@ -30,7 +30,7 @@ pub(crate) struct Style<'a> {
     pub(crate) externs: &'a BTreeMap<String, String>,
 }
 
-/// Lowers a protocol in which nothing is wrong.
+/// Lowers a valid protocol.
 pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &mut Found) -> Module {
     let mut hir = hir;
     let data = style.data;
@@ -61,7 +61,7 @@ struct Lower<'a, 'f> {
     externs: &'a BTreeMap<String, String>,
     /// The constants by their names.
     consts: HashMap<String, usize>,
-    /// What has been lowered.
+    /// The lowered items.
     module: Module,
     /// The first member of each value, for each enum that chooses an arm.
     places: HashMap<TypeId, HashMap<i128, usize>>,
@@ -149,7 +149,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             let name = namespace::last(&name).to_owned();
             let rest = name.strip_prefix(&prefix).unwrap_or(&name);
             let wanted = match self.naming.names {
-                // One that has an earlier member's value is a constant.
+                // A member with the value of an earlier member becomes a constant.
                 Names::Rust if same_as.is_some() => Names::Rust.of_const(&rest.to_uppercase()),
                 names => names.of_type(rest),
             };
@@ -200,7 +200,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn union(&mut self, union: hir::Union, chooser: Option<Choice>) -> Body {
         let hir::Union { discriminant_name, discriminant, arms, .. } = union;
         let chooser = match chooser {
-            // What needs an attribute at its field has no place in an `Option`.
+            // A type that needs an attribute at its field cannot be in an `Option`.
             Some(Choice::Option) => {
                 let payload = arms.into_iter().find_map(|arm| arm.payload).map(|field| self.ty(field.ty));
                 return Body::Alias(Type::Optional(Box::new(payload.unwrap_or(Type::Void))));
@@ -267,7 +267,7 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     fn version(&mut self, program: &str, version: hir::Version) -> Version {
         let hir::Version { name, number, procedures, lost, binding, docs } = version;
-        // A procedure is called the same whichever others are left out.
+        // The name of a procedure does not depend on omitted ones.
         let all: Vec<&str> =
             procedures.iter().map(|one| &one.name).chain(&lost).map(String::as_str).collect();
         let prefix = self.naming.names.prefix(&all).to_owned();
@@ -290,9 +290,9 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 }
 
-/// What the discriminant of a union says.
+/// The discriminant of a union.
 enum Choice {
-    /// Whether there is something: the union is optional data.
+    /// Whether the data is present: the union is optional data.
     Option,
     /// Which arm there is.
     Arm(Chooser),

@@ -1,22 +1,22 @@
-//! Names for Rust: idiomatic, and never two alike in one place.
+//! Names for Rust: idiomatic and unique in each scope.
 
 use crate::hash::{HashMap, HashSet};
 use crate::source::narrow;
 
-/// How what a document defines is called in Rust.
+/// The Rust names of a document's definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Names {
-    /// As Rust calls things: `Read3Args`, `obj_attributes`, `Nfsstat3::Nfs3Ok`.
+    /// Rust's conventions: `Read3Args`, `obj_attributes`, `Nfsstat3::Nfs3Ok`.
     #[default]
     Rust,
-    /// As the document calls them: `READ3args`, `nfsstat3::NFS3_OK`. Modules alone keep Rust's way.
+    /// The names of the document: `READ3args`, `nfsstat3::NFS3_OK`. Modules follow Rust's conventions.
     Verbatim,
 }
 
 impl Names {
-    /// A type, a version or a procedure as a type. A body written in place has the names that lead to it, joined
-    /// by `.` or `_`.
+    /// A type, a version or a procedure as a type. A body written in place has the path of names to it,
+    /// joined by `.` or `_`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
         match self {
@@ -44,7 +44,8 @@ impl Names {
         }
     }
 
-    /// What a name of Rust's own, like the variant `Default`, is where names are the document's.
+    /// The form of a name that emission adds, such as the variant `Default`, if names are those of the
+    /// document.
     #[must_use]
     pub fn own(self, rust: &str, verbatim: &str) -> String {
         match self {
@@ -53,7 +54,7 @@ impl Names {
         }
     }
 
-    /// What all names begin with and lose in Rust.
+    /// The prefix that all names share and lose in Rust.
     #[must_use]
     pub fn prefix<'a>(self, names: &[&'a str]) -> &'a str {
         match self {
@@ -63,8 +64,8 @@ impl Names {
     }
 }
 
-/// What emitted code calls by names of one case, which a document's own names could hide: types of the language,
-/// crates, and what functions call their arguments.
+/// Names of one case that emitted code uses, and that names of the document could shadow: built-in types,
+/// crates, and parameters of functions.
 pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
     _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
     isize proc program reply std str u u8 u16 u32 u64 u128 usize value";
@@ -92,12 +93,12 @@ fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
 /// Returns true if a word begins with `this`. `head` is the last character before it that is not a digit.
 fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
-        // fooBar; XDRInput; a digit parts them only where lower case goes before it: foo3Bar, but NFS3ERR.
+        // fooBar; XDRInput; a digit separates words only after lower case: foo3Bar, but NFS3ERR.
         return before.is_lowercase()
             || before.is_uppercase() && next.is_lowercase()
             || before.is_ascii_digit() && (next.is_lowercase() || head.is_lowercase());
     }
-    // READ3args: lower case behind capitals and digits.
+    // READ3args: lower case after capitals and digits.
     this.is_lowercase() && before.is_ascii_digit() && head.is_uppercase()
 }
 
@@ -171,8 +172,8 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by their lengths, those kept for later among them. The word for what a compiler does not check is put
-/// together here, since in this repository it stands only beside such code.
+/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is assembled here,
+/// since in this repository it appears only next to such code.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],
@@ -214,12 +215,12 @@ fn end_of_word(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
 
-/// Returns what follows a mark, if the text begins with it.
+/// Returns the text after a prefix, if the text begins with it.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(mark)
 }
 
-/// Returns what follows a path.
+/// Returns the text after a path.
 fn path(text: &str) -> Option<&str> {
     let mut rest = after(text, "::").unwrap_or(text);
     loop {
@@ -242,7 +243,7 @@ fn path(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns what follows generic arguments and the `>` behind them.
+/// Returns the text after generic arguments and their `>`.
 fn arguments(text: &str) -> Option<&str> {
     let mut rest = text;
     loop {
@@ -257,7 +258,7 @@ fn arguments(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns what follows a generic argument: a path, a lifetime, a number, or what stands in brackets.
+/// Returns the text after a generic argument: a path, a lifetime, a number, or a bracketed type.
 fn argument(text: &str) -> Option<&str> {
     match text.chars().next()? {
         '\'' => {
@@ -270,7 +271,7 @@ fn argument(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns what follows a bracket and what stands in it.
+/// Returns the text after a bracketed group.
 fn bracketed(text: &str) -> Option<&str> {
     let close = match text.chars().next()? {
         '(' => ')',
@@ -302,8 +303,8 @@ fn ident(name: String) -> String {
         .unwrap_or_else(|| "x_".to_owned())
 }
 
-/// The part of the names that all of them begin with and that ends at an underscore, without which each is still a
-/// name and no two are alike; empty if there is none. One name alone has no common part.
+/// The common prefix of the names that ends at an underscore. Without it each name must still be valid and
+/// distinct. Empty if there is none; a single name has none.
 #[must_use]
 pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else { return "" };
@@ -332,13 +333,13 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
     })
 }
 
-/// Names that are taken in one place, and by what.
+/// The names in use in one scope, and their owners.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// What has each name, as a part of `owners`: an enum may have very many members.
+    /// The owner of each name, as a part of `owners`: an enum may have very many members.
     names: HashMap<Box<str>, (u32, u32)>,
     owners: String,
-    /// How often a name was wanted that was taken.
+    /// The number of conflicts of each name.
     again: HashMap<String, usize>,
 }
 
@@ -371,8 +372,8 @@ impl Taken {
         self.names.contains_key(ident)
     }
 
-    /// Takes `wanted` for `name`, or `wanted` with underscores behind it if it is taken. Says by which name of the
-    /// document it was.
+    /// Reserves `wanted` for `name`, or `wanted` with underscores appended if it is in use. Returns the
+    /// conflicting name of the document.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
         let Some((start, end)) = self.names.get(wanted.as_str()) else {
             self.insert(&wanted, name);
@@ -485,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_goes_only_where_names_stay_names() {
+    fn a_prefix_is_removed_only_if_names_stay_valid() {
         assert_eq!(common_prefix(&["RDMA_MSG", "RDMA_NOMSG", "RDMA_ERROR"]), "RDMA_");
         assert_eq!(common_prefix(&["NFS3_OK", "NFS3ERR_PERM"]), "");
         assert_eq!(common_prefix(&["A_B_1", "A_B_2"]), "A_");

@@ -1,7 +1,8 @@
 //! Namespaces (xdrpp, goxdr): `namespace a { ... }` and names such as `a::b`.
 //!
-//! A name is looked up in the namespace that uses it, then in the enclosing ones. Behind this stage a definition's name
-//! begins with its namespace (`a::b`). No plain name is equal to it, so a name is never found in an unrelated namespace.
+//! A name is looked up in the namespace that uses it, then in the enclosing ones. Behind this stage a
+//! definition's name begins with its namespace (`a::b`). No plain name is equal to it, so a name is never
+//! found in an unrelated namespace.
 
 use crate::ast::{
     Declaration, Definition, DefinitionKind, EnumBody, Identifier, Multiplicity, Namespace, Specification,
@@ -52,7 +53,7 @@ fn each(document: &mut Specification, names: &mut HashSet<String>, defines: bool
     }
 }
 
-/// One walk over definitions: to learn their names, or to qualify all names.
+/// A walk over definitions, which either collects their names or qualifies all names.
 struct Pass<'p> {
     /// The names that are defined, each with its namespace.
     names: &'p mut HashSet<String>,
@@ -70,7 +71,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds what a name means; one that nothing defines stays as it is.
+    /// Resolves a name; an undefined one is unchanged.
     fn used(&self, name: &mut Identifier) {
         let mut around = if self.defines { "" } else { self.within };
         while !around.is_empty() {
@@ -84,7 +85,7 @@ impl Pass<'_> {
     }
 
     fn definition(&mut self, definition: &mut Definition) {
-        // It defines nothing: both of its names are what it names.
+        // It defines no name: both names are uses.
         let is_own_name = is_own_name(definition);
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {
@@ -174,8 +175,8 @@ impl Pass<'_> {
     }
 }
 
-/// Gives the items of each namespace a source of their own, from `first` on. Returns these sources with the namespaces
-/// and where each begins.
+/// Gives the items of each namespace a separate source, from `first` on. Returns these sources with the
+/// namespaces and their start positions.
 pub(crate) fn separate<'a>(
     module: &mut Module,
     documents: impl Iterator<Item = (SourceId, &'a Specification)>,

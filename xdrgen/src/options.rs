@@ -1,6 +1,7 @@
-//! What may be set for a run.
+//! The options of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::ir::Data;
 use crate::names::Names;
@@ -9,22 +10,22 @@ use crate::parse::Dialect;
 /// The files that are emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One file, `NAME.rs`: a module, or to be included. It uses the standard library's `Vec` and `Box`, or those
-    /// of `alloc`.
+    /// One file, `NAME.rs`: a module, or a file to include. It uses the standard library's `Vec` and `Box`,
+    /// or those of `alloc`.
     Module {
         /// The file's name without `.rs`.
         name: String,
-        /// Whether the standard library is there.
+        /// Whether the standard library is available.
         std: bool,
     },
-    /// Files to be put into a directory of modules: `mod.rs` and one for each document. One document alone is
-    /// one file, called after it.
+    /// Files for a directory of modules: `mod.rs` and one for each document. A single document is one file
+    /// with the document's name.
     Directory {
-        /// Whether the standard library is there.
+        /// Whether the standard library is available.
         std: bool,
     },
-    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the standard
-    /// library.
+    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the
+    /// standard library.
     Crate(Package),
 }
 
@@ -35,11 +36,11 @@ pub struct Package {
     pub name: String,
     /// A description in one line.
     pub title: String,
-    /// What its manifest relies on.
+    /// The dependencies of its manifest.
     pub manifest: Manifest,
 }
 
-/// What the manifest of a crate relies on.
+/// The dependencies of a crate's manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
     /// It is self-contained.
@@ -47,7 +48,7 @@ pub enum Manifest {
         /// The directory of the runtime's crate, if it is not the registry's.
         runtime: Option<String>,
     },
-    /// It is a member of a workspace, from whose manifest it takes its version, edition, licence, lints and dependencies.
+    /// It is a workspace member and inherits version, edition, licence, lints and dependencies.
     Member,
 }
 
@@ -59,38 +60,41 @@ impl Package {
     }
 }
 
-/// What may be set for a run.
+/// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The files that are emitted.
     pub output: Output,
     /// The path of the runtime in emitted code; `crate` within the runtime itself.
     pub runtime: String,
-    /// How definitions are named.
+    /// The naming style.
     pub names: Names,
-    /// How variable-length data is held.
+    /// The storage of variable-length data.
     pub data: Data,
     /// Types that exist in Rust: the document's name, and the path.
     pub externs: BTreeMap<String, String>,
     /// Further derives of all types: `serde`, `arbitrary`, or the path of a derive. In a crate the first two
     /// depend on features of that name. The runtime needs its features of that name.
     pub derives: Vec<String>,
-    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that no document
-    /// defines may be used as a constant.
+    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that
+    /// no document defines may be used as a constant.
     pub defined: BTreeSet<String>,
     /// The documents' language.
     pub dialect: Dialect,
-    /// Whether names that documents leave to others are supplied: the usual typedefs of integers, and RPC's
+    /// Whether names that documents do not define are supplied: the usual typedefs of integers, and RPC's
     /// own names.
     pub prelude: bool,
     /// Whether valid definitions are emitted even if others have errors, except for those that need them.
     pub keep_going: bool,
     /// The command that regenerates the files, for their heads.
     pub command: String,
+    /// The directory in which the command runs, if it is not the current one: heads name documents as seen
+    /// from it.
+    pub command_directory: Option<PathBuf>,
 }
 
 impl Options {
-    /// One file `NAME.rs` for a crate with the standard library, as a build script wants it.
+    /// One file `NAME.rs` for a crate with the standard library, as in a build script.
     #[must_use]
     pub fn module(name: impl Into<String>) -> Self {
         Options::new(Output::Module { name: name.into(), std: true })
@@ -135,6 +139,7 @@ impl Options {
             prelude: true,
             keep_going: false,
             command: "rpcrdma-xdrgen generate".to_owned(),
+            command_directory: None,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! From documents to what they define.
+//! Parses documents.
 //!
-//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, one function a production, widened by what
-//! published documents and files for rpcgen have: `%` lines, the C preprocessor's lines, `struct name` as a type,
-//! `unsigned` by itself, implicit enum values, `char`, `short` and `long`, `string` as an argument, names of arguments,
-//! arrays as arguments and results, characters as numbers, macros with arguments, and xdrpp's namespaces.
-//! The time it takes is linear in the text, and bodies stand at most 64 deep in one another.
+//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, with one function per production.
+//! It also accepts extensions of published documents and rpcgen files: `%` lines, preprocessor lines,
+//! `struct name` as a type, `unsigned` alone, implicit enum values, `char`, `short` and `long`, `string` as
+//! an argument, names of arguments, arrays as arguments and results, characters as numbers, macros with
+//! arguments, and xdrpp's namespaces. The run time is linear in the text, and bodies nest at most 64 deep.
 
 mod additions;
 mod condition;
@@ -33,23 +33,25 @@ use crate::source::{Source, SourceId, Sources, Span};
 
 pub(crate) use macros::explain;
 
-/// Whose language a document is in.
+/// The language of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of RFC 4506 and RFC 5531, with what rpcgen and xdrpp have besides.
+    /// That of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
     #[default]
     Rfc,
-    /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an `opaque_union` are opaque
-    /// data that holds the encoded arm, because xdrzcc sends the length of each arm before the arm.
+    /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an
+    /// `opaque_union` are opaque data that holds the encoded arm, because xdrzcc sends the length of each
+    /// arm before the arm.
     Xdrzcc,
 }
 
-/// What may be set for a run.
+/// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The documents' language.
     pub dialect: Dialect,
-    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. Those that a document defines itself by `#define` are added for it.
+    /// Names that `#ifdef` treats as defined, in the form of `-D`: `NAME` or `NAME=VALUE`. A document's own
+    /// `#define`s are added to them.
     pub defined: BTreeSet<String>,
 }
 
@@ -58,13 +60,13 @@ pub struct Options {
 pub struct Parsed {
     /// Each document's definitions, in the order of the documents.
     pub documents: Vec<(SourceId, Specification)>,
-    /// What was found, in the order of the places. A document with errors still has its sound definitions.
+    /// The findings in source order. A document with errors still yields its valid definitions.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many more there are. Beyond some thousand they are only counted.
+    /// The number of further findings. Beyond some thousand they are only counted.
     pub more: Count,
 }
 
-/// Extracts the XDR of a document, whatever its form. Text that parses as a definition is one.
+/// Extracts the XDR of a document in any form. Text that parses as a definition counts as one.
 #[must_use]
 pub fn extract(id: SourceId, source: &Source) -> Extract {
     extract::extract(id, source, &region::region)
@@ -91,15 +93,15 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
     parsed
 }
 
-/// Parses what was extracted from one document. The extraction's own findings are among those returned; of very many, some
-/// thousand are.
+/// Parses the text extracted from one document. Returns the findings of the extraction as well, up to some
+/// thousand in total.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
     let (specification, found) = read(extract, options);
     (specification, found.kept)
 }
 
-/// Does what [`parse_extract`] does, and says how much was found besides.
+/// Does the same as [`parse_extract`], and also returns the number of findings.
 pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Found) {
     let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
     let (mut specification, mut found) = if blocks.is_empty() {
@@ -114,7 +116,7 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
             definition.section = extract.section(definition.span.start).map(str::to_owned);
         }
         block.nested(extract).into_iter().for_each(|nested| found.push(nested));
-        // A `,` behind the last line is how such lines are written.
+        // Such lines conventionally end with a `,`.
         let told = of_block
             .kept
             .into_iter()
@@ -124,7 +126,7 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !found.kept.is_empty() {
-        // It must mean something else by the marks, as RFC 7532 does, whose lines are a schema for directories.
+        // The marks must have another meaning, as in RFC 7532, whose lines are a directory schema.
         let start = found.kept.first().map_or(extract.map.span(0..0), |found| found.span);
         let error = DocumentKind::NoXdr.at(start);
         specification.unread.push(Span { start: 0, end: u32::MAX, ..start });
@@ -140,14 +142,14 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     (specification, found)
 }
 
-/// Returns true for a published RFC that marks its XDR. Text that does not parse in it is left out with a
-/// warning. (What the scanner of an indented one keeps is judged by the scanner.)
+/// Returns true for a published RFC that marks its XDR. Unparsable text in it is omitted with a warning.
+/// (The scanner judges the text of an indented RFC.)
 fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked
 }
 
 fn weakened(mut found: Diagnostic) -> Diagnostic {
-    // Where a `,` is missing between members, they are read as if it were there; a word behind them is passed over.
+    // A missing `,` between members is assumed to be present; an extra word after them is skipped.
     let read = matches!(found.kind, Kind::Syntax(SyntaxKind::NoComma | SyntaxKind::StrayWord { .. }));
     if found.is_error() && !read {
         found.notes.push(Note::Unread);
@@ -156,7 +158,7 @@ fn weakened(mut found: Diagnostic) -> Diagnostic {
     Diagnostic { severity: Severity::Warning, ..found }
 }
 
-/// The files that a document includes between quotation marks, as it names them, but for those of C.
+/// The files that a document includes in quotation marks, as named there, without C headers.
 pub(crate) fn includes(extract: &Extract, options: &Options) -> Vec<(String, Span)> {
     let pasted = macros::Pasted::default();
     let conditions = condition::Conditions::new(&options.defined);
@@ -187,7 +189,7 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
     specification.hidden = lexed.hidden;
     let mut found = Found::default();
     extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
-    // What the scanner of an indented document kept it has parsed, and has told what it thinks of it.
+    // The scanner already parsed the text that it kept, and reported its findings.
     if extract.form != Form::Indented {
         let lenient = is_lenient(extract);
         for one in [lexed.diagnostics, of_grammar] {

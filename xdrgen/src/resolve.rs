@@ -1,5 +1,5 @@
-//! From what was written to the protocol as a value: names over several documents, constants, and what of a published
-//! document has to be left out. Everything that is wrong is found in one run.
+//! Resolution: from the syntax tree to the protocol. Resolves names over several documents, evaluates
+//! constants, and decides which parts of a published document to omit. Finds all errors in one run.
 
 mod additions;
 mod asides;
@@ -33,19 +33,19 @@ pub(crate) use named::is_own_name;
 pub(crate) use scope::Document;
 pub(crate) use supply::{Known, supply};
 
-/// What documents define.
+/// The definitions of documents.
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
-    /// Whether it can be emitted: no diagnostic is an error, or, to keep going, what has errors has been left out with
-    /// what needs it.
+    /// Whether it can be emitted: there are no errors or, with `--keep-going`, the invalid definitions and
+    /// their dependents were omitted.
     pub(crate) whole: bool,
-    /// What is wrong.
+    /// The findings.
     pub(crate) found: Found,
-    /// How often a definition is defined again by later documents, at most.
+    /// Maximum number of redefinitions of a definition in later documents.
     pub(crate) stages: usize,
 }
 
-/// Resolves documents of which the last definition of a name stands, whether it extends the first or not.
+/// Resolves documents with the last definition of each name, even if it does not extend the first.
 pub(crate) fn latest(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
     at_stage(documents, known, usize::MAX)
 }
@@ -69,7 +69,7 @@ pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved
     last
 }
 
-/// Of a definition that later documents extend, the one that was extended `stage` times stands.
+/// Of a definition that later documents extend, uses the one after `stage` extensions.
 fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Resolved {
     let mut found = Found::default();
     let scope = Scope::new(documents, known, stage, &mut found);
@@ -81,8 +81,8 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
     Resolved { hir, whole, found, stages: scope.stages() }
 }
 
-/// What one step of extension breaks. Only what stands before its document counts: that document's own definitions
-/// were made for it.
+/// The breaches of one step of extension. Considers only earlier documents, since the definitions of this
+/// document were written for it.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

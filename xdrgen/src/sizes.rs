@@ -1,7 +1,8 @@
-//! How large the messages of a program can be, and what of RPC-over-RDMA version 1 they need at an inline threshold.
+//! The sizes of a program's messages, and the resources of RPC-over-RDMA version 1 that they need at an
+//! inline threshold.
 //!
-//! Sizes of types are those that the runtime has as constants of the generated types: the largest encoding, and the
-//! largest with every eligible item out of the stream (RFC 8166 section 3.4.4).
+//! Sizes of types are the constants of the generated types: the largest encoding, and the largest without
+//! eligible items (RFC 8166 section 3.4.4).
 
 pub(crate) mod layout;
 pub(crate) mod messages;
@@ -21,7 +22,7 @@ pub use rpcrdma_layout::{Items, Lengths, Size};
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// What is wrong with the documents. After an error there are no sizes.
+    /// Errors of the documents. After an error there are no sizes.
     pub diagnostics: Vec<Diagnostic>,
     /// The sizes of each type by its name in the document, in the documents' order.
     pub types: Vec<(String, Layout)>,

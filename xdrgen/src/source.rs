@@ -1,4 +1,4 @@
-//! Documents, and places in them.
+//! Documents, and positions in them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,22 +9,22 @@ use crate::hash::{HashMap, HashSet};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
-/// A run of bytes of a document, as the document stands (before anything was extracted from it).
+/// A range of bytes of the original document, before extraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The document.
     pub source: SourceId,
     /// The offset of its first byte.
     pub start: u32,
-    /// The offset behind its last byte.
+    /// The offset of its end.
     pub end: u32,
 }
 
 impl Span {
-    /// The place of what stands in no document: an option of the run, or a fault of the compiler's own.
+    /// The position of findings outside documents: an option of the run, or a fault of the compiler.
     pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
 
-    /// From the start of `self` to the end of `other`, which stands behind it in the same document.
+    /// From the start of `self` to the end of `other`, which follows it in the same document.
     #[must_use]
     pub fn to(self, other: Span) -> Span {
         Span { source: self.source, start: self.start, end: other.end.max(self.start) }
@@ -45,7 +45,7 @@ pub struct LineColumn {
     pub column: u32,
 }
 
-/// What a text is read as.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A document with XDR.
@@ -54,7 +54,7 @@ pub enum Kind {
     Binding,
 }
 
-/// One document or binding file: its name as the user gave it, and its text.
+/// One document or binding file: its name from the user, and its text.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: PathBuf,
@@ -65,7 +65,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Takes a text. It is a binding file if its name ends in `.toml`, else a document.
+    /// Creates a source. It is a binding file if its name ends in `.toml`, else a document.
     #[must_use]
     pub fn new(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         let name = name.into();
@@ -73,7 +73,7 @@ impl Source {
         Source::of_kind(if is_binding { Kind::Binding } else { Kind::Document }, name, text.into())
     }
 
-    /// Takes the text of a binding file, whatever its name ends in.
+    /// Creates a binding file of any name.
     #[must_use]
     pub fn binding(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         Source::of_kind(Kind::Binding, name.into(), text.into())
@@ -83,7 +83,7 @@ impl Source {
         Source { name, kind, text, line_starts: OnceLock::new() }
     }
 
-    /// What it is read as.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -101,7 +101,7 @@ impl Source {
         &self.text
     }
 
-    /// Where the lines begin.
+    /// The starts of the lines.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
             let ends = self.text.match_indices('\n').map(|(end, _)| narrow(end + 1));
@@ -109,7 +109,7 @@ impl Source {
         })
     }
 
-    /// The line and column of a byte offset; one behind the end is the end.
+    /// The line and column of a byte offset; an offset past the end counts as the end.
     #[must_use]
     pub fn line_column(&self, offset: u32) -> LineColumn {
         let line_starts = self.line_starts();
@@ -121,15 +121,15 @@ impl Source {
     }
 }
 
-/// Who can correct a document, which decides what becomes of mistakes in it.
+/// Whether a document can be corrected, which determines how errors in it are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Its author can correct it: mistakes are errors.
     Own,
-    /// A published RFC with marked XDR, which cannot be corrected. Mistakes are left out with a warning; but
-    /// a name that it does not define is of another document, which must be there.
+    /// A published RFC with marked XDR, which cannot be corrected. Errors are omitted with a warning. An
+    /// undefined name belongs to another document, which must be present.
     Published,
-    /// Examples between prose in a published RFC, which were never compiled: mistakes are left out with a
+    /// Examples between prose in a published RFC, which were never compiled: errors are omitted with a
     /// warning.
     Example,
 }
@@ -139,25 +139,25 @@ pub(crate) enum Trust {
 pub enum Refused {
     /// Its name is empty.
     Unnamed,
-    /// It cannot be read. Only this is not an error by itself.
+    /// It cannot be read. Only this is not an error in itself.
     Missing(PathBuf),
     /// It is a directory, a pipe or a device.
     NoFile(PathBuf),
     /// The run includes as many files as it may.
     TooMany {
-        /// How many.
+        /// The limit on their number.
         most: usize,
     },
     /// It is longer than a file may be.
     TooLong {
         /// The file.
         path: PathBuf,
-        /// How long one may be, in MiB.
+        /// The limit on the length of one, in MiB.
         mib: u64,
     },
     /// The included files of the run are longer than they may be.
     TooMuch {
-        /// How long they may be, in MiB.
+        /// The limit on their total length, in MiB.
         mib: u64,
     },
     /// It is not UTF-8.
@@ -167,7 +167,7 @@ pub enum Refused {
 /// An `#include` of a document.
 #[derive(Clone, Debug)]
 pub struct Include {
-    /// Where the file's name stands.
+    /// The position of the file's name.
     pub span: Span,
     /// The file's name, as the document has it.
     pub name: String,
@@ -200,18 +200,19 @@ impl Sources {
         self.all.iter().zip(0..).map(|(source, id)| (SourceId(id), source))
     }
 
-    /// Says which file a document includes.
+    /// Records which file a document includes.
     pub fn include(&mut self, include: Include) {
         self.includes.push(include);
     }
 
-    /// What documents include.
+    /// The inclusions of documents.
     #[must_use]
     pub fn includes(&self) -> &[Include] {
         &self.includes
     }
 
-    /// Moves included documents before those that include them. Returns all new ids, in the order of the old ones.
+    /// Moves included documents before those that include them. Returns all new ids, in the order of the old
+    /// ones.
     pub(crate) fn sort_included(&mut self) -> Vec<SourceId> {
         let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
         for Include { span, file, .. } in self.includes.iter().rev() {
@@ -221,7 +222,8 @@ impl Sources {
         open.reverse();
         let mut all: Vec<_> = std::mem::take(&mut self.all).into_iter().map(Some).collect();
         let mut ids = vec![SourceId::default(); all.len()];
-        // Each document is met first to open those that it includes, and again when these are in their places.
+        // Each document is visited first to open those that it includes, and again after these were
+        // handled.
         let mut met = HashSet::default();
         while let Some((id, is_ready)) = open.pop() {
             if is_ready {

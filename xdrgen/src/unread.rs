@@ -1,11 +1,11 @@
-//! Names that may be defined in what could not be read: after an error of syntax nothing is said of their absence.
+//! Names that unparsable text may define: after a syntax error their absence is not reported.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;
 use crate::resolve::Document;
 use crate::source::{Sources, Span};
 
-/// All words of what could not be read, in the alphabet's order.
+/// All words of unparsed text, sorted.
 pub(crate) struct Unread<'s> {
     words: Vec<&'s str>,
 }
@@ -22,12 +22,12 @@ impl<'s> Unread<'s> {
         Unread { words }
     }
 
-    /// Returns true if a finding says that something is not there which may have been in that.
+    /// Returns true if a finding reports the absence of a name that the unparsed text may define.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Whether a word is this name, or begins with it: the mark may be missing that parted it from what follows.
+    /// Returns true if a word is this name, or begins with it: the separator after it may be missing.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

@@ -2,8 +2,11 @@
 
 mod scratch;
 
-use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Build, BuildError, Manifest, Options, Output, Package};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rpcrdma_xdrgen::{Build, BuildError};
 use scratch::{Scratch, workspace};
 
 const DOCUMENT: &str = "\
@@ -65,7 +68,7 @@ program MORE {
 struct maxNames { label names<maxName>; };
 ";
 
-/// Names that Rust, emitted code or what derives write would take for something else.
+/// Names with a special meaning in Rust, in emitted code or in the output of derives.
 const ODD: &str = "\
 const value = 3; const u = 4; const args = 5; const max = 6; const context = 7; const v = 1; const None = 9;
 const Some = 8; const Ok = 3; const Err = 2;
@@ -111,12 +114,12 @@ pub mod tame {
     include!(concat!(env!("OUT_DIR"), "/tame.rs"));
 }
 
-/// What the build script wrote of two documents.
+/// The build script's output for two documents.
 pub mod both {
     include!(concat!(env!("OUT_DIR"), "/both.rs"));
 }
 
-/// What the build script wrote.
+/// The build script's output.
 pub mod store {
     include!(concat!(env!("OUT_DIR"), "/store.rs"));
 }
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_refuses_what_it_cannot_run() {
+    fn a_server_rejects_invalid_options() {
         let server = Server(Shelf);
         let word = xdr::to_bytes(&1u32).unwrap();
         assert_eq!(serve(&server, 3, &word), Err(Reject::ProcedureUnavailable));
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(serve(&server, 2, &xdr::to_bytes(&0u32).unwrap()), Err(Reject::SystemError));
     }
 
-    /// Bytes that look like chance, others for each seed.
+    /// Pseudorandom bytes, different for each seed.
     fn chance(seed: u64) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -211,7 +214,7 @@ mod tests {
         (0..2048).map(|_| next()).collect()
     }
 
-    /// Values of any kind have an encoding, and keep what they are by XDR and by JSON.
+    /// Values of any kind have an encoding, and round-trip by XDR and by JSON.
     fn round_trips<T>() -> usize
     where
         T: for<'a> arbitrary::Arbitrary<'a> + xdr::Xdr + serde::Serialize + serde::de::DeserializeOwned,
@@ -288,7 +291,7 @@ mod tests {
     #[test]
     fn a_discriminant_that_chooses_another_arm_is_not_read() {
         use crate::both::more::RESULT;
-        // Of three arms two keep it: that of KIND_DIR (2) and KIND_LINK (3), and the default's.
+        // Of three arms two keep it: that of KIND_DIR (2) and KIND_LINK (3), and the default arm.
         for (wire, kept, good, bad) in [
             (&[0, 0, 0, 2, 0, 0, 0, 7][..], "KIND_DIR", "KIND_LINK", ["KIND_FILE", "KIND_OTHER"]),
             (&[0, 0, 0, 4, 0, 0, 0, 0], "KIND_OTHER", "KIND_OTHER", ["KIND_FILE", "KIND_DIR"]),
@@ -344,20 +347,20 @@ fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
 }
 ";
 
-/// Asks for a version that is bound.
+/// Requires a version with a binding.
 const BOUND: &str = "
 
-/// Asks for a binding.
+/// Requires a binding.
 pub fn over_rdma<P: rpcrdma_runtime::program::Binding>() {}
 
-/// Has one, or has none.
+/// With or without one.
 pub fn call() {
     over_rdma::<store::store_v1::StoreV1>();
 }
 ";
 
-// The compiler is a dependency too, and nothing is only checked: cargo then compiles what it stands on as it does for
-// the compiler's own tests, and finds it built.
+// The compiler is a dependency too, and is built instead of only checked: cargo then compiles its
+// dependencies as for the compiler's own tests, and reuses them.
 fn user_crate() -> Scratch {
     let root = workspace();
     let (runtime, compiler) = (root.join("rpcrdma-runtime"), root.join("xdrgen"));
@@ -382,34 +385,42 @@ fn user_crate() -> Scratch {
     scratch
 }
 
-/// Writes the same two documents as a crate of its own.
+/// Writes the same two documents as a separate crate, which depends on the runtime by a relative path. Then
+/// runs the command of its manifest in the crate's directory, which changes nothing.
 fn emit_crate(scratch: &Scratch) {
-    let mut sources = Sources::default();
-    sources.add(Source::new("specs/base.x", BASE));
-    sources.add(Source::new("specs/more.x", MORE));
-    let runtime = workspace().join("rpcrdma-runtime").display().to_string();
-    let mut options = Options::package("emitted", "Where things are.");
-    options.output = Output::Crate(Package {
-        name: "emitted".to_owned(),
-        title: "Where things are.".to_owned(),
-        manifest: Manifest::Alone { runtime: Some(runtime) },
-    });
-    options.derives = vec!["serde".to_owned(), "arbitrary".to_owned()];
-    let generated = rpcrdma_xdrgen::generate(&sources, &options);
-    for (path, text) in &generated.files {
-        scratch.write(&format!("emitted/{}", path.display()), text);
-    }
+    let up = scratch.path("").components().skip(1).map(|_| "../").collect::<String>();
+    let runtime = workspace().join("rpcrdma-runtime");
+    let runtime = format!("{up}{}", runtime.strip_prefix("/").expect("an absolute path").display());
+    let arguments = "generate specs/base.x specs/more.x --crate emitted --derive serde --derive arbitrary";
+    let given = ["--title", "Where things are.", "--output", "emitted", "--runtime-path", &runtime];
+    let words: Vec<&str> = arguments.split(' ').chain(given).collect();
+    let emitted = scratch.path("emitted");
+    let files = || ["Cargo.toml", "src/lib.rs", "src/base.rs", "src/more.rs"].map(|name| emitted.join(name));
+    let generate = |directory: &Path, program: &mut Command| {
+        let output = program.current_dir(directory).output().expect("the compiler");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        files().map(|file| fs::read_to_string(file).expect("a file of the crate"))
+    };
+    let compiler = env!("CARGO_BIN_EXE_rpcrdma-xdrgen");
+    let first = generate(&scratch.path(""), Command::new(compiler).args(words));
+    let head = first[0].lines().map_while(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ");
+    let (_, command) = head.split_once("Regenerate with `rpcrdma-xdrgen ").expect("the command");
+    let command = format!("exec \"$0\" {}", command.split_once('`').expect("its end").0);
+    assert!(command.contains(" ../specs/base.x ../specs/more.x --output . "), "{command}");
+    fs::write(&files()[1], "").expect("a file of the crate");
+    let again = generate(&emitted, Command::new("sh").args(["-c", &command, compiler]));
+    assert_eq!(again, first);
 }
 
-/// The error in the README is what a build script prints.
+/// The error in the README is the output of a build script.
 #[test]
-fn errors_are_data_and_their_text_shows_the_line() {
+fn errors_are_data_and_their_text_quotes_the_line() {
     let readme = include_str!("../README.md");
     let (_, error) = readme.split_once("```text\nError: ").expect("an example");
     let (error, _) = error.split_once("```").expect("its end");
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("kv.x");
-    std::fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
+    fs::write(&path, include_str!("diagnostics/X213-near.x")).expect("a document");
     let built = Build::new().document(&path).out_dir(folder.path()).compile();
     let Err(found @ BuildError::Findings { .. }) = built else { panic!("{built:?}") };
     assert_eq!(format!("{found:?}"), found.to_string());
@@ -420,7 +431,7 @@ fn errors_are_data_and_their_text_shows_the_line() {
     assert!(!folder.path().join("kv.rs").exists());
 }
 
-/// The program and what it alone uses are not built for a build script.
+/// The program and its own dependencies are not built for a build script.
 fn has_no_command_line(scratch: &Scratch) {
     let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
     assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
@@ -429,7 +440,7 @@ fn has_no_command_line(scratch: &Scratch) {
     }
 }
 
-/// One crate goes through all of it: to compile another would take as long again.
+/// One crate covers all cases: compiling another would take as long again.
 ///
 /// Requirement: R230
 #[test]
@@ -442,7 +453,7 @@ fn a_build_script_compiles_documents() {
         "{output}"
     );
 
-    // A mistake in the document fails the build, and says where it is.
+    // An error in the document fails the build with its position.
     scratch.write("specs/store.txt", &DOCUMENT.replace("content      data", "contents     data"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(
@@ -454,7 +465,7 @@ fn a_build_script_compiles_documents() {
         "{output}"
     );
 
-    // A change of any of several documents is seen.
+    // A change of any of several documents is detected.
     scratch.write("specs/store.txt", DOCUMENT);
     scratch.write("specs/more.x", &MORE.replace("TREE *left", "TREES *left"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
@@ -471,7 +482,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:2:18") && output.contains("`leaf`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // What a binding says is in the types: a version without one is not bound.
+    // A binding is visible in the types: a version without one is not bound.
     scratch.write("src/lib.rs", &format!("{}{BOUND}", LIB.trim_start()));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);
     assert!(success, "{output}");

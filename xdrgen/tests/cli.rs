@@ -1,10 +1,10 @@
-//! The program: what goes to which stream, and the exit status.
+//! The program: its output streams and exit status.
 
 mod program;
 
 use program::{compiler, text};
 #[test]
-fn extract_prints_the_xdr_and_nothing_else() {
+fn extract_prints_only_the_xdr() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("spec.txt"), "Prose.\n   /// const A = 1;\n").unwrap();
     std::fs::write(folder.path().join("more.x"), "const B = 2;\n").unwrap();
@@ -15,7 +15,7 @@ fn extract_prints_the_xdr_and_nothing_else() {
 }
 
 #[test]
-fn check_says_nothing_about_a_sound_document() {
+fn check_is_silent_about_a_valid_document() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("good.x"), "struct a { int b; };\n").unwrap();
     let output = compiler(folder.path(), &["check", "good.x"]);
@@ -44,7 +44,7 @@ fn warnings_do_not_fail() {
 }
 
 #[test]
-fn names_for_conditions_come_from_the_command_line() {
+fn condition_names_come_from_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "#ifdef BROKEN\nstruct {\n#endif\nconst A = 1;\n").unwrap();
     assert_eq!(compiler(folder.path(), &["check", "a.x"]).status.code(), Some(0));
@@ -106,7 +106,7 @@ fn generate_prints_rust_or_writes_it() {
 }
 
 #[test]
-fn names_derives_and_modules_are_asked_for() {
+fn options_select_names_derives_and_modules() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("one.x"), "struct One_a { int fieldB; };\n").unwrap();
     std::fs::write(folder.path().join("two.x"), "struct two { One_a ones<3>; };\n").unwrap();
@@ -137,7 +137,7 @@ fn names_derives_and_modules_are_asked_for() {
 }
 
 #[test]
-fn generate_writes_nothing_when_a_document_is_wrong() {
+fn generate_writes_no_files_after_an_error() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.x"), "struct a { nowhere b; };\n").unwrap();
     let output = compiler(folder.path(), &["generate", "bad.x", "-o", "out.rs"]);
@@ -158,7 +158,7 @@ fn documents_are_compiled_together_and_types_may_exist_in_rust() {
 }
 
 #[test]
-fn a_binding_is_one_whatever_its_name_ends_in() {
+fn a_binding_may_have_any_file_name() {
     let folder = tempfile::tempdir().unwrap();
     let document = "program P { version V { void N(void) = 0; } = 1; } = 7;\n";
     std::fs::write(folder.path().join("a.x"), document).unwrap();
@@ -186,20 +186,17 @@ fn a_title_that_would_break_the_manifest_is_refused() {
 }
 
 #[test]
-fn the_last_line_counts_and_names_a_page() {
+fn the_last_line_has_counts_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum a { B, };\nstruct c { int d };\nconst E = 08;\n")
         .unwrap();
     let output = compiler(folder.path(), &["check", "a.x"]);
     let last = text(&output.stderr).lines().last().unwrap();
-    assert_eq!(last, "rpcrdma-xdrgen: 2 errors, 1 warning; `rpcrdma-xdrgen explain X111` says more");
+    assert_eq!(last, "rpcrdma-xdrgen: 2 errors, 1 warning; see `rpcrdma-xdrgen explain X111`");
     std::fs::write(folder.path().join("many.x"), "struct a { int b };\n".repeat(250)).unwrap();
     let output = compiler(folder.path(), &["check", "many.x"]);
     let last = text(&output.stderr).lines().last().unwrap();
-    assert_eq!(
-        last,
-        "rpcrdma-xdrgen: 250 errors; 50 more are not shown; `rpcrdma-xdrgen explain X111` says more"
-    );
+    assert_eq!(last, "rpcrdma-xdrgen: 250 errors; 50 more are not shown; see `rpcrdma-xdrgen explain X111`");
     assert_eq!(text(&output.stderr).matches("error[X111]").count(), 200);
 }
 
@@ -217,7 +214,7 @@ fn no_number_of_warnings_hides_an_error() {
 }
 
 #[test]
-fn what_is_said_is_the_same_in_every_run() {
+fn output_is_deterministic() {
     let folder = tempfile::tempdir().unwrap();
     let members: String = (0..40).map(|number| format!("  M{number} = {number},\n")).collect();
     let arms: String = (0..40).map(|number| format!("  case M{number}: int a{number};\n")).collect();
@@ -255,17 +252,17 @@ fn warnings_may_be_denied() {
 }
 
 #[test]
-fn a_finding_is_one_line_if_that_is_asked_for() {
+fn short_output_has_one_line_per_finding() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 1;\nstruct b {\n  int A\n};\n").unwrap();
     let output = compiler(folder.path(), &["check", "--message-format", "short", "a.x"]);
     let expected = "a.x:3:8: error[X111]: a `;` is missing; a `;` ends each declaration and each definition\n\
-                    rpcrdma-xdrgen: 1 error; `rpcrdma-xdrgen explain X111` says more\n";
+                    rpcrdma-xdrgen: 1 error; see `rpcrdma-xdrgen explain X111`\n";
     assert_eq!(text(&output.stderr), expected);
 }
 
 #[test]
-fn a_finding_is_an_object_if_json_is_asked_for() {
+fn json_output_has_one_object_per_finding() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("\u{e9}.x"),
@@ -295,14 +292,14 @@ fn a_finding_is_an_object_if_json_is_asked_for() {
     ] {
         assert_eq!(found[key], value);
     }
-    assert!(found["help"].as_str().unwrap().contains("another name"));
+    assert!(found["help"].as_str().unwrap().contains("rename"));
     let human = compiler(folder.path(), &["check", "\u{e9}.x"]);
     assert!(text(&human.stderr).starts_with(found["rendered"].as_str().unwrap()), "{}", text(&human.stderr));
     assert_eq!(*summary, serde_json::json!({"kind": "summary", "errors": 1, "warnings": 0, "hidden": 0}));
 }
 
 #[test]
-fn colours_are_for_terminals_unless_asked_for() {
+fn colours_are_for_terminals_by_default() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 08;\n").unwrap();
     let coloured = |arguments: &[&str]| {
@@ -315,7 +312,7 @@ fn colours_are_for_terminals_unless_asked_for() {
 }
 
 #[test]
-fn heads_have_the_command_that_makes_the_file_again() {
+fn headers_name_the_command_that_generates_the_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a b.x"), "struct a { int b; };\n").unwrap();
     std::fs::write(folder.path().join("c.x"), "struct c { a d; };\n").unwrap();
@@ -336,6 +333,6 @@ fn heads_have_the_command_that_makes_the_file_again() {
     let given =
         ["generate", "a b.x", "--crate", "a", "-o", "out", "--title", "One & two", "--names", "verbatim"];
     let expected =
-        "`rpcrdma-xdrgen generate 'a b.x' --output out --names verbatim --crate a --title 'One & two'`.";
+        "`rpcrdma-xdrgen generate '../a b.x' --output . --names verbatim --crate a --title 'One & two'`.";
     assert_eq!(head(&given, "out/Cargo.toml"), expected);
 }

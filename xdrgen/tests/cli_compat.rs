@@ -1,10 +1,10 @@
-//! `rpcrdma-xdrgen compat` as a program: what goes to which stream, and the exit status.
+//! `rpcrdma-xdrgen compat` as a program: its output streams and exit status.
 
 mod program;
 
 use program::{compiler, text};
 #[test]
-fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
+fn compat_distinguishes_extensions_breaches_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("base.x", "enum e { A = 1 };\nunion u switch (e n) { case A: int a; };\n");
@@ -31,11 +31,11 @@ fn compat_tells_an_extension_from_a_breach_and_both_from_trouble() {
     }
 }
 
-/// A published document whose `m` cannot be read: nobody knows what it is.
+/// A published document whose `m` cannot be parsed: its kind is unknown.
 const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
 
 #[test]
-fn nothing_is_said_of_what_was_left_out() {
+fn omitted_definitions_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", UNREAD);
@@ -47,14 +47,14 @@ fn nothing_is_said_of_what_was_left_out() {
         assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{base} {new}");
         assert!(text(&output.stderr).contains("warning[X125]"), "{}", text(&output.stderr));
     }
-    // What is gone may be in what was left out, under another name.
+    // A removed definition may be among the omitted ones, under another name.
     write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
     let output = compiler(folder.path(), &["compat", "more.x", "unread.txt"]);
     let gone =
         "not compared: l (no readable definition of the new protocol has its name or its layout, more.x:3)";
     assert!(text(&output.stdout).contains(gone), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(2));
-    // A breach in what was read is one whatever the rest is.
+    // A breach in a parsed definition is a breach regardless of the rest.
     write("breach.x", "struct m { int a; };\nstruct k { hyper b; };\n");
     let output = compiler(folder.path(), &["compat", "unread.txt", "breach.x"]);
     assert!(text(&output.stderr).contains("error[X502]"), "{}", text(&output.stderr));
@@ -68,12 +68,12 @@ fn nothing_is_said_of_what_was_left_out() {
 }
 
 #[test]
-fn a_procedure_that_was_left_out_is_not_gone() {
+fn an_omitted_procedure_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let program = "program P { version V { void A(void) = 1; broken B(int) = 2; } = 1; } = 300;\n";
     write("base.x", &format!("struct broken {{ int a; }};\n{program}"));
-    // What a published document leaves undefined by a definition that cannot be read.
+    // Names that a published document leaves undefined because of an unparsable definition.
     write(
         "new.txt",
         &format!("Request for Comments: 1\n\n/// struct broken {{ int a, b; }};\n/// {program}"),
@@ -89,7 +89,7 @@ fn a_procedure_that_was_left_out_is_not_gone() {
 }
 
 #[test]
-fn compat_takes_a_document_of_additions_with_its_base() {
+fn compat_accepts_a_document_of_additions_with_its_base() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("base.x", "enum e { A = 1 };\nstruct a { int b; };\nunion u switch (e n) { case A: a a; };\n");
@@ -100,7 +100,7 @@ fn compat_takes_a_document_of_additions_with_its_base() {
 }
 
 #[test]
-fn rfc_8276_extends_rfc_7863_by_the_rules_that_it_says_it_follows() {
+fn rfc_8276_extends_rfc_7863_by_its_declared_rules() {
     let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(std::path::PathBuf::from) else {
         return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
     };

@@ -1,4 +1,4 @@
-//! `#include "x"` as the program takes it: which files are read, in which order, and what is said of the others.
+//! `#include "x"` in the program: the files read, their order, and reports about the others.
 
 mod program;
 
@@ -54,7 +54,7 @@ fn a_version_of_a_protocol_has_the_files_that_it_includes() {
 }
 
 #[test]
-fn a_given_document_stands_for_an_included_file_elsewhere() {
+fn a_listed_document_replaces_an_included_file_elsewhere() {
     let folder =
         including(&[("a.x", "#include \"b.x\"\nstruct a { b one; };\n"), ("sub/b.x", "typedef int b;\n")]);
     let output = compiler(folder.path(), &["check", "a.x", "sub/b.x"]);
@@ -111,7 +111,7 @@ fn files_that_are_too_long_or_no_text_are_errors() {
 }
 
 #[test]
-fn what_is_for_c_is_not_read() {
+fn code_for_c_is_skipped() {
     let lines: String =
         ["b.h", "b.c", "b.cc", "b.cpp", "b.hpp", "B.H"].map(|name| format!("#include \"{name}\"\n")).concat();
     let text_of_a = format!("%#include \"b.x\"\n{lines}const A = 1;\n");
@@ -127,7 +127,7 @@ fn what_is_for_c_is_not_read() {
 }
 
 #[test]
-fn an_included_document_comes_before_the_one_that_extends_it() {
+fn an_included_document_precedes_its_extension() {
     let folder = including(&[
         ("base.x", "enum e { A = 0 };\nunion u switch (e k) { case A: int x; };\n"),
         (
@@ -223,7 +223,7 @@ fn documents_that_include_one_another_come_in_the_order_of_their_includes() {
 }
 
 #[test]
-fn conditions_on_names_of_included_files_are_told() {
+fn conditions_on_names_of_included_files_are_reported() {
     let document = "#ifndef A_X\n#define A_X\n#include \"b.x\"\n#ifdef BIG\ntypedef hyper a;\n#else\ntypedef int a;\n#endif\n#endif\n";
     let folder = including(&[
         ("a.x", document),

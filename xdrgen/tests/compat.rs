@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen compat`: what extends a protocol compatibly and what does not, by section 9.1 of the -04 draft of
-//! rfc5666bis, and definitions that a later document extends.
+//! `rpcrdma-xdrgen compat`: compatible and incompatible extensions of a protocol by section 9.1 of
+//! draft-ietf-nfsv4-rfc5666bis-04, and definitions that a later document extends.
 
 use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors};
@@ -25,7 +25,7 @@ fn compare(base: &str, new: &str) -> (Sources, Compat) {
     (sources, compared)
 }
 
-/// The codes and places of what breaks the base: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
+/// The codes and positions of the breaches: `CODE new.x:LINE:COLUMN base.x:LINE:COLUMN`.
 fn breaches(base: &str, new: &str) -> Vec<String> {
     let (sources, compared) = compare(base, new);
     compared.breaches.iter().map(|breach| shown(&sources, breach)).collect()
@@ -42,7 +42,7 @@ fn shown(sources: &Sources, found: &Diagnostic) -> String {
     format!("{} {}", found.code(), places.collect::<Vec<_>>().join(" "))
 }
 
-/// What is added: its kind and what it is added to or its name.
+/// The addition: its kind, and the definition that it extends or its name.
 fn additions(base: &str, new: &str) -> Vec<(Kind, String)> {
     let (_, compared) = compare(base, new);
     assert_eq!(compared.breaches, [], "{base}\n{new}");
@@ -66,17 +66,17 @@ fn a_new_header_type_with_its_body_is_an_extension() {
     let expected =
         [(Kind::Value, "kind".to_owned()), (Kind::Arm, "body".to_owned()), (Kind::Type, "ping".to_owned())];
     assert_eq!(additions(BASE, &new), expected);
-    // The other way round it is none: what the extension takes for valid is not valid any more.
+    // The reverse is incompatible: some valid messages of the extension become invalid.
     assert_eq!(breaches(&new, BASE), ["X504 new.x:1:6 base.x:1:32"]);
 }
 
 #[test]
-fn a_protocol_extends_itself_by_nothing() {
+fn a_protocol_is_compatible_with_itself() {
     assert_eq!(additions(BASE, BASE), []);
 }
 
 #[test]
-fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
+fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     let base = "const HELLO_FLAG_FAST = 1;\nstruct hello { unsigned int flags; };\n";
     let fine = format!("{base}const HELLO_FLAG_SAFE = 2;\n");
     assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
@@ -92,7 +92,7 @@ fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
     let none = String::new;
     let expected = [(Kind::Flag, none()), (Kind::Constant, none()), (Kind::Constant, none())];
     assert_eq!(additions(both, &free), expected);
-    // What merely counts has no bits.
+    // A counting number has no bits.
     let counted = "enum sorts { ONE = 1, TWO = 2 };\n";
     let more = "enum sorts { ONE = 1, TWO = 2, THREE = 3 };\n";
     assert_eq!(additions(counted, more), [(Kind::Constant, "sorts".to_owned())]);
@@ -103,7 +103,7 @@ fn new_flag_bits_are_an_extension_and_taken_ones_are_not() {
 }
 
 #[test]
-fn an_array_of_fixed_length_is_what_its_elements_are() {
+fn a_fixed_array_is_the_encoding_of_its_elements() {
     let base = "struct a { hyper c; int e[2]; int f; };\n";
     for same in ["int e1; int e2; int f;", "int e1; int f[2];", "int e[3];", "int e1; int e2[1]; int f;"] {
         let new = format!("struct a {{ hyper c; {same} }};\n");
@@ -160,7 +160,7 @@ fn one_layout_is_one_whatever_it_is_spelled_as() {
 
 #[test]
 fn every_other_change_is_named_with_both_places() {
-    // What is changed, and the code with the places: in the new protocol, then in the base.
+    // The changes, with code and positions: in the new protocol, then in the base.
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let cases: &[Case] = &[
         (&[("struct message", "struct note"), ("id;", "id; int more;")], &["X500 base.x:7:8"]),
@@ -184,14 +184,14 @@ fn every_other_change_is_named_with_both_places() {
 }
 
 #[test]
-fn a_value_that_no_union_is_chosen_by_tells_an_old_peer_nothing() {
+fn a_value_without_a_union_arm_breaks_old_peers() {
     let base = "enum status { FINE = 0, BAD = 1 };\nstruct reply { status is; };\n";
     let new = base.replace("BAD = 1", "BAD = 1, WORSE = 2");
     assert_eq!(breaches(base, &new), ["X505 new.x:1:34 base.x:2:16"]);
 }
 
 #[test]
-fn what_a_default_arm_took_stays_with_it() {
+fn values_of_a_default_arm_stay_with_it() {
     let base = "union u switch (unsigned int n) { case 1: int a; default: void; };\n";
     let new = base.replace("int a;", "int a; case 2: int b;");
     assert_eq!(breaches(base, &new), ["X507 new.x:1:55 base.x:1:59"]);
@@ -231,12 +231,12 @@ fn constants_keep_their_values() {
 }
 
 #[test]
-fn a_name_that_nothing_uses_may_go_and_one_that_changes_is_no_addition() {
+fn an_unused_name_may_be_removed_but_not_changed() {
     let unused = format!("typedef opaque spare<7>;\n{BASE}");
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
     assert_eq!(additions(BASE, &renamed), []);
-    // Whether something leads to it or not.
+    // Whether a message contains it or not.
     let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
     assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
 }
@@ -254,7 +254,7 @@ fn rfc_8178_has_rules_of_its_own() {
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }
 
-/// The codes of breaches, and what is added: its text, or else its name.
+/// The codes of breaches, and the additions: text, or else name.
 type Judged = (Vec<&'static str>, Vec<String>);
 
 fn by_rfc_8178(base: &str, new: &str) -> Judged {
@@ -280,10 +280,10 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
         // New arms, for values that are new or not.
         ("int from;", "int from; case PUT: int to;", added("case PUT: int to")),
         ("int from;", "int from; default: void;", breach("X510")),
-        // New flag bits. None goes, unless another has its bit.
+        // New flag bits. A flag may be removed only if another has its bit.
         ("FAST = 1;", "FAST = 1; const OPEN_FLAG_SAFE = 2;", added("OPEN_FLAG_SAFE = 2")),
         ("const OPEN_FLAG_FAST = 1;", "", breach("X504")),
-        // No value of an enum goes, nor does an arm.
+        // No value of an enum and no arm may be removed.
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
@@ -320,7 +320,7 @@ fn a_breach_in_the_use_of_a_macro_shows_the_expansion() {
     let text = breach.text();
     assert_eq!(text.help.as_deref(), Some("`FIELD` expands to `hyper b ;`"));
     assert!(text.related.iter().any(|label| label.text == "in this expansion of the macro"), "{breach:?}");
-    // What is wrong with the documents themselves shows it, too.
+    // Errors in the documents themselves are reported, too.
     let mut sources = Sources::default();
     let one = sources.add(Source::new("a.x", base.replace("int, b", "none, b")));
     let compared = compat(&sources, &[one], &[one], &Options::module("compared"));
@@ -341,7 +341,7 @@ fn programs_are_compared_by_their_numbers() {
 }
 
 #[test]
-fn two_that_lead_nowhere_alike_end() {
+fn equal_cycles_terminate() {
     // Circles of 96 and of 95: side by side, every type of one meets every type of the other.
     let circle = |len: usize| {
         let node = |n: usize| format!("struct n{n} {{ int v; n{} *next; }};\n", (n + 1) % len);
@@ -384,7 +384,7 @@ fn a_later_document_extends_an_enum_and_a_union() {
     assert_eq!(code.matches("pub enum Kind ").count(), 1, "{code}");
     assert_eq!(code.matches("pub enum Body ").count(), 1, "{code}");
     assert!(code.contains("Ping(Ping)"), "{code}");
-    assert!(code.contains("Extends the definition of an earlier document"), "{code}");
+    assert!(code.contains("Extends and replaces the definition of an earlier document"), "{code}");
     assert!(code.contains("pub struct Message"), "{code}");
 }
 
@@ -395,7 +395,7 @@ fn extensions_of_extensions_add_up() {
         .replace("ping ping;\n", "ping ping;\n case PONG: void;\n");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", more.as_str())]);
     assert!(check(&sources, &Options::module("all")).diagnostics.is_empty());
-    // The second forgets what the first has added.
+    // The second omits an addition of the first.
     let other = EXTENSION.replace("PING = 2", "PONG = 3").replace("case PING: ping ping", "case PONG: void");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", other.as_str())]);
     let found = check(&sources, &Options::module("all")).diagnostics;
@@ -404,7 +404,7 @@ fn extensions_of_extensions_add_up() {
 }
 
 #[test]
-fn what_is_defined_again_otherwise_is_an_error_with_the_breach() {
+fn an_incompatible_redefinition_is_an_error_with_its_breach() {
     let sources = together(&[("base.x", BASE), ("more.x", &EXTENSION.replace("<64>", "<32>"))]);
     let found = check(&sources, &Options::module("both")).diagnostics;
     assert_eq!(
@@ -427,7 +427,7 @@ fn one_document_does_not_extend_itself() {
 }
 
 #[test]
-fn a_namespace_more_renames_nothing() {
+fn another_namespace_renames_no_types() {
     let base = "namespace a { struct foo { int x; }; }\nprogram P { version V { a::foo DO(a::foo) = 1; } = 1; } = 7;\n";
     let new = format!("{base}namespace b {{ struct foo {{ int y; }}; }}\n");
     let (_, compared) = compare(base, &new);

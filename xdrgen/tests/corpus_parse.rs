@@ -1,4 +1,4 @@
-//! Published documents, where they are at hand: set `XDRGEN_CORPUS` to a folder with `rfc/` and `x/`.
+//! Published documents, if available: set `XDRGEN_CORPUS` to a directory with `rfc/` and `x/`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rpcrdma_xdrgen::extract::Form;
 use rpcrdma_xdrgen::parse::{Options, parse_with};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
-/// The folder with the documents; none, and a line that says so, where it is not named.
+/// The directory of the documents; if unset, `None` and a record.
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from);
     if folder.is_none() {
@@ -37,7 +37,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// How many there are of: constants, typedefs, enums, structs, unions, programs, versions, procedures.
+/// The numbers of constants, typedefs, enums, structs, unions, programs, versions and procedures.
 fn count(specification: &Specification) -> [usize; 8] {
     let mut counts = [0; 8];
     for definition in &specification.definitions {
@@ -58,7 +58,7 @@ fn count(specification: &Specification) -> [usize; 8] {
     counts
 }
 
-/// Documents that are wrong themselves: the code and line of what is found, and why.
+/// Documents with errata: the code and line of each finding, and the reason.
 const WRONG: &[(&str, &str, u32, &str)] =
     &[("ypserv-ypxfrd.x", "X119", 112, "a stray letter behind a comment, before a member that is left out")];
 
@@ -106,7 +106,7 @@ fn every_x_file_parses_whatever_is_defined() {
     }
 }
 
-/// What the documents define, counted by hand or by `grep` on their definitions' first lines.
+/// The definitions of the documents, counted by hand or by `grep` on their first lines.
 const COMPLETE: &[(&str, Form, [usize; 8])] = &[
     ("rfc8166.txt", Form::Marked, [0, 0, 2, 10, 2, 0, 0, 0]),
     // 13 `const`, and the 4 sizes of section 2.4.
@@ -142,7 +142,7 @@ fn comments_and_sections_come_along() {
     assert!(body.fields.iter().all(|field| field.docs.len() == 1));
 }
 
-/// Documents that use what others define, and with which they are compiled.
+/// Documents with external definitions, and the documents that they are compiled with.
 const TOGETHER: &[(&str, &[&str])] = &[
     ("rfc5664.txt", &["rfc5662.txt"]),
     ("rfc8276.txt", &["rfc7863.txt"]),
@@ -154,8 +154,8 @@ const TOGETHER: &[(&str, &[&str])] = &[
 /// A document, codes and lines, and why.
 type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
 
-/// What is found in the documents themselves: codes and lines, and why. Nothing else is. All are warnings, but for
-/// the stray letter and the procedures of RFC 1094 that lack their types.
+/// All findings in the documents themselves: codes and lines, and the reasons. All are warnings, except the
+/// stray letter and the procedures of RFC 1094 without types.
 const FOUND: &[Found] = &[
     (
         "rfc1094.txt",
@@ -215,7 +215,7 @@ const FOUND: &[Found] = &[
     ("ypserv-ypxfrd.x", &[("X119", 112)], "a stray letter behind a comment"),
 ];
 
-/// A document, behind those that it must be compiled with.
+/// A document, preceded by those that it must be compiled with.
 fn with_others(path: &Path) -> Sources {
     let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
     let others = TOGETHER.iter().filter(|(document, _)| *document == name).flat_map(|(_, others)| *others);
@@ -245,7 +245,7 @@ fn every_published_document_compiles() {
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
         assert_eq!(found, expected, "{name}\n{text}");
-        // One has an error that nobody can fix there; the other would lose READ, WRITE and more.
+        // One has an error that cannot be fixed there; the other would lose READ, WRITE and more.
         let refused =
             ["ypserv-ypxfrd.x", "rfc1094.txt"].contains(&name.as_str()) || WITHOUT.contains(&name.as_str());
         assert_eq!(
@@ -266,7 +266,7 @@ fn every_published_document_compiles() {
 }
 
 #[test]
-fn an_extension_says_what_it_needs() {
+fn an_extension_names_its_base() {
     let Some(corpus) = corpus() else { return };
     for (name, _) in TOGETHER {
         let folder = if name.ends_with(".x") { "x" } else { "rfc" };
@@ -280,7 +280,7 @@ fn an_extension_says_what_it_needs() {
 }
 
 #[test]
-fn nfs_version_4_2_with_extended_attributes_is_whole() {
+fn nfs_version_4_2_with_extended_attributes_is_complete() {
     let Some(corpus) = corpus() else { return };
     let module = |names: &[&str]| {
         let mut sources = Sources::default();

@@ -1,11 +1,13 @@
-//! Every mistake in `tests/diagnostics/` has one finding, at its place, in the words beside it; and every code of the
-//! compiler has a page in `DIAGNOSTICS.md` and a fixture.
+//! Every mistake in `tests/diagnostics/` has one finding, at the expected position and with the expected
+//! text. Every code of the compiler has a page in `DIAGNOSTICS.md` and a fixture.
 //!
-//! A fixture is called after its code, and its first lines say what to expect:
+//! A fixture is named after its code, and its first lines contain the expectations:
 //!
-//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no document.
-//! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their binding.
-//! - `args: generate --crate 9p`: what is run, in place of `check`.
+//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no
+//!   document.
+//! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their
+//!   binding.
+//! - `args: generate --crate 9p`: the arguments, in place of `check`.
 //!
 //! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
 
@@ -34,7 +36,7 @@ fn compiler(arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
-/// What a fixture says of itself.
+/// The expectations of a fixture.
 struct Fixture {
     file: String,
     /// `X212 4:8`
@@ -72,7 +74,7 @@ impl Fixture {
         compiler(&arguments)
     }
 
-    /// What is wrong with the fixture's result, if anything is.
+    /// The differences between the fixture's result and its expectations.
     fn failure(&self, bless: bool) -> Option<String> {
         let json = self.run("json");
         let found = String::from_utf8(json.stderr).expect("JSON is UTF-8");
@@ -179,7 +181,7 @@ fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
     assert!(kept == new, "DIAGNOSTICS.md is not what the comments in src/diag/ say");
 }
 
-/// The examples of a page: what they are, and their text.
+/// The examples of a page: their kinds and texts.
 fn examples(page: &str) -> Vec<(&str, &str)> {
     let mut parts = page.split("\n```");
     parts.next();
@@ -195,7 +197,8 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
     rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics
 }
 
-/// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with a blank.
+/// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with
+/// a blank.
 fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
     let side = |other: char| {
         let lines = text.lines().filter(|line| !line.starts_with(other));
@@ -210,7 +213,7 @@ fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
 }
 
 #[test]
-fn the_first_example_of_a_page_has_its_code_and_the_others_are_mended() {
+fn the_first_example_of_a_page_has_its_finding_and_the_others_are_correct() {
     let all = include_str!("../DIAGNOSTICS.md");
     let (_, shared) = all.split_once("```xdr document\n").expect("the document of the bindings");
     let (shared, _) = shared.split_once("```").expect("its end");
@@ -292,7 +295,8 @@ Internet-Draft              The Store                   June 2020
    /// } = 0x20000099;
 ";
 
-/// The one finding of a document that differs from a sound one in a line: its line is that one, or next to it.
+/// The one finding of a document that differs from a sound one in a line: its line is that one, or next to
+/// it.
 #[track_caller]
 fn finds_one_at(text: &str, line: usize, what: &str) {
     let mut sources = Sources::default();
@@ -301,7 +305,7 @@ fn finds_one_at(text: &str, line: usize, what: &str) {
     let source = sources.get(id).expect("the document");
     let lines: Vec<usize> =
         found.iter().map(|found| source.line_column(found.span.start).line as usize).collect();
-    // The page break stands between two lines of XDR.
+    // The page break is between two lines of XDR.
     let near = |at: usize| at.abs_diff(line) <= 1 || (15..=19).contains(&at) && (15..=19).contains(&line);
     let shown = diag::render(&found, &sources, false);
     assert!(lines.len() == 1 && near(lines[0]), "{what} in line {line}:\n{shown}");
@@ -334,7 +338,7 @@ fn a_mark_that_is_missing_is_one_finding_where_it_is_missed() {
 }
 
 #[test]
-fn a_keyword_with_two_letters_in_the_wrong_order_is_one_finding_in_its_line() {
+fn a_keyword_with_swapped_letters_is_one_finding() {
     let keywords = [
         "const", "enum", "typedef", "opaque", "unsigned", "hyper", "struct", "string", "union", "switch",
         "case", "void", "program", "version", "int",

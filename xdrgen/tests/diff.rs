@@ -1,6 +1,8 @@
-//! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol, and whether messages change by it.
+//! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol, and whether each affects
+//! messages.
 //!
-//! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts under `rfc/`.
+//! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts
+//! under `rfc/`.
 
 mod program;
 
@@ -11,7 +13,7 @@ use rpcrdma_xdrgen::Options;
 use rpcrdma_xdrgen::diff::{Change, Sign, diff};
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// Each change: its sign, what it is, its name, and `!` if messages change by it.
+/// Each change: its sign, kind and name, and `!` if it affects messages.
 fn changes(old: &str, new: &str) -> Vec<String> {
     let mut sources = Sources::default();
     let (old, new) = (sources.add(Source::new("old.x", old)), sources.add(Source::new("new.x", new)));
@@ -44,7 +46,7 @@ program P { version V { body TALK(body) = 1; } = 1; } = 300;
 ";
 
 #[test]
-fn nothing_is_said_of_what_is_the_same() {
+fn equal_definitions_are_not_reported() {
     let commented = format!("/* Another comment. */\n{}", OLD.replace("; ", ";\n  /* and one more */ "));
     assert_eq!(changes(OLD, &commented), [] as [&str; 0]);
 }
@@ -62,7 +64,7 @@ fn a_bound_in_the_same_words_shows_its_value() {
 }
 
 #[test]
-fn each_change_is_one_line_with_what_it_is() {
+fn each_change_is_one_line_with_its_kind() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("LIMIT = 64", "LIMIT = 65", &["~! constant LIMIT", "~! field ask.words"]),
         ("const LIMIT = 64;", "const LIMIT = 64; const MORE = 1;", &["+ constant MORE"]),
@@ -132,7 +134,7 @@ fn an_excerpt_of_a_published_definition_is_not_compared() {
 }
 
 #[test]
-fn what_comes_and_goes_is_listed_with_its_place() {
+fn additions_and_removals_are_listed_with_their_locations() {
     let mut sources = Sources::default();
     let old = sources.add(Source::new("old.x", "struct a { int x; };\n"));
     let new = sources.add(Source::new("new.x", "\nunion u switch (int n) { case 1: int x; };\n"));
@@ -152,7 +154,7 @@ fn what_comes_and_goes_is_listed_with_its_place() {
 // ---- the program
 
 #[test]
-fn the_status_says_whether_something_changed() {
+fn the_exit_status_reports_changes() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("a.x", "typedef int t;\nstruct s { t x; };\n");
@@ -172,7 +174,7 @@ fn the_status_says_whether_something_changed() {
 }
 
 #[test]
-fn what_was_left_out_is_no_change_and_not_the_same() {
+fn omitted_definitions_are_neither_changed_nor_equal() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n");
@@ -198,7 +200,7 @@ fn what_was_left_out_is_no_change_and_not_the_same() {
 }
 
 #[test]
-fn changes_are_objects_if_json_is_asked_for() {
+fn json_output_has_one_object_per_change() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "enum e { A = 1 };\n").unwrap();
     std::fs::write(folder.path().join("b.x"), "enum e { A = 1,\n B = 2 };\n").unwrap();
@@ -216,7 +218,7 @@ fn changes_are_objects_if_json_is_asked_for() {
 // ---- published documents
 
 #[test]
-fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
+fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
     let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
         return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
     };
@@ -233,8 +235,8 @@ fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
             (word("sign"), word("name"), line["wire"] == true)
         })
         .collect();
-    // The configuration protocol is gone, the range of versions in an error has a struct of its own, and an error has no
-    // more words for what nobody knows. All else is the same.
+    // The configuration protocol is removed, the range of versions in an error is a separate struct, and an
+    // error no longer has words for unknown values. The rest is equal.
     let expected = [
         ("changed", "rpc_rdma_error.err_vers", false),
         ("changed", "rpc_rdma_error.case ERR_VERS", false),
@@ -245,7 +247,7 @@ fn rfc_8166_differs_from_rfc_5666_where_its_own_appendix_says_so() {
         ("removed", "CONFIG_RDMA_PROG", true),
     ];
     assert_eq!(changes, expected);
-    // Nothing was left out of either.
+    // Neither has omissions.
     assert_eq!(lines.len(), expected.len() + 1);
     let compat =
         compiler(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt", "--message-format", "short"]);

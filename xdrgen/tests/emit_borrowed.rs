@@ -1,5 +1,5 @@
-//! Borrowed output: it compiles without a warning, reads and writes the same bytes as owned output does, copies nothing,
-//! and allocates nothing.
+//! Borrowed output: it compiles without a warning, reads and writes the same bytes as owned output does,
+//! copies nothing, and allocates nothing.
 
 mod samples;
 mod scratch;
@@ -30,7 +30,7 @@ fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
     (generated.files.into_iter().next().expect("one file").1, ir)
 }
 
-/// What the tests of all borrowed modules stand on.
+/// The imports of the tests of all borrowed modules.
 const LEND: &str = include_str!("borrowed/lend.rs");
 
 /// A test of each type of a borrowed module against that of its owning twin.
@@ -73,7 +73,7 @@ fn documents() -> Vec<(&'static str, Vec<PathBuf>)> {
 }
 
 #[test]
-fn every_type_reads_and_writes_what_owned_output_does_and_allocates_nothing() {
+fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
     let runtime = workspace().join("rpcrdma-runtime");
     let scratch = Scratch::new(
         "borrowed",
@@ -155,7 +155,7 @@ fn types_that_hold_data_have_a_lifetime_and_the_others_have_none() {
 }
 
 #[test]
-fn a_build_script_asks_for_it_by_one_call() {
+fn a_build_script_enables_it_with_one_call() {
     let directory = tempfile::tempdir().expect("a directory");
     let document = workspace().join("specs/mount3.txt");
     let build = rpcrdma_xdrgen::Build::new().document(document).out_dir(directory.path()).borrowed();
@@ -186,7 +186,7 @@ fn a_binding_without_eligible_items_stays() {
     assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));
 }
 
-/// NFSv3's messages as a server and a client see them.
+/// NFSv3's messages for a server and a client.
 const FILES: &str = include_str!("borrowed/files.rs");
 
 /// A server and a client over a carrier in memory.

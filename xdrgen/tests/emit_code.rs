@@ -1,4 +1,4 @@
-//! What is emitted for each construct of the language.
+//! The output for each construct of the language.
 
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Dialect, Names, Options, Output, diag};
@@ -46,7 +46,7 @@ fn constants_have_the_first_type_that_holds_them() {
 }
 
 #[test]
-fn typedefs_are_aliases_where_an_alias_can_say_it() {
+fn typedefs_become_aliases_if_possible() {
     emits(
         "const N = 8;\ntypedef unsigned hyper size;\ntypedef opaque small<N>;\ntypedef opaque large<200>;\n\
          typedef opaque any<>;\ntypedef string name<N>;\ntypedef opaque key[N];\ntypedef int four[4];\n\
@@ -73,7 +73,7 @@ fn a_bound_that_is_called_like_a_type_is_a_value() {
         "const N = 2;\ntypedef int n;\nstruct s { string a<N>; opaque b[N]; };\n",
         &["pub a: XdrString<{ N }>,", "pub b: [u8; N as usize],"],
     );
-    // A published document has what nobody can mend; in C the two would be one name.
+    // A published document cannot be corrected; in C the two would be one name.
     let text = "Request for Comments: 1\n\n   /// const M = 5000;\n   /// struct M { opaque x<M>; };\n";
     let verbatim = Options { names: Names::Verbatim, ..Options::module("a") };
     let files = emit_files(&[("a.txt", text)], &verbatim);
@@ -83,7 +83,7 @@ fn a_bound_that_is_called_like_a_type_is_a_value() {
 }
 
 #[test]
-fn members_of_an_enum_lose_what_they_share() {
+fn enum_members_lose_their_common_prefix() {
     emits(
         "enum e { E_ONE = 1, E_NONE = 0, E_OTHER = -2 };\n",
         &[
@@ -94,7 +94,7 @@ fn members_of_an_enum_lose_what_they_share() {
 }
 
 #[test]
-fn structs_derive_what_their_parts_allow() {
+fn structs_derive_the_traits_of_their_fields() {
     emits(
         "struct plain { int type; bool b; };\nstruct held { opaque x<>; };\nstruct real { double d; };\n\
          struct none { };\nstruct big { opaque x[200]; };\n",
@@ -143,7 +143,7 @@ fn optional_data_by_a_bool_is_an_option() {
 }
 
 #[test]
-fn a_node_is_what_the_document_says_whoever_uses_it() {
+fn a_type_is_independent_of_its_users() {
     let alone = "struct node { int x; node *next; };";
     let nodes = [
         "pub struct Node { pub x: i32, #[xdr(list)] pub next: Vec<NodeElement>, }",
@@ -212,7 +212,7 @@ fn verbatim_names_are_the_documents() {
         "pub enum nfs_stat { #[default] NFS_OK = 0, NFS_ERR = 1, }",
         "#[allow(non_upper_case_globals)] pub const nfs_other: nfs_stat = nfs_stat::NFS_ERR;",
         "pub struct READ3args { pub fileHandle: SmallOpaque<{ maxData as usize }>, pub r#type: nfs_stat, }",
-        // A name that Rust means something else by is not to be hidden.
+        // A name with a special meaning in Rust must not be shadowed.
         "pub type u32_ = u32;",
         "#[xdr(case = \"nfs_stat::NFS_OK\")] NFS_OK(u32_)",
         "#[xdr(default)] default(nfs_stat)",
@@ -271,7 +271,7 @@ fn a_server_answers_procedure_0_whether_it_is_declared_or_not() {
 }
 
 #[test]
-fn a_binding_recommends_a_threshold_or_says_that_nobody_connects_to_call() {
+fn a_binding_sets_a_threshold_or_the_backward_direction() {
     let emitted = |more: &str| {
         let binding = format!("[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\n{more}\neligible = []\n");
         let files = emit_files(&[("a.x", PROGRAM), ("a.ddp.toml", &binding)], &Options::module("a"));
@@ -295,7 +295,7 @@ fn a_binding_marks_items_and_bounds_replies() {
     for expected in [
         "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
         "#[ddp_eligible] pub data: Blob,",
-        // What RDMA places shares the memory it came in, however small.
+        // Eligible data shares the message's memory, however small it is.
         "pub type Blob = Opaque<64>;",
         "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
     ] {
@@ -338,7 +338,7 @@ pub struct AThing {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes_wherever_it_is() {
+fn output_is_independent_of_the_directory() {
     let options = Options::member("rpcrdma-a", "A");
     let here = emit_files(&[("/home/one/a.x", PROGRAM)], &options);
     assert_eq!(here, emit_files(&[("/srv/two/a.x", PROGRAM)], &options));
@@ -370,9 +370,9 @@ fn the_runtime_itself_names_its_own_crate() {
     }
 }
 
-/// Documents with words changed, doubled or gone: whatever is wrong is a finding, and what is emitted is Rust.
+/// Documents with changed, repeated or missing words: every error is a finding, and the output is Rust.
 #[test]
-fn a_changed_document_gives_findings_or_rust() {
+fn a_mutated_document_yields_findings_or_rust() {
     let text = include_str!("language.x");
     let words: Vec<&str> = text.split_inclusive([' ', '\n', ';', '{', '}', '<', '>']).collect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -421,7 +421,7 @@ fn names_of_arguments_are_those_of_parameters_and_fields() {
 }
 
 #[test]
-fn a_counted_array_that_a_procedure_takes_or_returns_has_a_type() {
+fn counted_arrays_of_procedures_get_a_type() {
     emits(
         "program P { version V { int<4> F(int a<>) = 1; opaque<8> G(opaque[3]) = 2; } = 1; } = 0x20000001;\n",
         &[
@@ -479,4 +479,16 @@ fn the_words_of_xdrzcc_are_items_and_arms_with_their_lengths() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", "typedef zcopaque data<>;\n"));
     assert!(rpcrdma_xdrgen::check(&sources, &options).has_errors());
+}
+
+#[test]
+fn a_server_says_how_long_its_calls_are_if_they_exceed_the_default_limit() {
+    let scan = |bound: u32| {
+        code(&format!(
+            "struct image {{ opaque pixels<{bound}>; }};\nstruct any {{ opaque bytes<>; }};\n\
+             program SCAN {{ version ONE {{ void PUT(image) = 1; void ANY(any) = 2; }} = 1; }} = 99;\n"
+        ))
+    };
+    assert!(scan(16 << 20).contains("fn max_args(&self) -> u64 { 16777220 }"));
+    assert!(!scan(7 << 20).contains("max_args"));
 }

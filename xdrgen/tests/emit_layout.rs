@@ -1,4 +1,4 @@
-//! What is emitted is laid out as a formatter that goes through a syntax tree lays it out.
+//! The output has the layout of a formatter that uses a syntax tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax tree.
+/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax
+/// tree.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;
@@ -22,7 +23,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Compares what is emitted for documents, if they are sound, with what the formatter makes of it.
+/// Compares the output for valid documents with that of the formatter.
 #[track_caller]
 fn is_laid_out(documents: &[&Path], options: &Options) -> bool {
     let mut sources = Sources::default();
@@ -73,7 +74,7 @@ fn own_documents() {
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
         // That formatter leaves the closures in attributes of `arbitrary` as they are, without a blank.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // Documents that are modules of one file are moved to the right, whatever their lines hold.
+        // Documents that are modules of one file are indented, whatever their lines contain.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };

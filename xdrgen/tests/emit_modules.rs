@@ -1,4 +1,5 @@
-//! Several documents: a module for each, in one file, in a directory and in a crate; and what types derive besides.
+//! Several documents: a module for each, in one file, in a directory and in a crate; and additional
+//! derives.
 
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};
@@ -79,7 +80,7 @@ fn a_directory_has_a_file_for_each_document() {
             "use super::base_1::{",
         ],
     );
-    // One document alone is one file, without a module in it.
+    // A single document is one file without modules.
     let files = emit(&FILES[..1], &Options::directory(true));
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].0, "base_1.rs");
@@ -118,7 +119,7 @@ fn names_of_modules_stay_apart() {
 }
 
 #[test]
-fn a_crate_is_whole() {
+fn a_generated_crate_is_complete() {
     let mut options = Options::package("find", "Where things are");
     options.derives = vec!["serde".to_owned(), "arbitrary".to_owned()];
     let files = emit(&FILES, &options);
@@ -183,7 +184,7 @@ fn a_manifest_names_the_runtime_where_it_is() {
 }
 
 #[test]
-fn derives_are_told_of_bounds() {
+fn derives_receive_bounds() {
     let mut options = Options::module("a");
     options.derives = vec!["serde".to_owned(), "arbitrary".to_owned(), "::zerocopy::Immutable".to_owned()];
     let text = "const N = 40;\nenum e { A = 0, B = 1, C = 2 };\ntypedef opaque seal[64];\n\

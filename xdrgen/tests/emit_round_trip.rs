@@ -1,6 +1,7 @@
-//! What is emitted compiles without a warning, and every value of every type comes back as it was: for a document with
-//! all of the language's constructs, for this project's documents, and for every published document that is at hand.
-//! What `samples/support.rs` makes of an encoding, be it cut, or with any word of it changed, is refused or borne.
+//! The output compiles without a warning, and every value of every type round-trips: for a document with
+//! all constructs of the language, for this project's documents, and for every available published
+//! document. `samples/support.rs` truncates an encoding or changes any word of it; the result is rejected
+//! or valid.
 
 mod samples;
 mod scratch;
@@ -12,7 +13,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};
 use scratch::{Scratch, workspace};
 
-/// Published documents that are compiled together: what the others stand on first. Each other one is by itself.
+/// Published documents that are compiled together: first the common base. All others are compiled alone.
 const TOGETHER: &[&[&str]] = &[
     &["rfc/rfc7863.txt", "rfc/rfc8276.txt", "rfc/rfc8435.txt", "rfc/rfc5664.txt"],
     &["x/libnsl-nis_object.x", "x/libnsl-nis.x", "x/libnsl-nis_callback.x"],
@@ -21,7 +22,7 @@ const TOGETHER: &[&[&str]] = &[
 /// The same for this project's documents.
 const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 
-/// Documents with an error of their own, and which. What it leaves of them is emitted when that is asked for.
+/// Documents with errors, and their codes. The rest is emitted on request.
 const REFUSED: &[(&str, &str)] = &[
     ("x/ypserv-ypxfrd.x", "a stray letter in the text of an enum"),
     ("rfc/rfc1094.txt", "procedures without their types"),
@@ -36,11 +37,12 @@ const REFUSED: &[(&str, &str)] = &[
 
 const NOTHING: &str = "no definition";
 
-/// What is made of documents: types, programs and procedures; and of marked ones, how many of the types they take from
-/// elsewhere. The rest of these are counted in the text, by the definitions' first words; the others by hand.
+/// The contents of documents: types, programs and procedures; and in marked ones, the number of types from
+/// elsewhere. The other types are counted in the text by the first words of their definitions; these by
+/// hand.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
-    // 23 typedefs, 7 enums, 83 structs and 34 unions; without `nlm4_lock` and `nlm4_share`, which name what is nowhere
-    // defined; with `netobj`, which it takes from elsewhere.
+    // 23 typedefs, 7 enums, 83 structs and 34 unions; without `nlm4_lock` and `nlm4_share`, which use
+    // undefined names; with `netobj`, which is from elsewhere.
     (&["rfc/rfc1813.txt"], [146, 2, 28], None),
     (&["rfc/rfc1833.txt"], [21, 2, 26], None),
     (&["rfc/rfc5531.txt"], [17, 1, 3], None),
@@ -48,7 +50,7 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     (&["rfc/rfc5662.txt"], [411, 2, 4], Some(1)),
     // 131 typedefs, 32 enums, 236 structs and 71 unions; with `authsys_parms`.
     (&["rfc/rfc7863.txt"], [471, 2, 4], Some(1)),
-    // 13 of its own: 3 typedefs, 1 enum, 5 structs and 4 unions. To others it adds members and arms.
+    // 13 local ones: 3 typedefs, 1 enum, 5 structs and 4 unions. It adds members and arms to others.
     (&["rfc/rfc7863.txt", "rfc/rfc8276.txt"], [484, 2, 4], Some(1)),
     (&["rfc/rfc8166.txt"], [14, 0, 0], Some(0)),
 ];
@@ -56,7 +58,7 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
 /// The documents that make a crate each, by the first one's name. All others are modules of one.
 const CRATES: &[&str] = &["rfc1813", "rfc5662", "rfc7863"];
 
-/// What is emitted for a group of documents, and the tests that go with it.
+/// The output for a group of documents, and its tests.
 struct Emitted {
     name: String,
     files: Vec<(PathBuf, String)>,
@@ -104,7 +106,7 @@ fn compile(name: &str, documents: &[PathBuf], refused: bool) -> Emitted {
     Emitted { name: name.to_owned(), files: generated.files, tests: samples::tests(&ir, &homes) }
 }
 
-/// Where the types stand: of several documents each has a module.
+/// The paths of the types: each of several documents has a module.
 fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     if documents == 1 {
         return vec![root];
@@ -154,7 +156,7 @@ fn published(corpus: &Path) -> Vec<Emitted> {
     emitted.collect()
 }
 
-/// How many lines of a marked document begin the definition of a type.
+/// The number of lines in a marked document that begin the definition of a type.
 fn type_lines(text: &str) -> usize {
     let xdr = text.lines().filter_map(|line| line.trim_start().strip_prefix("///"));
     let outermost = xdr.map(|line| line.strip_prefix(' ').unwrap_or(line));
@@ -162,7 +164,7 @@ fn type_lines(text: &str) -> usize {
     words.filter(|word| matches!(*word, "typedef" | "enum" | "struct" | "union")).count()
 }
 
-/// Each document by itself, or with those that it is compiled with.
+/// Each document alone, or with those that it is compiled with.
 fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
     let known = |name: &&str| names.iter().any(|one| one == name);
     assert!(together.concat().iter().all(known), "each of {together:?} is in its folder");
@@ -189,7 +191,7 @@ fn listed(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Tests of encodings that are made up, for the document with all constructs and for the RFCs of NFS.
+/// Tests of invalid encodings, for the document with all constructs and for the RFCs of NFS.
 const HOSTILE: &str = include_str!("samples/hostile.rs");
 const HOSTILE_NFS: &str = include_str!("samples/hostile_nfs.rs");
 
@@ -210,11 +212,11 @@ fn every_type_compiles_without_a_warning_and_round_trips() {
     let expected = emitted.len() + hostile.iter().map(|(_, _, tests)| tests).sum::<usize>();
     let (success, output) = run(&emitted, &hostile);
     assert!(success, "{output}");
-    // One test for each group of documents, and those of encodings that are made up: each of them ran.
+    // One test for each group of documents, and those of invalid encodings: all of them ran.
     assert!(output.contains(&format!("{expected} passed")), "{output}");
 }
 
-/// Makes crates of what was emitted, with tests of each type, and runs these.
+/// Creates crates of the output, with tests of each type, and runs these.
 fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     const LINTS: &str =
         "\n[lints.rust]\nmissing_docs = \"deny\"\nunreachable_pub = \"deny\"\nwarnings = \"deny\"\n";
@@ -227,7 +229,7 @@ fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     manifest.push_str("\n[dev-dependencies]\nallocation-counter = \"0.8\"\n");
     let scratch = Scratch::new("emitted", &format!("{manifest}{LINTS}"));
     let mut lib = String::from("//! Emitted.\n\n");
-    // The tests are a crate of their own: they use the types as a user does, and those are compiled once.
+    // The tests are a separate crate: they use the types as a user does, and those are compiled once.
     let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
     scratch.write("tests/all/sample.rs", samples::SUPPORT);
     for one in emitted {

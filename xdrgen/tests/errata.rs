@@ -1,4 +1,4 @@
-//! `docs/errata.md`: what the compiler reports in published documents.
+//! `docs/errata.md`: the compiler's reports about published documents.
 //!
 //! `XDRGEN_BLESS=1 XDRGEN_CORPUS=FOLDER cargo test -p rpcrdma-xdrgen --test errata` writes the table again.
 

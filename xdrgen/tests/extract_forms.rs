@@ -1,4 +1,4 @@
-//! The three forms of documents, and that each extracted byte leads back to its own place.
+//! The three forms of documents, and the mapping of each extracted byte to its position.
 
 use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
 use rpcrdma_xdrgen::extract;
@@ -8,7 +8,7 @@ use rpcrdma_xdrgen::source::{Source, SourceId};
 
 fn extracted(name: &str, text: &str) -> Extract {
     let extract = extract(SourceId(0), &Source::new(name, text));
-    // Every byte that is not put in by the scanner stands at its place in the document.
+    // Every byte that the scanner did not insert maps to its position in the document.
     for (offset, byte) in extract.text.bytes().enumerate() {
         let place = extract.map.document(u32::try_from(offset).expect("a short text")) as usize;
         if !byte.is_ascii_whitespace() && extract.form != Form::Indented {
@@ -43,7 +43,7 @@ fn page_breaks_stand_between_and_inside_definitions_and_comments() {
 }
 
 #[test]
-fn prose_parts_a_comment_from_what_it_is_not_about() {
+fn prose_separates_unrelated_comments() {
     let text = "   /// /* The licence. */\n\n   Prose.\n\n   /// /* About a. */\n   /// const A = 1;\n";
     let extract = extracted("rfc.txt", text);
     assert_eq!(parsed(&extract).definitions[0].docs, ["About a."]);
@@ -67,13 +67,13 @@ fn definitions_know_their_section() {
 }
 
 #[test]
-fn a_plain_document_is_taken_whole_even_with_marks() {
+fn an_x_file_is_read_completely_even_with_marks() {
     let text = "/// A comment to some.\nconst A = 1;\n";
     let extract = extracted("a.x", text);
     assert_eq!((extract.form, extract.text.as_str()), (Form::Plain, text));
 }
 
-/// An RFC without marks; `@@` is where a page ends.
+/// An RFC without marks; `@@` is the end of a page.
 const OLD_RFC: &str = "RFC 9999                  A Test                  June 2020\n
 2.4 Sizes
 
@@ -131,7 +131,7 @@ const OLD_RFC: &str = "RFC 9999                  A Test                  June 20
    #define OTHER 0x10
 ";
 
-/// What is in it.
+/// Its contents.
 const OLD_RFC_XDR: &str = "\
 const HANDLESIZE = 64;
 
@@ -177,7 +177,7 @@ fn indented_definitions_are_found_between_prose() {
 }
 
 #[test]
-fn what_the_scanner_found_leads_back_to_the_document() {
+fn spans_point_into_the_document() {
     let text = "1. A\n\n   BOUND  7\n\n      typedef opaque a<BOUND>;\n\n         struct b {\n           a c;\n         };\n";
     let extract = extracted("rfc.txt", text);
     let specification = parsed(&extract);
@@ -203,7 +203,7 @@ fn a_broken_definition_in_an_rfc_is_reported_and_left_out() {
 }
 
 #[test]
-fn a_definition_that_lacks_only_its_last_semicolon_is_kept() {
+fn a_definition_without_its_last_semicolon_is_kept() {
     let text = "1. A\n\n      struct a {\n         int b;\n      }\n\n   The structure a has one field.\n";
     let extract = extracted("rfc.txt", text);
     assert_eq!(parsed(&extract).definitions.len(), 1);

@@ -1,5 +1,5 @@
-//! What `fuzz/` does with any document, done with those that it begins from. So its targets stay in step with the compiler
-//! where nobody has a fuzzer.
+//! Runs the document targets of `fuzz/` on their seeds. This keeps the targets compatible with the compiler
+//! on machines without a fuzzer.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn the_seeds_of_the_fuzzer_hold() {
     let mut seeds = 0;
     for entry in std::fs::read_dir(&folder).expect("the seeds are there") {
         let seed = std::fs::read(entry.expect("an entry").path()).expect("a readable seed");
-        // As they stand, and cut off anywhere, as a fuzzer would.
+        // Verbatim, and truncated at any length, as a fuzzer does.
         for end in (0..seed.len()).step_by(97).chain([seed.len()]) {
             compiler::check(&seed[..end]);
             compiler::generate(&seed[..end]);

@@ -1,4 +1,4 @@
-//! What is wrong with definitions: each mistake has one finding, with its code and its place.
+//! Invalid definitions: each mistake has one finding, with its code and its position.
 
 use rpcrdma_xdrgen::diag::{Diagnostic, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
@@ -19,7 +19,7 @@ fn place(sources: &Sources, found: &Diagnostic) -> String {
     at.map_or_else(|| found.code().to_owned(), |at| format!("{} {}:{}", found.code(), at.line, at.column))
 }
 
-/// Asserts all findings of a document, and that what they say of it has the words.
+/// Asserts all findings of a document, and that their texts contain the words.
 #[track_caller]
 fn finds(text: &str, places: &[&str], words: &[&str]) {
     found_in(&[("a.x", text)], places, words);
@@ -51,13 +51,13 @@ fn all_mistakes_are_found_in_one_run() {
 }
 
 #[test]
-fn a_syntax_error_hides_only_what_it_may_have_defined() {
+fn a_syntax_error_hides_only_names_it_may_define() {
     finds(
         "struct a { nope1 x; };\nconst b = 1\nstruct c { nope2 y; int z[NOPE]; };\n",
         &["X200 1:12", "X111 2:12", "X200 3:12", "X202 3:27"],
         &[],
     );
-    // `gone` may be a type of the broken definition, and `left` of what is left of it; nobody writes `nope`.
+    // `gone` may be a type of the broken definition, and `left` of its rest; `nope` is undefined.
     let broken = "struct gone { int x y; } left;\nstruct a { gone x; left y; nope z; };\n";
     finds(broken, &["X100 1:21", "X200 2:28"], &[]);
     finds("/* open\nconst N = 1;\nstruct a { int x[N]; int y[O]; };\n", &["X101 1:1", "X202 3:28"], &[]);
@@ -103,11 +103,11 @@ fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
     let repeated = "struct a { int x; };\nstruct a {\n  int x; /* same */\n};\n";
     finds(repeated, &["X218 2:8"], &["warning[X218]", "first defined here"]);
     finds("const A = 1;\nconst A = 0x1;\n", &["X218 2:7"], &[]);
-    // C has these twice without harm, and what two documents need may stand in both.
+    // C allows these twice, and definitions that two documents need may be in both.
     finds("#define A 1\n#define A 1\n", &[], &[]);
     finds("struct a { int x; };\ntypedef struct a a;\ntypedef struct a a;\n", &[], &[]);
     found_in(&[("a.x", "struct a { int x; };\n"), ("b.x", "struct a { int x; };\n")], &[], &[]);
-    // Nobody can mend what is published.
+    // A published document cannot be corrected.
     let published =
         format!("Request for Comments: 1\n\n   /// {}", repeated.trim_end().replace('\n', "\n   /// "));
     found_in(&[("a.txt", &published)], &[], &[]);
@@ -116,7 +116,7 @@ fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
 }
 
 #[test]
-fn definitions_are_compared_by_what_they_mean() {
+fn definitions_are_compared_by_meaning() {
     for (one, other) in [
         ("struct a { unsigned x; };", "struct a { unsigned int x; };"),
         ("struct a { opaque x<4>; };", "struct a { opaque x<0x4>; };"),
@@ -126,7 +126,7 @@ fn definitions_are_compared_by_what_they_mean() {
     ] {
         found_in(&[("a.x", one), ("b.x", other)], &[], &[]);
     }
-    // What is missing is one mistake and not two.
+    // A missing token is one mistake and not two.
     finds("struct a { int x; };\nstruct a { int x };\n", &["X111 2:17"], &[]);
     finds(
         "union a switch (int x) { case 1: int y; };\nunion a switch (int x) { case 2: int y; };\n",
@@ -147,7 +147,7 @@ fn types_and_constants_share_one_name_space() {
     found_in(&[("a.x", "const N = 2;\n"), ("b.x", "struct N { int a; };\n")], &["X201 1:8"], &["a.x:1:7"]);
     finds("enum e { N = 1 };\nstruct N { int a; };\n", &["X208 2:8"], &["a member of an enum and a type"]);
     finds("struct N { int a; };\nenum e { N = 1 };\n", &["X208 2:10"], &[]);
-    // Programs are in nobody's way.
+    // Programs do not conflict.
     finds(
         "struct P { int a; };\nprogram P { version V { void V(void) = 0; P P(P) = 1; } = 1; } = 7;\n",
         &[],
@@ -259,7 +259,7 @@ fn bounds_have_32_bits_without_a_sign() {
 fn values_of_enums() {
     finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit 32 bits"]);
     finds("enum a { X = 0xffffffff };\n", &["X209 1:14"], &["sent as -1"]);
-    // What follows from a value that was reported is an error all the same.
+    // A consequence of a reported value is still an error.
     finds("enum a { X = 0xffffffff, Y };\n", &["X209 1:14", "X205 1:26"], &[]);
     finds("enum a { X = 0x80000000, Y, Z };\n", &["X209 1:14"], &[]);
     finds("enum a { W, X = 4294967296, Y, Z, V = 4294967299 };\n", &["X205 1:17", "X205 1:39"], &[]);
@@ -363,19 +363,19 @@ fn names_that_become_one_in_rust_are_kept_apart() {
     finds("struct a { int foo; int Foo; };\n", &["X400 1:25"], &["`foo_`"]);
 }
 
-// ---- documents that nobody compiled before
+// ---- documents that were never compiled
 
 const PROSE: &str = "   The types are as follows.\n\n      struct good {\n         int x;\n      };\n\n   \
     Another one is this.\n\n      struct bad {\n         missing x;\n      };\n\n   \
     And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   \
     One with a slip of the pen.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
 
-/// What makes a document a published RFC.
+/// The criteria for a published RFC.
 const FURNITURE: [&str; 2] =
     ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];
 
 #[test]
-fn what_is_wrong_between_a_published_documents_prose_is_left_out() {
+fn invalid_code_in_a_published_document_is_omitted() {
     for (text, line) in [(format!("{}{PROSE}", FURNITURE[0]), 1), (format!("{PROSE}{}", FURNITURE[1]), 0)] {
         let (sources, generated) = run(&[("rfc.txt", &text)]);
         let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
@@ -388,7 +388,7 @@ fn what_is_wrong_between_a_published_documents_prose_is_left_out() {
 }
 
 #[test]
-fn nothing_is_guessed_in_a_document_of_ones_own() {
+fn unpublished_documents_get_no_corrections() {
     for name in ["protocol.txt", "protocol.md"] {
         let (sources, generated) = run(&[(name, PROSE)]);
         let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
@@ -434,7 +434,7 @@ fn a_good_binding_has_no_findings() {
 }
 
 #[test]
-fn a_binding_names_what_the_document_has() {
+fn a_binding_names_only_items_of_the_document() {
     binding(
         "[[binding]]\nprogram = \"Q\"\nversion = \"V\"\neligible = []\n",
         &["X301 2:11"],
@@ -543,7 +543,7 @@ fn namespaces_keep_names_apart() {
 }
 
 #[test]
-fn a_namespace_ends_behind_a_broken_definition() {
+fn a_namespace_ends_after_a_broken_definition() {
     let text = "namespace a {\nstruct s { int 4x; };\n}\nstruct t { a::s f; };\nstruct u { t x; a::t y; };\n";
     finds(text, &["X100 2:16", "X200 5:17"], &["no type named `a::t`"]);
 }

@@ -1,4 +1,4 @@
-//! Each kind of finding: its code, its line and column in the document, and what it says.
+//! Each kind of finding: its code, its line and column in the document, and its text.
 
 use rpcrdma_xdrgen::diag::{Diagnostic, Severity, plain, render};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
@@ -23,7 +23,7 @@ fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     found.iter().map(place).collect()
 }
 
-/// One finding of this code at this place, and the definition behind it still parses.
+/// One finding of this code at this position, and the next definition still parses.
 #[track_caller]
 fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
     let text = format!("{text}\nconst LAST = 1;\n");
@@ -53,13 +53,13 @@ fn expected_something_else() {
 }
 
 #[test]
-fn what_was_found_is_shown_as_it_stands() {
+fn excerpts_quote_the_document_verbatim() {
     let found = one("struct a {\n  int \"\";\n};", "X100", 2, 7);
     assert_eq!(found.text().message, "expected a name, found `\"\"`");
 }
 
 #[test]
-fn the_ends_of_lines_are_not_shown() {
+fn line_terminators_are_not_shown() {
     let text = "struct a {\n  int b\n  int c;\n};\nstruct b {\n  int ?;\n};\n";
     let shown = |text: &str| {
         let (sources, found, _) = found("test.x", text);
@@ -73,7 +73,7 @@ fn the_ends_of_lines_are_not_shown() {
 fn a_comment_without_an_end() {
     let found = one("const A = 1;\n  /* open\nstruct b { int c; };", "X101", 2, 3);
     assert_eq!(found.text().message, "a comment is never closed");
-    // Only the first is reported: without a `*/` none of those behind it is closed.
+    // Only the first is reported: without a `*/` none of the later ones is closed.
     one("/* one\nconst A = 1; /* two", "X101", 1, 1);
 }
 
@@ -111,7 +111,7 @@ fn characters_without_a_meaning() {
 }
 
 #[test]
-fn a_missing_semicolon_is_shown_behind_what_it_should_follow() {
+fn a_missing_semicolon_is_reported_after_the_preceding_token() {
     one("struct a {\n  int b\n  int c;\n};", "X111", 2, 8);
     one("struct a {\n  int b;   /* comment */\n  int c\n};", "X111", 3, 8);
     one("typedef int a", "X111", 1, 14);
@@ -210,7 +210,7 @@ fn a_definition_inside_another() {
 }
 
 #[test]
-fn what_rpcgen_and_rfcs_have_beside_the_language_is_a_warning() {
+fn extensions_of_rpcgen_and_rfcs_are_warnings() {
     let found = one("union a switch (int b) { case 1: void; } c;", "X130", 1, 42);
     assert_eq!(found.severity, Severity::Warning);
     let found = one("const A = \"text\";", "X132", 1, 11);
@@ -264,7 +264,7 @@ fn marked_lines_that_are_no_xdr_are_reported_and_the_rest_parses() {
 }
 
 #[test]
-fn a_rendered_finding_shows_the_documents_line() {
+fn a_rendered_finding_quotes_the_document() {
     let text = "   prose\n   /// struct a {\n   ///    int b\n   ///    int c;\n   /// };\n";
     let (sources, found, _) = found("spec.txt", text);
     let shown = render(&found, &sources, false);
@@ -291,7 +291,7 @@ fn a_rendered_finding_shows_the_other_places_too() {
 }
 
 #[test]
-fn of_a_very_long_line_a_part_is_shown() {
+fn very_long_lines_are_truncated() {
     let text = format!(
         "{}struct c {{ int d }}; {}",
         "struct a { int b; }; ".repeat(5000),
@@ -310,7 +310,7 @@ fn of_a_very_long_line_a_part_is_shown() {
 }
 
 #[test]
-fn places_far_from_one_another_are_two_pictures() {
+fn distant_spans_are_two_excerpts() {
     let text = format!(
         "union u switch (int a) {{\ndefault: void;\n{}default: void;\n}};\n",
         "case 1: void;\n".repeat(10_000)
@@ -330,7 +330,7 @@ fn plainly(name: &str, text: &str) -> String {
 }
 
 #[test]
-fn plain_text_has_the_line_the_label_and_the_help() {
+fn plain_text_has_line_label_and_help() {
     let text = "   prose\n   /// struct a {\n   ///    int b\n   ///    int c;\n   /// };\n";
     let expected = "\
 spec.txt:3:16: error[X111]: a `;` is missing
@@ -390,7 +390,7 @@ fn plain_text_of_a_finding_without_a_place_has_the_name_of_the_program() {
 }
 
 #[test]
-fn plain_text_of_a_very_long_line_has_a_part_of_it() {
+fn plain_text_truncates_very_long_lines() {
     let text = format!(
         "{}struct c {{ int d }}; {}",
         "struct a { int b; }; ".repeat(500),

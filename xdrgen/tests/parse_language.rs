@@ -1,4 +1,5 @@
-//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and what real inputs have beside.
+//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and extensions of real
+//! inputs.
 
 use rpcrdma_xdrgen::ast::*;
 use rpcrdma_xdrgen::parse::{Options, parse_with};
@@ -10,7 +11,7 @@ fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
     definitions
 }
 
-/// What a text defines, and the codes of what is odd about it.
+/// The definitions of a text, and the codes of its findings.
 fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static str>) {
     let mut sources = Sources::default();
     sources.add(Source::new("test.x", text));
@@ -387,12 +388,12 @@ const H = 1;
 fn lines_for_other_compilers_are_skipped() {
     let text = "#include \"a.x\"\n#pragma once\npragma header nfs4;\nconst A = 1;\npragma public a;\n";
     assert_eq!(names(&parse(text)), ["%#include \"a.x\"", "A"]);
-    // What stands behind a pragma on its line is XDR.
+    // The text after a pragma on its line is XDR.
     assert_eq!(names(&parse("pragma header nfs4; const A = 1;\n")), ["A"]);
 }
 
 #[test]
-fn comments_stay_with_what_they_are_about() {
+fn comments_stay_with_their_definitions() {
     let text = "\
 /*
  * Copyright (c) nobody

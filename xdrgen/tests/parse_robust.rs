@@ -1,4 +1,4 @@
-//! Whatever a document holds, it is read to its end without a panic, and what is found has a place in it.
+//! Any document is read to its end without a panic, and every finding has a position in it.
 
 mod pieces;
 
@@ -9,14 +9,14 @@ use rpcrdma_xdrgen::{Generated, Options};
 
 use pieces::PIECES;
 
-/// Parses a text under a name; all places must lie in the document, and rendering them must work.
+/// Parses a text under a name; all spans must be in the document, and rendering them must succeed.
 fn survives(name: &str, text: &str) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
     let parsed = rpcrdma_xdrgen::parse(&sources);
     let length = u32::try_from(text.len()).expect("a short text");
     for found in &parsed.diagnostics {
-        // What is missing at the end stands one behind it.
+        // A token missing at the end has the position of the end.
         assert!(found.span.start <= length && found.span.end <= length + 1, "{found:?}");
         assert!(found.span.start <= found.span.end, "{found:?}");
     }
@@ -31,8 +31,8 @@ fn survives(name: &str, text: &str) {
     generated(&sources, length);
 }
 
-/// Compiles a document to its end. What is found has a place in it, and files come out unless something is wrong; those of
-/// short documents are seen to be Rust.
+/// Compiles a document completely. Findings have positions in it, and valid documents yield files, which
+/// are parsed as Rust if short.
 fn generated(sources: &Sources, length: u32) -> Generated {
     let generated = rpcrdma_xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
@@ -94,7 +94,7 @@ RFC 9999                  A Test                  June 2020
    /// typedef string t<>; const Z = \"text\"; /* \u{e9} */
 ";
 
-/// Pieces that documents are made of, so that random texts reach deep.
+/// Pieces of documents, so that random texts reach deep into the parser.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => prop::sample::select(PIECES).prop_map(str::to_owned),
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn a_document_cut_and_put_together_again(cuts in prop::collection::vec(0..DOCUMENT.len(), 1..8)) {
+    fn a_shuffled_document_never_panics(cuts in prop::collection::vec(0..DOCUMENT.len(), 1..8)) {
         let mut pieces: Vec<&str> = Vec::new();
         let mut from = 0;
         for cut in cuts {
@@ -196,7 +196,7 @@ fn long_texts_of_one_pattern() {
     survives_in_all_forms(&steps);
 }
 
-/// Macros whose expansions would be longer than any memory, or deeper than the stack.
+/// Macros whose expansions would exceed any memory, or the stack.
 #[test]
 fn macros_that_grow() {
     let mut doubled = "#define A0(x) x x\n".to_owned();
@@ -225,7 +225,7 @@ fn macros_that_grow() {
     survives("a.x", &format!("#define D0(a) a\n{levels}struct D39(x) {{ int x; }};\n"));
 }
 
-/// Texts that would cost careless checks the square of the number of definitions, or the stack.
+/// Texts on which naive checks would take quadratic time or overflow the stack.
 #[test]
 fn long_chains_of_definitions() {
     const LINKS: usize = 20_000;
@@ -247,7 +247,7 @@ fn long_chains_of_definitions() {
     ];
     for chain in too_deep {
         assert_eq!(codes(&format!("{}{end}", repeat(chain))), ["X225"]);
-        // The other way around: what is used is defined before.
+        // The reverse: definitions precede their uses.
         let mut lines: Vec<String> = repeat(chain).lines().map(|line| format!("{line}\n")).collect();
         lines.reverse();
         assert_eq!(codes(&format!("{end}{}", lines.concat())), ["X225"]);
@@ -268,7 +268,8 @@ fn many_definitions_are_no_chain() {
     assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }
 
-/// Names that become one in Rust, labels, and values that follow from others: none of them is looked for among all.
+/// Names that become one in Rust, labels, and values that follow from others: none of them is looked for
+/// among all.
 #[test]
 fn many_names_in_one_place() {
     const MANY: usize = 20_000;
@@ -298,9 +299,9 @@ fn many_names_in_one_place() {
     assert!((1000..MANY).contains(&kept), "{kept}");
 }
 
-/// Published documents in which much is wrong, and what is to be left out with it.
+/// Published documents with many errors, and the omitted dependents.
 #[test]
-fn long_chains_of_what_is_left_out() {
+fn long_chains_of_omitted_definitions() {
     const LINKS: usize = 10_000;
     let chain: String =
         (0..LINKS).map(|link| format!("struct t{link} {{ t{} *a; missing b; }};\n", link + 1)).collect();

@@ -1,11 +1,11 @@
-//! Published RFCs, which nobody can mend: what is wrong is left out with a warning, and what one adds to another is
-//! added. In a document of one's own it is an error, and `keep_going` writes the rest all the same.
+//! Published RFCs, which cannot be corrected: errors are omitted with a warning, and additions to others
+//! are applied. In any other document they are errors, and `keep_going` writes the rest anyway.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate, ir};
 
-/// The line that makes it one; at the end, so that places are easy to count.
+/// The line that makes it a published document; at the end, so that positions are easy to count.
 const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
 
 /// XDR as an RFC has it, marked and with its number.
@@ -48,7 +48,7 @@ fn leaves(xdr: &str, expected: &[&str], left: &[&str]) {
 }
 
 #[test]
-fn what_does_not_parse_is_left_out_with_what_needs_it() {
+fn unparsable_definitions_are_omitted_with_their_dependents() {
     let text = "struct a { int x };\nstruct b { int y; };\nstruct c { a x<>; b y; };\ntypedef c *d;\nstruct e { b z; };\n";
     leaves(text, &["X111 3:24", "X200 5:19", "X200 6:16"], &["b", "e"]);
 }
@@ -71,7 +71,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
     let (other, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     assert_eq!((types(&other), found.len()), (vec!["e", "u", "u.a"], 1), "{found:?}");
-    // What is no declaration stays an error of the arm.
+    // An invalid declaration remains an error of the arm.
     leaves("union u switch (int n) { case 1: int x; int; };\nstruct a { int b; };\n", &["X100 3:48"], &["a"]);
     leaves(
         "union u switch (int n) { case 1: void; int x; };\nstruct a { int b; };\n",
@@ -81,18 +81,18 @@ fn several_declarations_of_an_arm_are_a_struct() {
 }
 
 #[test]
-fn the_members_of_an_enum_go_with_it() {
+fn enum_members_are_omitted_with_their_enum() {
     let text = "enum e { A = 1, B == 2 };\nunion u switch (int d) { case A: int x; default: void; };\nstruct s { int y; };\n";
     leaves(text, &["X100 3:27", "X202 4:38"], &["s"]);
 }
 
 #[test]
-fn a_missing_comma_costs_nothing() {
+fn a_missing_comma_loses_no_definition() {
     leaves("enum e {\n A = 1\n B = 2\n};\n", &["X119 4:14"], &["e"]);
 }
 
 #[test]
-fn what_is_wrong_is_left_out_once_however_often_it_is_used() {
+fn invalid_definitions_are_omitted_once() {
     let users: String =
         (0..100).map(|n| format!("struct u{n} {{ wrong a; u{} *b; }};\n", (n + 1) % 100)).collect();
     let text = format!("struct wrong {{ int x; int x; }};\n{users}struct right {{ int a; }};\n");
@@ -103,7 +103,7 @@ fn what_is_wrong_is_left_out_once_however_often_it_is_used() {
 }
 
 #[test]
-fn a_name_of_its_own_that_is_most_of_one_is_meant() {
+fn a_name_that_extends_another_is_distinct() {
     leaves("enum rdma_proc { A = 0 };\nstruct m { rpcrdma_proc p; };\n", &["X200 4:19"], &["rdma_proc", "m"]);
 }
 
@@ -151,7 +151,7 @@ fn an_extension_adds_to_its_base() {
 }
 
 #[test]
-fn what_is_there_already_is_no_addition() {
+fn existing_members_are_not_additions() {
     let again = "/* to be added to enum colour */\n/*\n GREEN = 2,\n*/\n/* to be added to paint */\n/*\ncase RED: shade red;\n*/\n";
     let sources = sources(&[published(BASE), published(again)]);
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
@@ -174,7 +174,7 @@ const WRONG: &str = "struct a { int x };\nstruct b { a x; b2 y; };\nstruct b2 { 
                      e GOOD(b2) = 1; d BAD(c) = 2; } = 1; } = 0x20000001;\n";
 
 #[test]
-fn to_keep_going_is_to_leave_out_what_has_errors() {
+fn keep_going_omits_invalid_definitions() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", WRONG));
     let plain = generate(&sources, &Options::module("out"));
@@ -190,7 +190,7 @@ fn to_keep_going_is_to_leave_out_what_has_errors() {
         .map(|(_, place)| place)
         .collect();
     assert_eq!(errors, ["X111 1:17", "X200 4:12"], "{text}");
-    // What needs a definition that is left out goes with a warning each.
+    // Dependents of an omitted definition are omitted with a warning each.
     for place in ["X200 2:12", "X200 5:12"] {
         assert!(places.iter().any(|one| one == place), "no {place} in {text}");
     }
@@ -200,7 +200,7 @@ fn to_keep_going_is_to_leave_out_what_has_errors() {
     assert!(!code.contains("pub struct B ") && !code.contains("fn bad"));
 }
 
-// ---- what a published document defines more than once
+// ---- duplicate definitions in a published document
 
 const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct got { int x; };\n\
                      union res switch (unsigned resop) { case GET: got a; case RECALL: int b; };\n\
@@ -208,7 +208,7 @@ const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct g
                      union res switch (unsigned resop) { case GET: got a; case RECALL: int b; case ILLEGAL: int c; };\n\
                      union kind switch (op what) { case GET: got link; case RECALL: void; default: void; };\n";
 
-/// As RFC 3530 has `nfs_cb_resop4` and `createtype4`: an excerpt, and all of it at the end.
+/// Like RFC 3530's `nfs_cb_resop4` and `createtype4`: an excerpt, and the full definition at the end.
 #[test]
 fn the_complete_definition_counts_and_not_an_excerpt() {
     let arms = |text: &str| {
@@ -223,13 +223,13 @@ fn the_complete_definition_counts_and_not_an_excerpt() {
     };
     let (complete, places, shown) = arms(AGAIN);
     assert_eq!((complete, places), ((3, 3), vec!["X201 5:14".to_owned(), "X201 6:14".to_owned()]), "{shown}");
-    // Wherever it stands.
+    // In any position.
     let lines: Vec<&str> = AGAIN.lines().collect();
     let turned = [lines[0], lines[1], lines[4], lines[5], lines[2], lines[3]].join("\n");
     assert_eq!(arms(&turned).0, (3, 3));
 }
 
-/// As RFC 3010 has `PUTFH4args`: once with a name that nothing has.
+/// Like RFC 3010's `PUTFH4args`: once with an undefined name.
 #[test]
 fn of_two_definitions_the_sound_one_counts() {
     let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\
@@ -262,7 +262,7 @@ fn a_program_that_loses_a_procedure_is_an_error() {
 }
 
 #[test]
-fn to_keep_going_keeps_what_is_sound_of_one_macros_definitions() {
+fn keep_going_keeps_valid_definitions_of_a_macro() {
     let emits = |body: &str| {
         let mut sources = Sources::default();
         sources.add(Source::new("a.x", format!("#define ALL {body}\nALL\n")));

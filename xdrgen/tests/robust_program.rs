@@ -1,13 +1,13 @@
-//! The program itself on a megabyte of what is no document: it ends, says what is wrong, and needs little memory.
+//! The program on a megabyte of invalid input: it terminates, reports errors, and needs little memory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// How large an input is.
+/// The size of an input.
 const SIZE: usize = 1 << 20;
 
-/// What the process may have of address space, its own code and stack included: 200 MB.
+/// The limit on the address space of the process, including its own code and stack: 200 MB.
 const LIMIT: usize = 200 << 20;
 
 /// Numbers that are the same in each run (xorshift64*, from a fixed seed).
@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// The project's own documents, and published ones where they are at hand.
+/// The project's own documents, and published ones if available.
 fn documents(extension: &str) -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];
@@ -47,7 +47,7 @@ fn random(numbers: &mut Numbers) -> Vec<u8> {
     (0..SIZE / 8).flat_map(|_| numbers.next().to_le_bytes()).collect()
 }
 
-/// Pieces of documents, one behind the other.
+/// Pieces of documents in sequence.
 fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("txt");
     let mut text = Vec::new();
@@ -75,7 +75,7 @@ fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// A megabyte on one line, in which everything is wrong.
+/// A megabyte on one line, consisting of errors.
 fn one_line(_: &mut Numbers) -> Vec<u8> {
     let mut text = String::from("enum e { A = 1 }; union u switch (e x) { ");
     for number in 0..SIZE / 24 {
@@ -89,12 +89,12 @@ fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
 
-/// The same with the shortest name that there is.
+/// The same with the shortest possible name.
 fn one_letter(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}a}};", "a,".repeat(SIZE / 2 - 1)).into_bytes()
 }
 
-/// A comment that begins in a comment, again and again: what the lexer finds.
+/// A comment inside a comment, repeatedly: findings of the lexer.
 fn comments(_: &mut Numbers) -> Vec<u8> {
     "/* /* */".repeat(SIZE / 8).into_bytes()
 }
@@ -104,7 +104,7 @@ fn branches(_: &mut Numbers) -> Vec<u8> {
     "#elif\n".repeat(SIZE / 6).into_bytes()
 }
 
-/// A mistake in each definition: what the grammar finds.
+/// A mistake in each definition: findings of the grammar.
 fn commas(_: &mut Numbers) -> Vec<u8> {
     "enum a{b,};".repeat(SIZE / 11).into_bytes()
 }
@@ -115,9 +115,9 @@ fn one_field(_: &mut Numbers) -> Vec<u8> {
 }
 
 #[test]
-fn findings_that_nobody_reads_are_counted() {
+fn hidden_findings_are_counted() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    // What the meaning has errors in, and what the lexer and the grammar warn of.
+    // Errors of resolution, and warnings of the lexer and the grammar.
     let kinds = [
         (one_member as Make, SIZE / 4 - 1, "error"),
         (one_letter, SIZE / 2 - 1, "error"),
@@ -135,7 +135,7 @@ fn findings_that_nobody_reads_are_counted() {
     }
 }
 
-/// What makes a megabyte.
+/// The parts of a megabyte.
 type Make = fn(&mut Numbers) -> Vec<u8>;
 
 /// Runs the program with a bound on its memory; a run that does not end is ended and has no exit status.
@@ -153,7 +153,7 @@ fn run(folder: &Path, task: &[&str], file: &str) -> Output {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_megabyte_of_anything_costs_little_memory_and_comes_to_an_end() {
+fn a_megabyte_of_any_input_needs_little_memory_and_terminates() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let kinds: [(&str, Make); 9] = [
         ("random", random),
@@ -166,20 +166,29 @@ fn a_megabyte_of_anything_costs_little_memory_and_comes_to_an_end() {
         ("branch", branches),
         ("comma", commas),
     ];
-    for (name, make) in kinds {
-        let bytes = make(&mut Numbers(0x5eed));
-        for extension in ["x", "txt", "md"] {
-            let file = format!("{name}.{extension}");
-            std::fs::write(folder.path().join(&file), &bytes).expect("a scratch file");
-            for task in [&["check"][..], &["extract"], &["generate", "--keep-going", "-o", "out.rs"]] {
-                let output = run(folder.path(), task, &file);
-                let said = String::from_utf8_lossy(&output.stderr);
-                let status = output.status.code();
-                assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{said}");
-                assert!(said.len() < SIZE, "{task:?} {file} says {} bytes", said.len());
-                // What is wrong is said, and nothing else is an exit status of 1.
-                assert_eq!(status == Some(1), said.contains("error["), "{task:?} {file}: {said}");
-            }
+    let path = folder.path();
+    std::thread::scope(|scope| {
+        for (name, make) in kinds {
+            scope.spawn(move || run_on(path, name, &make(&mut Numbers(0x5eed))));
+        }
+    });
+}
+
+/// Runs each task on an input with each extension.
+#[cfg(target_os = "linux")]
+fn run_on(folder: &Path, name: &str, bytes: &[u8]) {
+    let emitted = format!("{name}.rs");
+    for extension in ["x", "txt", "md"] {
+        let file = format!("{name}.{extension}");
+        std::fs::write(folder.join(&file), bytes).expect("a scratch file");
+        for task in [&["check"][..], &["extract"], &["generate", "--keep-going", "-o", &emitted]] {
+            let output = run(folder, task, &file);
+            let said = String::from_utf8_lossy(&output.stderr);
+            let status = output.status.code();
+            assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{said}");
+            assert!(said.len() < SIZE, "{task:?} {file} says {} bytes", said.len());
+            // An exit status of 1 means that errors were reported, and only that.
+            assert_eq!(status == Some(1), said.contains("error["), "{task:?} {file}: {said}");
         }
     }
 }

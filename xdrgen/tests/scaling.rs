@@ -1,5 +1,5 @@
-//! Work and memory grow with a document and no faster. What is counted is allocations, so that nothing here depends on
-//! how fast the machine is; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
+//! Work and memory grow linearly with a document. The tests count allocations, so that they do not depend
+//! on the speed of the machine; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
 
 #[path = "../benches/shapes/mod.rs"]
 mod shapes;
@@ -9,13 +9,12 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate};
 use shapes::{SHAPES, Shape};
 
-/// How many parts the smaller document has: more than the hundred names that are looked for by likeness before the rest is
-/// left out, which is another round.
+/// The number of parts of the smaller document: above the limit of one hundred similarity searches.
 const SMALL: usize = 128;
-/// How many times as many the larger one has. Work that grows with the square would be as many times too much.
+/// The ratio of sizes. Quadratic work would grow with its square.
 const TIMES: usize = 8;
 
-/// A run over a document of a shape: how long the text is, and what was allocated.
+/// A run over a document of a shape: the length of the text, and the allocations.
 fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
     let text = (shape.text)(parts);
     let length = text.len() as f64;
@@ -34,7 +33,7 @@ fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
 
 #[test]
 fn work_grows_with_the_document() {
-    // What is made once for all runs is made now.
+    // Initializes the state that all runs share.
     run(&SHAPES[0], SMALL);
     for shape in SHAPES {
         let (small, few) = run(shape, SMALL);
@@ -59,11 +58,11 @@ fn enumeration(members: usize) -> Sources {
     sources
 }
 
-/// Fewer members than an enum can have, so that the test is short: what each takes is what counts.
+/// Fewer members than the maximum, so that the test is short: the cost per member counts.
 const MEMBERS: usize = 900;
 
 #[test]
-fn emission_takes_no_more_memory_than_its_text() {
+fn emission_allocates_no_more_than_its_text() {
     let sources = enumeration(MEMBERS);
     let options = Options::module("a");
     let checked = measure(|| drop(check(&sources, &options)));
@@ -76,11 +75,11 @@ fn emission_takes_no_more_memory_than_its_text() {
 
 /// An eighth of 300,000 members: the tables are as full as theirs.
 const MANY: usize = 37_500;
-/// How many bytes each of them may take at once.
+/// The maximum bytes for each of them.
 const FOR_EACH: u64 = 360;
 
 #[test]
-fn a_large_enum_takes_little_memory_for_each_member() {
+fn a_large_enum_needs_little_memory_per_member() {
     let sources = enumeration(MANY);
     let checked = measure(|| drop(check(&sources, &Options::module("a"))));
     let for_each = checked.bytes_max / MANY as u64;

@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen sizes`: what the compiler says of every type of the language is what the derive computes for the emitted
-//! type, and what a procedure needs at a threshold.
+//! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal those that the derive computes for the
+//! emitted type; and the resources of a procedure at a threshold.
 
 mod program;
 mod scratch;
@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
 
-/// Types that hold themselves, in every way, with items that RDMA may place.
+/// Types that contain themselves, in every way, with eligible items.
 const CIRCLES: &str = "\
 struct node { opaque data<100>; node *next; };
 struct tree { opaque leaf<>; tree branches<2>; };
@@ -139,8 +139,8 @@ impl Random {
         self.0 % limit
     }
 
-    /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types are held in
-    /// place, so that no type is infinitely large.
+    /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types
+    /// are contained in place, so that no type is infinitely large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
         let (bound, any) = (self.below(5), self.below(count));
         let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {
@@ -249,7 +249,7 @@ mod sizes {
 "#;
 
 #[test]
-fn every_type_of_the_language_has_the_sizes_that_the_compiler_says() {
+fn every_type_has_the_sizes_that_the_compiler_computes() {
     let root = workspace();
     let manifest = format!(
         "[dependencies]\nrpcrdma-runtime = {{ path = {:?}, default-features = false }}\n",
@@ -294,7 +294,7 @@ fn items_of_a_long_cycle_are_counted() {
 }
 
 #[test]
-fn the_threshold_is_the_binding_s_unless_the_option_says_another() {
+fn options_override_the_threshold_of_the_binding() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("a.x"),
@@ -348,7 +348,7 @@ fn nfs_needs_chunks_where_it_is_known_to() {
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),
         Some("inline")
     );
-    // At the border: 28 of transport header, 24 of RPC header, and what is left for the result.
+    // At the limit: 28 bytes of transport header, 24 of RPC header, and the rest for the result.
     for (verifier, returned) in [("340", "inline"), ("341", "Reply chunk")] {
         let table = table(&["--inline", "600", "--verifier", verifier]);
         assert_eq!(row(&table, "NFSPROC3_LINK").last().map(String::as_str), Some(returned), "{table}");
@@ -356,7 +356,7 @@ fn nfs_needs_chunks_where_it_is_known_to() {
 }
 
 #[test]
-fn sizes_are_objects_if_json_is_asked_for() {
+fn json_output_has_one_object_per_size() {
     let folder = tempfile::tempdir().unwrap();
     let document = "struct a { opaque b<>; };\nprogram P { version V { a GET(int) = 1; } = 1; } = 7;\n";
     std::fs::write(folder.path().join("a.x"), document).unwrap();

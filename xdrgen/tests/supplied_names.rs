@@ -1,4 +1,5 @@
-//! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and `--extern`.
+//! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and
+//! `--extern`.
 
 use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::ir::{Body, Module, Scalar, Type};
@@ -17,7 +18,7 @@ fn options() -> Options {
     Options::module("out")
 }
 
-/// The module of documents in which nothing is wrong.
+/// The module of valid documents.
 #[track_caller]
 fn module(documents: &[&str], options: &Options) -> Module {
     let sources = sources(documents);
@@ -26,7 +27,7 @@ fn module(documents: &[&str], options: &Options) -> Module {
     module
 }
 
-/// What is found, as text, and its codes.
+/// The findings as text, and their codes.
 fn findings(text: &str, options: &Options) -> (Vec<&'static str>, String) {
     let sources = sources(&[text]);
     let Generated { diagnostics, .. } = generate(&sources, options);
@@ -62,7 +63,7 @@ fn integers_have_their_usual_names() {
 }
 
 #[test]
-fn rpcs_own_names_come_with_what_they_need_and_nothing_else() {
+fn rpc_names_are_supplied_with_their_dependencies_only() {
     let text = "union cb switch (unsigned f) { case AUTH_NONE: void; case AUTH_SYS: authsys_parms p; \
                 case RPCSEC_GSS: rpc_gss_service_t s; };";
     let module = module(&[text], &options());
@@ -94,7 +95,7 @@ fn the_prelude_can_be_turned_off() {
 }
 
 #[test]
-fn a_macro_for_c_serves_where_nothing_else_is_defined() {
+fn a_macro_for_c_is_used_if_there_is_no_other_definition() {
     let text = "%#define MAXSTR 1024\n%#define MAXNAME MAXSTR+1\n%#define UNUSED 5\n%#define netname_t nid\n\
                 typedef int nid;\nstruct s { string a<MAXNAME>; netname_t b; };\n";
     let module = module(&[text], &options());
@@ -111,7 +112,7 @@ fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
     for words in ["this macro has a meaning only in C", "1 | #define NAME", "const NAME = value;"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    // Between two C chooses, and nobody else can.
+    // The choice between two is up to C.
     let two = "%#ifdef BIG\n%#define N 8\n%#else\n%#define N 4\n%#endif\nstruct s { int a<N>; };\n";
     assert_eq!(findings(two, &options()).0, ["X202"]);
 }
@@ -133,7 +134,7 @@ fn a_macro_may_stand_for_a_type() {
 }
 
 #[test]
-fn what_is_included_is_named_where_something_is_missing() {
+fn missing_names_point_to_the_included_file() {
     let text = "#include \"base.x\"\n%#include <rpc/rpc.h>\nstruct s { gadget a; int b<LIMIT>; };\n";
     let (codes, text) = findings(text, &options());
     assert_eq!(codes, ["X200", "X202"]);
@@ -141,7 +142,7 @@ fn what_is_included_is_named_where_something_is_missing() {
 }
 
 #[test]
-fn a_value_from_the_command_line_is_a_constant() {
+fn a_definition_on_the_command_line_is_a_constant() {
     let defined = Options { defined: ["LIMIT=4*2".to_owned(), "WIDE".to_owned()].into(), ..options() };
     let text = "#if LIMIT > 7 && defined(WIDE)\nstruct s { int a<LIMIT>; };\n#else\nconst NO = 1;\n#endif\n";
     let module = module(&[text], &defined);
@@ -149,7 +150,7 @@ fn a_value_from_the_command_line_is_a_constant() {
 }
 
 #[test]
-fn a_constant_of_rust_has_no_number_until_it_is_given_one() {
+fn an_imported_rust_constant_needs_a_value() {
     let externs = Options { externs: [("LIMIT".to_owned(), "a::LIMIT".to_owned())].into(), ..options() };
     let text = "struct s { int a<LIMIT>; int b<LIMIT>; };\n";
     let (codes, shown) = findings(text, &externs);

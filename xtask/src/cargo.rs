@@ -41,12 +41,12 @@ pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Runs cargo and returns what it prints.
+/// Runs cargo and returns its output.
 pub(crate) fn output(root: &Path, arguments: &[&str]) -> Result<String, String> {
     stdout(command(root, arguments), arguments)
 }
 
-/// Runs cargo as it is prepared and returns what it prints.
+/// Runs a prepared cargo command and returns its output.
 pub(crate) fn stdout(mut command: Command, arguments: &[&str]) -> Result<String, String> {
     let shown = arguments.join(" ");
     let output = command.output().map_err(|error| format!("cannot run `cargo {shown}`: {error}"))?;

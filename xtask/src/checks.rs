@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use xtask::files::{self, relative};
 use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, cycles, deny, documents, evidence, packages};
+use crate::{cargo, cycles, deny, documents, evidence, packages, tools};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -20,6 +21,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("generated", generate::check),
     step("requirements", trace::check),
     step("documents", |root| documents::check(root).and_then(|()| evidence::check(root))),
+    step("typos", typos),
     step("deny", deny::run),
     step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("no_std", no_std),
@@ -37,6 +39,13 @@ const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step 
     Step { name, minutes: MINUTES, run }
 }
 
+/// Spelling (`typos.toml`).
+fn typos(root: &Path) -> Result<(), String> {
+    let Some(program) = tools::program(root, "typos", "typos", &["typos-cli"]) else { return Ok(()) };
+    let failure = "a word is misspelt: correct it, or add it to typos.toml";
+    tools::succeed(Command::new(program).current_dir(root), failure)
+}
+
 /// The layers without I/O, and a generated crate on top of them, without the standard library.
 fn no_std(root: &Path) -> Result<(), String> {
     cargo::run(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
@@ -51,7 +60,8 @@ fn docs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, where what these need of the system is there.
+/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, where what these need of the
+/// system is there.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -72,7 +82,8 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, where what these need of the system is there.
+/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, where what these need of the system
+/// is there.
 fn krb5(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -115,8 +126,8 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
-/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files do not import one another in a
-/// cycle.
+/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files do not import one
+/// another in a cycle.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
@@ -158,10 +169,10 @@ fn names_module(line: &str, name: &str) -> bool {
     }
 }
 
-/// The package that every other may stand on.
+/// The package that all others may depend on.
 const LEAF: &str = "rpcrdma-layout";
 
-/// Packages, each with those of ours that it may stand on.
+/// Packages, each with the workspace members that it may depend on.
 const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
@@ -209,8 +220,8 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is one syn, and by default
-/// nothing is built with a system's library for RDMA or Kerberos.
+/// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is
+/// one syn, and by default nothing is built with a system's library for RDMA or Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let ours = OURS.iter().map(|row| (row, "all"));
@@ -231,7 +242,7 @@ fn dependencies(root: &Path) -> Result<(), String> {
             ));
         }
     }
-    // What is compiled here. loom has another syn on Windows.
+    // Crates compiled on this platform. loom uses another syn on Windows.
     let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))

@@ -21,11 +21,11 @@ pub(crate) enum End {
     TimedOut,
 }
 
-/// How long output may arrive after the process has exited, from processes that it left behind.
+/// Time that output may arrive after the process has exited, from its remaining children.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Runs a command in a process group of its own. `each_line` receives standard output and standard error as one stream, as soon as
-/// each line is complete. Once the limit has passed, the whole group ends.
+/// Runs a command in a new process group. `each_line` receives standard output and standard error as one
+/// stream, as soon as each line is complete. After the time limit, the whole group is killed.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
@@ -74,7 +74,7 @@ fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> 
     Ok(Some(End::TimedOut))
 }
 
-/// Lines of a pipe, read by a thread of their own.
+/// Lines of a pipe, read by a separate thread.
 fn lines(reader: PipeReader) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -91,10 +91,10 @@ fn lines(reader: PipeReader) -> Receiver<String> {
     receiver
 }
 
-/// How long a group may take to end the groups that it has started itself.
+/// Time that a group has to end the groups that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The group that is running: a signal that ends this process ends the group, too.
+/// The running group: a signal that ends this process ends the group, too.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
 /// The process group of a child.
@@ -120,7 +120,7 @@ fn set_running(group: Option<Pid>) {
     }
 }
 
-/// Asks a group to end, so that a step of the gate ends the group that it runs, too. Then kills it.
+/// Sends SIGTERM to a group, so that a step of the gate also ends its own groups. Then kills it.
 fn end(group: Option<Pid>) {
     kill(group, Signal::TERM);
     thread::sleep(GRACE);
@@ -134,7 +134,7 @@ fn kill(group: Option<Pid>, signal: Signal) {
     }
 }
 
-/// Ends the running group when this process is told to end.
+/// Kills the running group when this process receives a signal.
 pub(crate) fn kill_on_signals() -> Result<(), String> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| format!("cannot handle signals: {error}"))?;
@@ -147,7 +147,8 @@ pub(crate) fn kill_on_signals() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the limit.
+/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the
+/// limit.
 pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
 }

@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
-//! File A imports file B if code in A names something that B defines: by a private `use`, or by a path from `crate`,
-//! `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a re-exported item
-//! import the file that defines it. A file and the modules below it are written together, so that a module's use of
-//! what its parents define does not count.
+//! File A imports file B if code in A names an item that B defines: by a private `use`, or by a path from
+//! `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a
+//! re-exported item import the file that defines it. A file and the modules below it form a unit, so uses
+//! of a parent's items do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,11 +15,11 @@ use xtask::files::{self, relative};
 /// A path of names, such as `crate::wire::header` without `crate`.
 type Names = Vec<String>;
 
-/// A module with a file of its own.
+/// A module in a separate file.
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// What `use` items bring in, by the name that they give it.
+    /// Names imported by `use` items.
     uses: BTreeMap<String, Names>,
     /// Modules whose public items this module has by `pub use path::*`.
     globs: Vec<Names>,
@@ -30,7 +30,8 @@ struct Module {
 /// The modules of a crate by their paths. The root has the empty path.
 type Modules = BTreeMap<Names, Module>;
 
-/// Every import cycle below a package's source directory, in its library and in each program that has a directory `bin/NAME`.
+/// Every import cycle below a package's source directory, in its library and in each program that has a
+/// directory `bin/NAME`.
 pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let mut found = in_crate(root, source)?;
     let bin = source.join("bin");
@@ -77,10 +78,10 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     Ok(cycles.iter().map(describe).collect())
 }
 
-/// How many re-exports in a row are followed.
+/// Maximum length of a chain of re-exports.
 const DEPTH: usize = 8;
 
-/// The module that defines what a path names; none for an item of another crate.
+/// The module that defines the item of a path; none for an item of another crate.
 fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
     let (at, rest) = path.split_at(length);
@@ -122,7 +123,7 @@ fn reachable<'a>(imports: &'a BTreeMap<&'a Names, BTreeSet<Names>>, from: &Names
 fn read(source: &Path) -> Result<Modules, String> {
     let mut modules = Modules::new();
     let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
-    // Programs beside a library are crates of their own.
+    // Programs next to a library are separate crates.
     let is_program = |file: &PathBuf| {
         let is_main = *file == source.join("main.rs") && source.join("lib.rs").exists();
         is_main || file.starts_with(source.join("bin"))
@@ -151,12 +152,12 @@ fn module_path(source: &Path, file: &Path) -> Names {
     names
 }
 
-/// Where a path stands.
+/// The position of a path.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// In a private `use`.
     Use,
-    /// In a `use` that others can see.
+    /// A public `use`.
     Reexport,
     /// In other code.
     Path,
@@ -165,7 +166,7 @@ enum Kind {
 /// Collects the paths in one file.
 struct Reader<'a> {
     known: &'a BTreeSet<Names>,
-    /// The path of the module that is being read: the file's, or that of a module in it.
+    /// The path of the current module: the file's, or that of a module in it.
     at: Names,
     module: &'a mut Module,
 }
@@ -199,7 +200,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a module within the file. Returns how many tokens it has behind `mod`. Unit tests may import anything.
+    /// Reads a module within the file. Returns the number of its tokens after `mod`. Unit tests may import
+    /// anything.
     fn inline_module(&mut self, tokens: &[TokenTree]) -> usize {
         let [TokenTree::Ident(name), TokenTree::Group(group), ..] = tokens else { return 0 };
         if name != "tests" {
@@ -252,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A path from the root of the crate; none if it leads to another crate.
+    /// A path from the root of the crate; none for a path to another crate.
     fn absolute(&self, path: &[String], kind: Kind) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let mut base = self.at.clone();
@@ -284,7 +286,7 @@ impl Reader<'_> {
     }
 }
 
-/// How many tokens of a path stand here: names with `::` between them.
+/// The number of tokens of a path: names with `::` between them.
 fn path_length(tokens: &[TokenTree]) -> usize {
     let mut length = 1;
     while let [first, second, TokenTree::Ident(_), ..] = &tokens[length..]
@@ -296,7 +298,7 @@ fn path_length(tokens: &[TokenTree]) -> usize {
     length
 }
 
-/// Returns true for a field or a method: behind one dot, but not behind the two of a range.
+/// Returns true for a field or a method: after one dot, but not after the two of a range.
 fn is_behind_dot(tokens: &[TokenTree], place: usize) -> bool {
     let is_dot = |place| before(tokens, place).is_some_and(|token| is_punct(token, '.'));
     is_dot(place) && !is_dot(place - 1)

@@ -1,4 +1,5 @@
-//! `cargo xtask dist` and `cargo xtask release`: both run the package `rpcrdma-dist`, which has the dependencies that they need.
+//! `cargo xtask dist` and `cargo xtask release`: both run the package `rpcrdma-dist`, which has the
+//! dependencies that they need.
 
 use std::env;
 use std::path::Path;

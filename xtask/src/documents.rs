@@ -1,4 +1,4 @@
-//! The documents that people read: their length, their tables, and their links.
+//! Documents and comments: lengths, tables, links and line widths.
 
 use std::fs;
 use std::path::Path;
@@ -13,18 +13,29 @@ const LENGTHS: &[(&str, usize)] = &[("README.md", 150), ("ARCHITECTURE.md", 200)
 /// The most characters in a cell of a table.
 const CELL: usize = 160;
 
+/// The most columns of a line that is a comment.
+const COMMENT: usize = 110;
+
 /// Documents that tools write.
 const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS.md"];
+
+/// Directories with code that xdrgen writes.
+const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
 /// The table of contents of the guides.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every Markdown file of the workspace that a tool did not write.
+/// Checks every Markdown file of the workspace that a tool did not write, and the comments of its code.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let summary = read(&root.join(SUMMARY))?;
     for path in files::below(root)? {
         let name = relative(root, &path);
+        if let Some(mark) = comment_mark(&name) {
+            found.extend(
+                wide_comments(&read(&path)?, mark).map(|(line, what)| format!("{name}:{line}: {what}")),
+            );
+        }
         if path.extension().is_none_or(|extension| extension != "md") || GENERATED.contains(&&*name) {
             continue;
         }
@@ -48,7 +59,28 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What is too long in a document, with its line.
+/// The comment prefix of a source file, or `None` for other files and for emitted code.
+fn comment_mark(name: &str) -> Option<&'static str> {
+    if EMITTED.iter().any(|folder| name.starts_with(folder)) {
+        return None;
+    }
+    match Path::new(name).extension()?.to_str()? {
+        "rs" => Some("//"),
+        "toml" | "sh" => Some("#"),
+        _ => None,
+    }
+}
+
+/// The comments of a source file that are too wide, with their lines.
+fn wide_comments(text: &str, mark: &str) -> impl Iterator<Item = (usize, String)> {
+    let comments = (1..).zip(text.lines()).filter(move |(_, line)| line.trim_start().starts_with(mark));
+    comments
+        .map(|(number, line)| (number, line.chars().count()))
+        .filter(|(_, columns)| *columns > COMMENT)
+        .map(|(number, columns)| (number, format!("a comment of {columns} columns (limit {COMMENT})")))
+}
+
+/// The violations of a document, with their lines.
 fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let limit = LENGTHS.iter().find(|(limited, _)| *limited == name).map_or(usize::MAX, |(_, limit)| *limit);
@@ -98,6 +130,22 @@ mod tests {
         assert_eq!(wrong("a.md", &cell(150)), []);
         assert_eq!(wrong("a.md", &cell(200)).first().map(|(line, _)| *line), Some(2));
         assert_eq!(wrong("a.md", &format!("```text\n{}```\n", cell(200))), []);
+    }
+
+    #[test]
+    fn wide_comments_are_reported() {
+        let line = |mark, width: usize| format!("a\n    {mark} {}\n", "b".repeat(width - 5 - str::len(mark)));
+        let lines =
+            |text: &str, mark| wide_comments(text, mark).map(|(line, _)| line).collect::<Vec<usize>>();
+        for mark in ["//", "///", "#"] {
+            let begin = if mark == "#" { "#" } else { "//" };
+            assert!(lines(&line(mark, 110), begin).is_empty(), "{mark}");
+            assert_eq!(lines(&line(mark, 111), begin), [2], "{mark}");
+        }
+        assert!(lines(&line("let", 120), "//").is_empty());
+        assert_eq!(comment_mark("xtask/src/main.rs"), Some("//"));
+        assert_eq!(comment_mark("generated/nfs3/src/lib.rs"), None);
+        assert_eq!(comment_mark("README.md"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `cargo xtask evidence`: writes the generated parts of `docs/interop.md` and `docs/benchmarks.md`.
 //!
-//! Each generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+//! Each generated part is between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::cargo;
 use crate::ledger::{self, Entry, Ledger};
 
-/// What `cargo xtask evidence` accepts.
+/// Options of `cargo xtask evidence`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Benchmarks to run and to record in docs/benchmarks.md
@@ -48,7 +48,7 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
-/// What a long job shows: its name, client, server, devices and tests.
+/// A row for a long job: its name, client, server, devices and tests.
 const MATRIX: &[[&str; 5]] = &[
     ["faults", "each", "each", "user-space iWARP, siw", "cut connections, restarts, captures"],
     ["files", "each", "each", "user-space iWARP, siw", "trees of thousands of files, large files"],
@@ -87,7 +87,7 @@ fn interop(root: &Path) -> Result<(), String> {
     put(root, INTEROP, "ledger", &matrix(&Ledger::read(root)?))
 }
 
-/// Fails if `docs/interop.md` does not show what is on record.
+/// Fails if `docs/interop.md` differs from the ledger.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let text = read(root, INTEROP)?;
     if replace(&text, "ledger", &matrix(&Ledger::read(root)?))? == text {
@@ -139,7 +139,7 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Puts a generated part into a document.
+/// Replaces a generated part of a document.
 fn put(root: &Path, name: &str, part: &str, content: &str) -> Result<(), String> {
     let text = replace(&read(root, name)?, part, content).map_err(|error| format!("{name}: {error}"))?;
     fs::write(root.join(name), text).map_err(|error| format!("{name}: {error}"))

@@ -1,12 +1,13 @@
-//! The files of the workspace, and what they are called in messages.
+//! The files of the workspace, and their names in messages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All files below a directory, sorted, without those of cargo and git. A directory that is not there has none.
+/// All files below a directory, sorted, without those of cargo and git. A directory that is not there has
+/// none.
 ///
 /// # Errors
-/// What the system says of an entry, with its path.
+/// The system's error for an entry, with its path.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     let mut pending = vec![directory.to_path_buf()];
@@ -26,7 +27,7 @@ pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Whether a directory holds no source of ours: version control, or something that cargo built.
+/// Returns true if a directory contains no sources of the workspace: version control, or build output.
 fn is_foreign(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name == ".git" || name == "target")
         || directory.join("CACHEDIR.TAG").exists()

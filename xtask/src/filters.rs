@@ -12,10 +12,10 @@ pub(crate) struct Filters<'a> {
     pub(crate) skip: &'a [&'a str],
 }
 
-/// Runs a command that ends in `cargo test` and its options, with these filters.
+/// Runs `cargo test`, with its options, and these filters.
 ///
 /// # Errors
-/// If a test fails, or a filter matches no test.
+/// Fails if a test fails, or if a filter matches no test.
 pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), String> {
     if !filters.skip.is_empty() {
         skip_filters_match(&list(&command)?, filters.skip)?;

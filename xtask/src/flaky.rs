@@ -1,4 +1,5 @@
-//! `cargo xtask flaky`: the whole test suite many times on a busy machine, to find tests that fail now and then.
+//! `cargo xtask flaky`: the whole test suite many times on a busy machine, to find tests that fail now and
+//! then.
 
 use std::fs;
 use std::hint::spin_loop;
@@ -10,10 +11,10 @@ use std::time::Duration;
 use crate::cargo::{self, target};
 use crate::child::{self, End, print};
 
-/// What `cargo xtask flaky` accepts.
+/// Options of `cargo xtask flaky`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How often the suite runs
+    /// Number of runs of the suite
     #[arg(long, default_value_t = 20)]
     runs: usize,
     /// Busy threads for each processor
@@ -57,7 +58,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     Err(format!("{failed} of {runs} runs failed:\n{}see {}", failures.concat(), folder.display()))
 }
 
-/// One run. Returns what failed, a line for each, or nothing.
+/// One run. Returns the failures, one per line.
 fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
     let mut command = cargo::command(root, &[SUITE, &["--no-fail-fast"]].concat());
     command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");

@@ -1,17 +1,17 @@
 //! `cargo xtask fuzz`: the targets of `fuzz/`, led by coverage, with the Rust that everything else needs.
 //!
-//! `cargo fuzz` wants a nightly compiler for its sanitizers of memory. What is looked for here are panics, hangs and broken
-//! promises of safe code, and for those libFuzzer and the compiler's own marks of coverage are enough.
+//! `cargo fuzz` needs a nightly compiler for its memory sanitizers. These targets look for panics, hangs
+//! and broken invariants of safe code, for which libFuzzer and the stable compiler's coverage suffice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to run.
+/// The targets to run.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The targets (default: all)
     pub(crate) targets: Vec<String>,
-    /// How long each target runs, in seconds
+    /// Run time of each target, in seconds
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
 }
@@ -40,8 +40,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
-/// Builds the targets and runs one after another. What they learn stays in `target/fuzz/corpus`; an input that a target
-/// does not survive is in `target/fuzz/found`.
+/// Builds the targets and runs them in sequence. Their corpora stay in `target/fuzz/corpus`; inputs that
+/// crash a target are in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -85,7 +85,7 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String>
     names.iter().map(find).collect()
 }
 
-/// The machine's own target triple. Named, it keeps the flags from what runs while building.
+/// The host's target triple. Naming it keeps the flags from build scripts.
 fn host() -> Result<String, String> {
     let said = Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
     let said = String::from_utf8_lossy(&said.stdout);

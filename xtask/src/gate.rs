@@ -1,6 +1,7 @@
-//! `cargo xtask ci`: everything that has to hold before a change goes in, one step after another, cheap ones first.
+//! `cargo xtask ci`: all checks required for a change, one step after another, cheap ones first.
 //!
-//! Every step runs in a process of its own (`cargo xtask step NAME`), with a time limit, and its output is passed on as it arrives.
+//! Every step runs in a separate process (`cargo xtask step NAME`) with a time limit, and its output is
+//! passed on as it arrives.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::report::{Outcome, Report};
 use crate::step::Step;
 use crate::steps::STEPS;
 
-/// What `cargo xtask ci` accepts.
+/// Options of `cargo xtask ci`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The steps to run; all of them if none is named
@@ -30,12 +31,12 @@ pub(crate) struct Options {
     /// Run the remaining steps after a failure
     #[arg(long)]
     keep_going: bool,
-    /// Run no long job in the time that is left
+    /// Run no long job in the remaining time
     #[arg(long)]
     no_soak: bool,
 }
 
-/// When the gate ends at the latest.
+/// The deadline of the gate.
 const DEADLINE: Duration = Duration::from_secs(88 * 60);
 /// A long job starts only if it is expected to end before this.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
@@ -44,7 +45,7 @@ fn names() -> Vec<&'static str> {
     CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
 
-/// Runs the steps and prints what they found. The sum of the tests is the last line.
+/// Runs the steps and prints their outcomes. The sum of the tests is the last line.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     let tests = if options.quick { &[] } else { STEPS };
@@ -79,7 +80,7 @@ impl<'a> Gate<'a> {
         Gate { root, began: Instant::now(), report: Report::default() }
     }
 
-    /// Runs a step within what is left until the deadline.
+    /// Runs a step within the time left until the deadline.
     fn step(&mut self, name: &str, limit: Duration) -> Result<Outcome, String> {
         let left = DEADLINE.saturating_sub(self.began.elapsed());
         if left.is_zero() {
@@ -120,8 +121,8 @@ impl<'a> Gate<'a> {
         Ok((outcome, took))
     }
 
-    /// Runs the long job whose latest run is the oldest, of those that can run here and fit into the time that is left. The
-    /// outcome goes to the ledger, unless the gate's deadline ends the job.
+    /// Runs the long job with the oldest run, of those that can run here and fit into the remaining time.
+    /// The outcome goes to the ledger, unless the gate's deadline ends the job.
     fn job(&mut self) -> Result<(), String> {
         let ledger = Ledger::read(self.root)?;
         let mut tried = Vec::new();
@@ -146,7 +147,7 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Prints what failed and, as the last line, the sum of the tests.
+    /// Prints the failures and, as the last line, the sum of the tests.
     pub(crate) fn finish(&self) -> ExitCode {
         let is_strict = env::var_os("STRICT").is_some_and(|value| value == "1");
         let failures = self.report.failures(is_strict);

@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: what the compiler emits from `specs/`, written or compared.
+//! `cargo xtask generate`: writes or compares the compiler's output for `specs/`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, Output, Package, diag};
 
-/// What is run to mend files that are out of date.
+/// The command that updates outdated files.
 pub const COMMAND: &str = "cargo xtask generate";
 
-/// Where the runtime's own formats are emitted.
+/// The directory of the runtime's own formats.
 const WIRE: &str = "rpcrdma-runtime/src/wire/generated";
 
-/// What `cargo xtask generate` can be told.
+/// Options of `cargo xtask generate`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Compare instead of writing, and fail if a file differs from what would be written
+    /// Compare instead of writing, and fail if a file differs
     #[arg(long)]
     check: bool,
 }
@@ -25,12 +25,12 @@ pub struct Arguments {
 struct Run {
     /// The documents and bindings, in `specs/`.
     sources: &'static [&'static str],
-    /// Where its files go.
+    /// The directory of its files.
     directory: &'static str,
     options: fn() -> Options,
 }
 
-/// Everything that is generated, but for the list of the runtime's modules.
+/// All generated files, except the list of the runtime's modules.
 const RUNS: &[Run] = &[
     Run { sources: &["rpc.txt"], directory: WIRE, options: || wire("rpc_msg") },
     Run { sources: &["rpcsec_gss.txt"], directory: WIRE, options: || wire("rpcsec_gss") },
@@ -60,7 +60,7 @@ const RUNS: &[Run] = &[
             )
         },
     },
-    // A protocol and a document that extends it: what is emitted has both.
+    // A protocol and a document that extends it: the output has both.
     Run {
         sources: &["rpcrdma1.txt", "rpcrdma1-keepalive.txt"],
         directory: "generated/keepalive",
@@ -94,7 +94,7 @@ pub mod rpcrdma1;
 pub mod rpcsec_gss;
 ";
 
-/// Where the documents are.
+/// The directory of the documents.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// The README of a generated crate.
@@ -144,18 +144,19 @@ fn main() {
 }
 "#;
 
-/// Writes what is generated into the workspace at `root`, or compares it.
+/// Writes generated files into the workspace at `root`, or compares them.
 ///
 /// # Errors
-/// What the compiler has to say of `specs/`, or each file that is out of date and the command that mends it.
+/// The compiler's findings about `specs/`, or each outdated file with the command that updates it.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.check { check(root) } else { write(root) }
 }
 
-/// The files that are generated from the `specs/` of the workspace at `root`: their paths below it, and their text.
+/// The files that are generated from the `specs/` of the workspace at `root`: their paths below it, and their
+/// text.
 ///
 /// # Errors
-/// What the compiler has to say of `specs/`.
+/// The compiler's findings about `specs/`.
 pub fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     let mut files = vec![(Path::new(WIRE).with_extension("rs"), WIRE_MODULES.to_owned())];
     for run in RUNS {
@@ -207,8 +208,8 @@ fn package_of(directory: &str) -> &str {
     directory.split_once("/src/").map_or(directory, |(package, _)| package)
 }
 
-/// The build script of a package with generated Rust. Most edits of such a file keep its package from compiling, and
-/// no test runs then: the script says first what mends it.
+/// The build script of a package with generated Rust. After most edits of such a file its package does not
+/// compile, and no test runs: the script therefore prints the command that restores it.
 fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     let sums: String = files
         .iter()
@@ -219,7 +220,7 @@ fn guard(package: &Path, files: &[(PathBuf, String)]) -> String {
     GUARD.replace("@COMMAND@", COMMAND).replace("@FILES@", &sums)
 }
 
-/// The sum that the script makes too; line ends count as the repository's, whatever a checkout turned them into.
+/// The checksum that the script also computes. Line ends are normalized, since a checkout may change them.
 fn fnv1a(text: &str) -> u64 {
     let bytes = text.bytes().filter(|byte| *byte != b'\r');
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -241,7 +242,7 @@ fn write(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares what is generated with what is there.
+/// Compares generated files with the existing ones.
 ///
 /// # Errors
 /// Each file that differs, the first line that does, and the command that mends it.
@@ -285,7 +286,7 @@ mod tests {
     use super::difference;
 
     #[test]
-    fn the_first_line_that_differs_is_named() {
+    fn the_first_different_line_is_named() {
         assert_eq!(difference("a\nb\n", "a\nc\n"), "2: is `b`, would be `c`");
         assert_eq!(difference("a\n", "a\nb\n"), "2: is the end of the file, would be `b`");
     }

@@ -1,4 +1,5 @@
-//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the long jobs run them.
+//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the
+//! long jobs run them.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
 
-/// Which of the tests to run, and what the lab needs for them.
+/// The tests to run, and the packages that the lab needs for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
     /// Parts of the names of the tests to run and to leave out.
@@ -65,7 +66,7 @@ impl Group {
 pub(crate) const IWARP: Group = Group::short(&[], &["verbs::", "in_guest::"]);
 /// Programs with the feature `verbs`, on the devices in the guest.
 pub(crate) const DEVICES: Group = Group::short(&["verbs::"], &["by_verbs::"]).with_devices();
-/// The tests of client and server once more, on the devices in the guest.
+/// The tests of client and server, repeated on the devices in the guest.
 pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::suites"]).with_devices();
 /// Every short test with the other kernel.
 pub(crate) const ON_SECOND_KERNEL: Group =
@@ -97,7 +98,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
     filters::test(command, &group.filters)
 }
 
-/// Measures both ends beside Linux's over RDMA devices.
+/// Measures our client and server and Linux's over RDMA devices.
 pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -> Result<(), String> {
     if !ready(root, name, KERNEL, needs)? {
         return Ok(());
@@ -105,7 +106,7 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
     lab(root, KERNEL, &[&["bench"], options].concat())
 }
 
-/// The exit status of the lab's check if something is missing that the lab cannot make itself.
+/// The exit status of the lab's check if a requirement is missing that the lab cannot install itself.
 const UNAVAILABLE: i32 = 3;
 
 /// Makes the lab. Returns false, after a record for the step, if it cannot be made here.
@@ -146,7 +147,8 @@ fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
 /// The heading in README.md of the section whose commands [`mount_commands`] runs.
 const SECTION: &str = "Mount a directory over RDMA";
 
-/// README's commands as they stand there: a server for the directory `specs`, and Linux in a guest that mounts it over RDMA.
+/// Runs README's commands verbatim: a server for the directory `specs`, and Linux in a guest that mounts it
+/// over RDMA.
 pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;
@@ -206,7 +208,7 @@ impl<'a> Running<'a> {
         let file = File::create(printed).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
         let mut bash = Command::new("bash");
-        // In its place, so that it can be killed.
+        // Replaces this process, so that it can be killed.
         bash.args(["-c", &format!("exec {command}")]).current_dir(root).stdout(file).stderr(errors);
         Ok(Running { root, server: bash.spawn().map_err(failed)? })
     }

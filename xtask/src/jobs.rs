@@ -63,7 +63,7 @@ pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }
 
-/// The job whose latest run is the oldest, of those that are expected to end within the time that is left and were not tried.
+/// The job with the oldest run, of those that should finish in the remaining time and were not tried.
 pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
     let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);

@@ -1,4 +1,5 @@
-//! The ledger of long jobs: `docs/ledger.tsv`, one line for each run. Lines are only appended, so git merges them (`.gitattributes`).
+//! The ledger of long jobs: `docs/ledger.tsv`, one line for each run. Lines are only appended, so git merges
+//! them (`.gitattributes`).
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use crate::child::print;
 
-/// Where the ledger is, below the workspace.
+/// The path of the ledger in the workspace.
 const FILE: &str = "docs/ledger.tsv";
 /// The first line.
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
@@ -17,7 +18,7 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 /// A run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// When the run ended, in UTC: `2026-01-31T23:59:59Z`.
+    /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
     /// The abbreviated commit, with `+` if the work tree had other changes.
     pub(crate) revision: String,
@@ -95,11 +96,11 @@ impl Ledger {
 
     /// The latest run of a job.
     pub(crate) fn last(&self, job: &str) -> Option<&Entry> {
-        // Of several with the same date the last line counts.
+        // Of several with the same date, the last line counts.
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// How often a job has run.
+    /// The number of runs of a job.
     pub(crate) fn runs(&self, job: &str) -> usize {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
@@ -110,7 +111,7 @@ impl Ledger {
         passed.max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// How long the latest successful run of a job took.
+    /// The duration of the latest successful run of a job.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
@@ -157,7 +158,7 @@ fn revision(root: &Path) -> String {
     revision
 }
 
-/// What a program prints, without the last line break.
+/// The output of a program, without the last line break.
 fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(root).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_read_again() {
+    fn appended_data_is_read_back() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(Ledger::read(root.path()), Ok(Ledger::default()));
         let entries = vec![
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_an_entry_is_named() {
+    fn an_invalid_line_is_named() {
         for line in [
             "2026-01-01\tabc\tfaults\tpassed",
             "2026-01-01\tabc\tfaults\tperhaps\t1",

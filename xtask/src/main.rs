@@ -22,6 +22,7 @@ mod report;
 mod soak;
 mod step;
 mod steps;
+mod tools;
 mod vectors;
 
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run the gate: everything that has to hold before a change goes in, or the steps that are named
+    /// Run the gate: all checks required for a change, or the named steps
     Ci(gate::Options),
     /// Run a step in this process, as `ci` and `soak` do
     #[command(hide = true)]
@@ -63,13 +64,13 @@ enum Task {
     Miri(miri::Arguments),
     /// Put deliberate mistakes into a scratch copy, and report those that no test notices
     Mutants(mutants::Arguments),
-    /// Say which rules of the source documents are met, and by which tests
+    /// List the rules of the source documents, their status, and their tests
     Trace(trace::Arguments),
     /// Build the archive of static programs; `--check` tests it, too
     Dist(dist::Arguments),
     /// Check that a release can be published, and pack it; publishes nothing
     Release(dist::Arguments),
-    /// Boot Linux's own NFS/RDMA client and server in a guest: CONTRIBUTING.md says what for
+    /// Boot Linux's NFS/RDMA client and server in a guest (see CONTRIBUTING.md)
     #[command(subcommand)]
     Lab(lab::Task),
 }

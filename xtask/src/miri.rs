@@ -1,7 +1,7 @@
 //! `cargo xtask miri`: the unsafe code, which is all in `rpcrdma-verbs`, under Miri.
 //!
-//! Miri interprets the tests and says of each access to memory whether Rust's rules allow it. In place of the C libraries there
-//! is a fake device, in Rust, which is compiled for Miri only. Building the crate needs the system packages all the same.
+//! Miri interprets the tests and checks each memory access against Rust's rules. A fake device in Rust,
+//! compiled for Miri only, replaces the C libraries. Building the crate still needs the system packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,23 +9,24 @@ use std::process::Command;
 use crate::filters::{self, Filters};
 use crate::packages::{VERBS, VERBS_FEATURES};
 
-/// What to run.
+/// The tests to run.
 #[derive(Default, clap::Args)]
 pub(crate) struct Arguments {
     /// Part of the names of the tests to run (default: all)
     tests: Option<String>,
-    /// Only say whether all that it needs is there
+    /// Only check that the requirements are present
     #[arg(long)]
     check: bool,
-    /// By the rules of Tree Borrows, in place of Stacked Borrows: each forbids some of what the other allows
+    /// Use the rules of Tree Borrows instead of Stacked Borrows: each forbids some accesses that the other
+    /// allows
     #[arg(long)]
     tree_borrows: bool,
 }
 
-/// No pointers out of numbers: what the device is told is a number, and what it uses the pointer that it was given.
+/// Integers must not become pointers: the device receives a number, and uses the pointer that it was given.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
-/// Runs the tests. What Miri builds is in `target/miri`. Time is Miri's own there, so no test waits for any.
+/// Runs the tests. Miri's build output is in `target/miri`. Time is virtual under Miri, so no test waits.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     ready()?;
     if arguments.check {
@@ -42,7 +43,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("Miri reports an error, or {error}"))
 }
 
-/// Says what is missing.
+/// Returns the missing requirements.
 pub(crate) fn ready() -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -61,7 +62,7 @@ pub(crate) fn ready() -> Result<(), String> {
     Ok(())
 }
 
-/// What a program prints, if it succeeds.
+/// The output of a program, if it succeeds.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -17,7 +17,7 @@ use crate::cargo::{self, target};
 use crate::child::{self, End, print};
 use crate::ledger::Ledger;
 
-/// What `cargo xtask mutants` accepts.
+/// Options of `cargo xtask mutants`.
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
     /// The listed mistakes to try (default: all, and those that cargo-mutants generates)
@@ -32,11 +32,11 @@ pub(crate) struct Arguments {
 
 /// The list.
 const LIST: &str = "tests/mutants.toml";
-/// How long the tests of one mistake may take. A mistake that makes them hang is noticed.
+/// Time limit of the tests of one mistake. A mistake that makes them hang counts as noticed.
 const LIMIT: Duration = Duration::from_secs(300);
-/// How long a build may take.
+/// Time limit of a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
-/// How long all generated mistakes may take.
+/// Time limit of all generated mistakes.
 const GENERATED_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// The parts of the runtime that cargo-mutants changes.
 const GENERATED_IN: [&str; 3] =
@@ -54,7 +54,7 @@ struct List {
     survivors: Vec<Survivor>,
 }
 
-/// A mistake: one place in one file, and what replaces it.
+/// A mistake: one place in one file, and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
@@ -66,7 +66,7 @@ struct Mutation {
     replace: String,
     /// Arguments of `cargo test`.
     test: String,
-    /// Why no test can notice it.
+    /// Why the mistake cannot be noticed.
     reason: Option<String>,
 }
 
@@ -75,12 +75,12 @@ struct Mutation {
 #[serde(deny_unknown_fields)]
 struct Survivor {
     file: String,
-    /// As cargo-mutants describes it.
+    /// The description by cargo-mutants.
     mutant: String,
     reason: String,
 }
 
-/// What the tests make of a mistake.
+/// The tests' verdict on a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,
@@ -198,7 +198,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
     cargo::report(&found)
 }
 
-/// A copy of the workspace with a target directory of its own.
+/// A copy of the workspace with a separate target directory.
 struct Scratch {
     root: PathBuf,
     tree: PathBuf,
@@ -206,8 +206,8 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the copy the same as the workspace. Equal files stay as they are, so that cargo compiles only
-    /// what has changed.
+    /// Synchronizes the copy with the workspace. Equal files keep their times, so that cargo compiles only
+    /// changed ones.
     fn new(root: &Path) -> Result<Self, String> {
         let folder = target(root).join("mutants");
         let scratch =
@@ -235,7 +235,7 @@ impl Scratch {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // A new file: its time is that of the change, which is how cargo sees it.
+        // A new file has a new time, which tells cargo about the change.
         let content = fs::read(&from).map_err(|error| format!("{}: {error}", from.display()))?;
         fs::write(&to, content).map_err(failed)?;
         let permissions = fs::metadata(&from).map_err(failed)?.permissions();
@@ -272,8 +272,9 @@ impl Scratch {
     }
 }
 
-/// Runs cargo-mutants, which makes its own scratch copy, and compares what survived with the list. The
-/// runtime's own tests run first, since they build in a fraction of the time. Only survivors meet the others.
+/// Runs cargo-mutants, which makes its own scratch copy, and compares the survivors with the list. The
+/// runtime's own tests run first, since they build in a fraction of the time. Only survivors run the other
+/// tests.
 fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
     let output = target(root).join("mutants");
     let in_runtime = cargo_mutants(root, &output, &["rpcrdma-runtime", "--", "--lib"], |command| {
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_matched_by_itself_alone() {
+    fn a_line_matches_only_itself() {
         assert_eq!(exactly("a.rs:1: b -> (c)"), r"^a\.rs:1: b -> \(c\)$");
     }
 

@@ -1,4 +1,5 @@
-//! The packages of the libraries: what they contain, that each builds on its own, and with the oldest supported Rust.
+//! Checks the libraries' packages: their contents, and that each builds alone and with the oldest supported
+//! Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +15,7 @@ use crate::cargo;
 /// The package for RDMA devices: the only one with C libraries and with unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
-/// What it needs to be more than empty.
+/// The features without which it is empty.
 pub(crate) const VERBS_FEATURES: [&str; 2] = ["--features", "rpcrdma-verbs/devices"];
 
 /// Selects the packages with Kerberos, with all of it.
@@ -31,7 +32,7 @@ pub(crate) const KRB5_FEATURES: [&str; 6] = [
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// The directories of a crate that no package has.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
-/// Where cargo builds for `msrv`, apart from the workspace's own builds.
+/// The build directory for `msrv`, separate from the workspace's own.
 const MSRV_TARGET: &str = "target/msrv";
 
 /// The part of `cargo metadata` that is read.
@@ -62,7 +63,7 @@ impl Member {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The keys of `[package]` that a registry shows and that this member lacks.
+    /// The keys of `[package]` that a registry shows and that this member misses.
     fn missing_keys(&self) -> Vec<&'static str> {
         let texts = [
             ("description", &self.description),
@@ -144,8 +145,9 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// Creates a directory below `target` that no earlier check used.
 ///
-/// Cargo unpacks each package into its own home, under a name derived from the target directory, the package and its version, and reuses
-/// what it finds there. In the same directory, a second check of changed crates would build against the old ones.
+/// Cargo unpacks each package into its own home, under a name derived from the target directory, the
+/// package and its version, and reuses existing files. In the same directory, a second check of changed
+/// crates would build against the old ones.
 fn fresh_directory(root: &Path) -> Result<PathBuf, String> {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let directory = root.join(format!("target/packages-{}", since_epoch.as_nanos()));
@@ -211,7 +213,8 @@ fn metadata(root: &Path) -> Result<Metadata, String> {
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Returns true if the system has what the package for RDMA devices needs; records for `step` what is missing.
+/// Returns true if the system has the requirements of the package for RDMA devices; otherwise records them
+/// for `step`.
 fn builds_verbs(step: &str) -> bool {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -235,7 +238,7 @@ fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
     Ok(text.lines().map(|line| line.replace('\\', "/")).collect())
 }
 
-/// The files that a package lacks, and those that it must not have.
+/// The files that are missing from a package, and forbidden ones.
 fn wrong_files(files: &BTreeSet<String>, is_guarded: bool) -> Vec<String> {
     let missing = REQUIRED.iter().filter(|name| !files.contains(**name));
     let is_forbidden = |file: &&String| {

@@ -1,4 +1,4 @@
-//! What a run of steps reports at its end: outcomes, what did not run, and the sum of the tests.
+//! The report at the end of a run: outcomes, skipped steps, and the sum of the tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +38,7 @@ impl fmt::Display for Totals {
     }
 }
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -72,10 +72,10 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What did not run, from the records of the tests and steps (package `not-run`).
+/// Skipped tests and steps, from their records (package `not-run`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotRun {
-    /// Pairs of what did not run and the reason, without repetitions.
+    /// Pairs of skipped tests and their reasons, without duplicates.
     here: Vec<(String, String)>,
     /// Counts of tests that another step or a long job runs, by the reason.
     elsewhere: BTreeMap<String, usize>,
@@ -125,7 +125,7 @@ impl fmt::Display for NotRun {
     }
 }
 
-/// What a run of steps has found so far.
+/// The results of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) totals: Totals,
@@ -146,12 +146,12 @@ impl Report {
         self.not_run.add(step, &format!("{step}\t{why}\n"));
     }
 
-    /// Steps that failed. With `strict`, those that did not run count as failed.
+    /// Failed steps. With `strict`, skipped ones count as failed.
     pub(crate) fn failures(&self, strict: bool) -> Vec<String> {
         let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
         let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();
         if strict && !self.not_run.is_empty() {
-            failures.push("STRICT=1 and something did not run".to_owned());
+            failures.push("STRICT=1 and a test or step did not run".to_owned());
         }
         failures
     }
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn strict_turns_what_did_not_run_into_a_failure() {
+    fn strict_mode_fails_on_tests_that_did_not_run() {
         let mut report = Report::default();
         report.add("fmt", Outcome::Passed, Duration::from_secs(61));
         report.not_run.add("tests", "interop::b\tRPCRDMA_LAB is not set\n");
         assert!(report.failures(true).is_empty(), "another step runs it");
         report.not_run.add("miri", "miri\tno nightly Rust\n");
         assert!(report.failures(false).is_empty());
-        assert_eq!(report.failures(true), ["STRICT=1 and something did not run"]);
+        assert_eq!(report.failures(true), ["STRICT=1 and a test or step did not run"]);
         report.add("clippy", Outcome::TimedOut, Duration::from_secs(1200));
         assert_eq!(report.failures(false), ["clippy (timed out)"]);
         assert!(report.to_string().starts_with("fmt     passed         1:01\nclippy  timed out     20:00\n"));

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: jobs that take too long for every run of the gate, and `cargo xtask ledger`: when each of them last ran.
+//! `cargo xtask soak`: jobs that take too long for every run of the gate, and `cargo xtask ledger`: when each
+//! of them last ran.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +11,7 @@ use crate::gate::Gate;
 use crate::jobs::JOBS;
 use crate::ledger::{Entry, Ledger};
 
-/// What `cargo xtask soak` accepts.
+/// Options of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The job

@@ -1,4 +1,4 @@
-//! What the gate and the long jobs are made of.
+//! The building block of the gate and of the long jobs.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// The time limit of a step; the estimated duration of a long job.
     pub(crate) minutes: u64,
-    /// Runs the step in the workspace at this path. A step that cannot run here records that under its name (package `not-run`).
+    /// Runs the step in the workspace at this path. A step that cannot run here records that under its name
+    /// (package `not-run`).
     pub(crate) run: fn(&Path) -> Result<(), String>,
 }

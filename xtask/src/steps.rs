@@ -37,8 +37,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Sets of features that the other steps do not compile: the runtime without `capture`, and the library `rpcrdma-nfs` with
-/// each of its features alone.
+/// Sets of features that the other steps do not compile: the runtime without `capture`, and the library
+/// `rpcrdma-nfs` with each of its features alone.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -71,7 +71,7 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
 }
 
-/// What README names, without the lab, which has steps of its own.
+/// README's test command, without the lab, which has separate steps.
 fn tests(root: &Path) -> Result<(), String> {
     let arguments = ["test", "--workspace"];
     let mut command = cargo::command(root, &arguments);

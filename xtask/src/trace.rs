@@ -1,7 +1,7 @@
 //! `cargo xtask trace`: the rules of the source documents, joined to the tests that show them.
 //!
-//! The rules are data, in `specs/requirements/*.toml`. A test names those that it shows: in its name, `r093_r094_...`
-//! or `h44_...`, or in a line of its documentation, `/// Requirement: R071, R074`.
+//! The rules are data, in `specs/requirements/*.toml`. A test names those that it shows: in its name,
+//! `r093_r094_...` or `h44_...`, or in a line of its documentation, `/// Requirement: R071, R074`.
 
 mod claims;
 mod rules;
@@ -15,14 +15,14 @@ use std::path::Path;
 pub use claims::{Claim, claims};
 pub use rules::{Entry, Level, Status, entries};
 
-/// What is run to mend a table that is out of date.
+/// The command that updates an outdated table.
 const COMMAND: &str = "cargo xtask trace --table";
-/// Where the rules are.
+/// The directory of the rules.
 pub const RULES: &str = "specs/requirements";
 /// The table of them.
 const TABLE: &str = "specs/requirements/README.md";
 
-/// What `cargo xtask trace` can be told.
+/// Options of `cargo xtask trace`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Print no list; check that the table is fresh, too
@@ -38,14 +38,14 @@ pub struct Arguments {
 pub struct Trace {
     /// In the order of their ids.
     pub entries: Vec<Entry>,
-    /// By id. A rule without tests is not in it.
+    /// By id. Contains no rule without tests.
     pub tests: BTreeMap<String, Vec<Claim>>,
 }
 
 /// Prints every rule with its status and its tests, or writes the table of them.
 ///
 /// # Errors
-/// What does not agree; each MUST and MUST NOT that is missing.
+/// All contradictions; each missing MUST and MUST NOT.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.consistent {
         return check(root);
@@ -64,10 +64,11 @@ fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     report(&missing).map_err(|list| format!("these are missing:{list}"))
 }
 
-/// Checks that rules, tests and the table of them agree, and that no MUST and no MUST NOT is missing: what CI asks for.
+/// Checks that rules, tests and their table agree, and that no MUST and no MUST NOT is missing, as CI
+/// requires.
 ///
 /// # Errors
-/// Each thing that is not so.
+/// Each contradiction.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;
@@ -86,8 +87,7 @@ pub fn read(root: &Path) -> Result<Trace, String> {
 /// Joins rules to tests.
 ///
 /// # Errors
-/// A test that names an unknown rule; a rule that is said to be met and has no test; a rule that is said not to be
-/// met and has one.
+/// A test that names an unknown rule; a `met` rule without a test; an unmet rule with one.
 pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
     let mut trace = Trace { entries, tests: BTreeMap::new() };
     let mut found = Vec::new();
@@ -96,17 +96,17 @@ pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
             if trace.entries.iter().any(|entry| entry.id == *id) {
                 trace.tests.entry(id.clone()).or_default().push(claim.clone());
             } else {
-                found.push(format!("{}: `{}` names {id}, which is no rule", claim.place(), claim.test));
+                found.push(format!("{}: `{}` names the unknown rule {id}", claim.place(), claim.test));
             }
         }
     }
     for entry in &trace.entries {
         let test = trace.tests.get(&entry.id).and_then(|tests| tests.first());
         let said = match (entry.status, test) {
-            (Status::Met, None) => "is said to be met, and no test names it".to_owned(),
-            (Status::Missing, Some(test)) => format!("is said to be missing, and `{}` shows it", test.test),
+            (Status::Met, None) => "is marked as met, but no test names it".to_owned(),
+            (Status::Missing, Some(test)) => format!("is marked as missing, but `{}` shows it", test.test),
             (Status::NotApplicable, Some(test)) => {
-                format!("is said not to be applicable, and `{}` shows it", test.test)
+                format!("is marked as not applicable, but `{}` shows it", test.test)
             }
             _ => continue,
         };
@@ -120,7 +120,7 @@ fn write(root: &Path, text: &str) -> Result<(), String> {
     fs::write(root.join(TABLE), text).map_err(|error| format!("{TABLE}: {error}"))
 }
 
-/// A reader that goes away, as `head` does, is no error.
+/// A reader that closes the pipe early, as `head` does, is not an error.
 fn show(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
 }
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_said_all_at_once() {
+    fn all_mismatches_are_reported_together() {
         let statuses = [Status::Met, Status::Missing, Status::NotApplicable, Status::Excepted];
         let ids = ["R001", "R002", "R003", "R004"];
         let entries = ids.iter().zip(statuses).map(|(id, status)| entry(id, status)).collect();
         let error = join(entries, vec![claim(&["R002", "R003", "R004", "R999"])]).unwrap_err();
         for expected in [
             "a.rs:7: `it_is_so` names R999, which is no rule",
-            "R001 is said to be met, and no test names it",
+            "R001 is marked as met, but no test names it",
             "R002 is said to be missing, and `it_is_so` shows it",
             "R003 is said not to be applicable, and `it_is_so` shows it",
         ] {

@@ -1,8 +1,8 @@
 //! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
 //!
-//! The XDR is taken out of the documents in `specs/`, so that both compilers read the same text. rpcgen makes C of it;
-//! this task adds a function a type that makes up a value, and the program that comes of both prints the encodings.
-//! Needs `rpcgen`, `cc`, `pkg-config` and libtirpc; nothing else in the project does.
+//! Extracts the XDR of the documents in `specs/`, so that both compilers read the same text. rpcgen
+//! translates it to C; this task adds a function per type that fills a value, and the resulting program
+//! prints the encodings. Needs `rpcgen`, `cc`, `pkg-config` and libtirpc; nothing else in the project does.
 
 mod filler;
 
@@ -16,10 +16,11 @@ use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 /// The documents, in `specs/`, without `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
 
-/// What the generated part of each program stands on.
+/// The C support code of each program.
 const SUPPORT: &str = include_str!("vectors/support.c");
 
-/// Writes the vectors of the workspace at `root`. What is made on the way stays in `target/vectors`, to be looked at.
+/// Writes the vectors of the workspace at `root`. Intermediate files stay in `target/vectors` for
+/// inspection.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let folder = target.join("vectors");
@@ -35,7 +36,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets rpcgen and the C compiler work on one document, and runs what comes of it.
+/// Runs rpcgen and the C compiler on one document, and then the program.
 fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     let path = root.join(format!("specs/{name}.txt"));
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -63,7 +64,7 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     output(folder, &folder.join(name).to_string_lossy(), &[])
 }
 
-/// What a program prints.
+/// The output of a program.
 fn output(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(arguments).current_dir(folder).output();
     let ran = ran.map_err(|error| format!("`{program}` (needed to make vectors): {error}"))?;

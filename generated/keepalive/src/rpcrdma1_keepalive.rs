@@ -6,7 +6,7 @@ use super::rpcrdma1::{RpcRdmaError, RpcRdmaHeader, RpcRdmaHeaderNomsg, RpcRdmaHe
 
 /// `rdma_proc`, section 3. The Header Types
 ///
-/// Extends the definition of an earlier document and stands for it.
+/// Extends and replaces the definition of an earlier document.
 ///
 /// ```text
 /// enum rdma_proc {
@@ -53,7 +53,7 @@ pub enum RdmaProc {
 
 /// `rdma_body`, section 3. The Header Types
 ///
-/// Extends the definition of an earlier document and stands for it.
+/// Extends and replaces the definition of an earlier document.
 ///
 /// ```text
 /// union rdma_body switch (rdma_proc proc) {

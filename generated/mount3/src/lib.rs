@@ -374,7 +374,7 @@ pub mod mount_v3 {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `MOUNT_V3` name.
+    /// The version of the program, a type parameter of clients and servers of `MOUNT_V3`.
     #[doc(alias = "MOUNT_V3")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct MountV3;
@@ -513,7 +513,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error> {
             self.0.call::<proc::Null>(&()).await
         }
@@ -521,7 +521,7 @@ pub mod mount_v3 {
         /// `mountres3 MOUNTPROC3_MNT(dirpath) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn mnt(
             &self,
             args: &super::Dirpath,
@@ -532,7 +532,7 @@ pub mod mount_v3 {
         /// `mountlist MOUNTPROC3_DUMP(void) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::Mountlist, C::Error> {
             self.0.call::<proc::Dump>(&()).await
         }
@@ -540,7 +540,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNT(dirpath) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn umnt(&self, args: &super::Dirpath) -> Result<(), C::Error> {
             self.0.call::<proc::Umnt>(args).await
         }
@@ -548,7 +548,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNTALL(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn umntall(&self) -> Result<(), C::Error> {
             self.0.call::<proc::Umntall>(&()).await
         }
@@ -556,7 +556,7 @@ pub mod mount_v3 {
         /// `exports MOUNTPROC3_EXPORT(void) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn export(&self) -> Result<super::Exports, C::Error> {
             self.0.call::<proc::Export>(&()).await
         }
@@ -567,7 +567,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -579,7 +579,7 @@ pub mod mount_v3 {
         /// `mountres3 MOUNTPROC3_MNT(dirpath) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn mnt(
             &self,
             context: &program::CallContext,
@@ -589,7 +589,7 @@ pub mod mount_v3 {
         /// `mountlist MOUNTPROC3_DUMP(void) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -598,7 +598,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNT(dirpath) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn umnt(
             &self,
             context: &program::CallContext,
@@ -608,7 +608,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNTALL(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn umntall(
             &self,
             context: &program::CallContext,
@@ -617,7 +617,7 @@ pub mod mount_v3 {
         /// `exports MOUNTPROC3_EXPORT(void) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn export(
             &self,
             context: &program::CallContext,

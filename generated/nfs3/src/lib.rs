@@ -2942,7 +2942,7 @@ pub mod nfs_v3 {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `NFS_V3` name.
+    /// The version of the program, a type parameter of clients and servers of `NFS_V3`.
     #[doc(alias = "NFS_V3")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct NfsV3;
@@ -3344,7 +3344,7 @@ pub mod nfs_v3 {
         /// `void NFSPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error> {
             self.0.call::<proc::Null>(&()).await
         }
@@ -3352,7 +3352,7 @@ pub mod nfs_v3 {
         /// `GETATTR3res NFSPROC3_GETATTR(GETATTR3args) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getattr(
             &self,
             args: &super::Getattr3Args,
@@ -3363,7 +3363,7 @@ pub mod nfs_v3 {
         /// `SETATTR3res NFSPROC3_SETATTR(SETATTR3args) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn setattr(
             &self,
             args: &super::Setattr3Args,
@@ -3374,7 +3374,7 @@ pub mod nfs_v3 {
         /// `LOOKUP3res NFSPROC3_LOOKUP(LOOKUP3args) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn lookup(
             &self,
             args: &super::Lookup3Args,
@@ -3385,7 +3385,7 @@ pub mod nfs_v3 {
         /// `ACCESS3res NFSPROC3_ACCESS(ACCESS3args) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn access(
             &self,
             args: &super::Access3Args,
@@ -3396,7 +3396,7 @@ pub mod nfs_v3 {
         /// `READLINK3res NFSPROC3_READLINK(READLINK3args) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn readlink(
             &self,
             args: &super::Readlink3Args,
@@ -3407,7 +3407,7 @@ pub mod nfs_v3 {
         /// `READ3res NFSPROC3_READ(READ3args) = 6;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn read(
             &self,
             args: &super::Read3Args,
@@ -3418,7 +3418,7 @@ pub mod nfs_v3 {
         /// `WRITE3res NFSPROC3_WRITE(WRITE3args) = 7;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn write(
             &self,
             args: &super::Write3Args,
@@ -3429,7 +3429,7 @@ pub mod nfs_v3 {
         /// `CREATE3res NFSPROC3_CREATE(CREATE3args) = 8;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn create(
             &self,
             args: &super::Create3Args,
@@ -3440,7 +3440,7 @@ pub mod nfs_v3 {
         /// `MKDIR3res NFSPROC3_MKDIR(MKDIR3args) = 9;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn mkdir(
             &self,
             args: &super::Mkdir3Args,
@@ -3451,7 +3451,7 @@ pub mod nfs_v3 {
         /// `SYMLINK3res NFSPROC3_SYMLINK(SYMLINK3args) = 10;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn symlink(
             &self,
             args: &super::Symlink3Args,
@@ -3462,7 +3462,7 @@ pub mod nfs_v3 {
         /// `MKNOD3res NFSPROC3_MKNOD(MKNOD3args) = 11;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn mknod(
             &self,
             args: &super::Mknod3Args,
@@ -3473,7 +3473,7 @@ pub mod nfs_v3 {
         /// `REMOVE3res NFSPROC3_REMOVE(REMOVE3args) = 12;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn remove(
             &self,
             args: &super::Remove3Args,
@@ -3484,7 +3484,7 @@ pub mod nfs_v3 {
         /// `RMDIR3res NFSPROC3_RMDIR(RMDIR3args) = 13;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn rmdir(
             &self,
             args: &super::Rmdir3Args,
@@ -3495,7 +3495,7 @@ pub mod nfs_v3 {
         /// `RENAME3res NFSPROC3_RENAME(RENAME3args) = 14;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn rename(
             &self,
             args: &super::Rename3Args,
@@ -3506,7 +3506,7 @@ pub mod nfs_v3 {
         /// `LINK3res NFSPROC3_LINK(LINK3args) = 15;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn link(
             &self,
             args: &super::Link3Args,
@@ -3517,7 +3517,7 @@ pub mod nfs_v3 {
         /// `READDIR3res NFSPROC3_READDIR(READDIR3args) = 16;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn readdir(
             &self,
             args: &super::Readdir3Args,
@@ -3528,7 +3528,7 @@ pub mod nfs_v3 {
         /// `READDIRPLUS3res NFSPROC3_READDIRPLUS(READDIRPLUS3args) = 17;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn readdirplus(
             &self,
             args: &super::Readdirplus3Args,
@@ -3539,7 +3539,7 @@ pub mod nfs_v3 {
         /// `FSSTAT3res NFSPROC3_FSSTAT(FSSTAT3args) = 18;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn fsstat(
             &self,
             args: &super::Fsstat3Args,
@@ -3550,7 +3550,7 @@ pub mod nfs_v3 {
         /// `FSINFO3res NFSPROC3_FSINFO(FSINFO3args) = 19;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn fsinfo(
             &self,
             args: &super::Fsinfo3Args,
@@ -3561,7 +3561,7 @@ pub mod nfs_v3 {
         /// `PATHCONF3res NFSPROC3_PATHCONF(PATHCONF3args) = 20;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn pathconf(
             &self,
             args: &super::Pathconf3Args,
@@ -3572,7 +3572,7 @@ pub mod nfs_v3 {
         /// `COMMIT3res NFSPROC3_COMMIT(COMMIT3args) = 21;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn commit(
             &self,
             args: &super::Commit3Args,
@@ -3586,7 +3586,7 @@ pub mod nfs_v3 {
         /// `void NFSPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -3598,7 +3598,7 @@ pub mod nfs_v3 {
         /// `GETATTR3res NFSPROC3_GETATTR(GETATTR3args) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getattr(
             &self,
             context: &program::CallContext,
@@ -3608,7 +3608,7 @@ pub mod nfs_v3 {
         /// `SETATTR3res NFSPROC3_SETATTR(SETATTR3args) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn setattr(
             &self,
             context: &program::CallContext,
@@ -3618,7 +3618,7 @@ pub mod nfs_v3 {
         /// `LOOKUP3res NFSPROC3_LOOKUP(LOOKUP3args) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn lookup(
             &self,
             context: &program::CallContext,
@@ -3628,7 +3628,7 @@ pub mod nfs_v3 {
         /// `ACCESS3res NFSPROC3_ACCESS(ACCESS3args) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn access(
             &self,
             context: &program::CallContext,
@@ -3638,7 +3638,7 @@ pub mod nfs_v3 {
         /// `READLINK3res NFSPROC3_READLINK(READLINK3args) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn readlink(
             &self,
             context: &program::CallContext,
@@ -3648,7 +3648,7 @@ pub mod nfs_v3 {
         /// `READ3res NFSPROC3_READ(READ3args) = 6;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn read(
             &self,
             context: &program::CallContext,
@@ -3658,7 +3658,7 @@ pub mod nfs_v3 {
         /// `WRITE3res NFSPROC3_WRITE(WRITE3args) = 7;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn write(
             &self,
             context: &program::CallContext,
@@ -3668,7 +3668,7 @@ pub mod nfs_v3 {
         /// `CREATE3res NFSPROC3_CREATE(CREATE3args) = 8;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn create(
             &self,
             context: &program::CallContext,
@@ -3678,7 +3678,7 @@ pub mod nfs_v3 {
         /// `MKDIR3res NFSPROC3_MKDIR(MKDIR3args) = 9;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn mkdir(
             &self,
             context: &program::CallContext,
@@ -3688,7 +3688,7 @@ pub mod nfs_v3 {
         /// `SYMLINK3res NFSPROC3_SYMLINK(SYMLINK3args) = 10;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn symlink(
             &self,
             context: &program::CallContext,
@@ -3698,7 +3698,7 @@ pub mod nfs_v3 {
         /// `MKNOD3res NFSPROC3_MKNOD(MKNOD3args) = 11;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn mknod(
             &self,
             context: &program::CallContext,
@@ -3708,7 +3708,7 @@ pub mod nfs_v3 {
         /// `REMOVE3res NFSPROC3_REMOVE(REMOVE3args) = 12;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn remove(
             &self,
             context: &program::CallContext,
@@ -3718,7 +3718,7 @@ pub mod nfs_v3 {
         /// `RMDIR3res NFSPROC3_RMDIR(RMDIR3args) = 13;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn rmdir(
             &self,
             context: &program::CallContext,
@@ -3728,7 +3728,7 @@ pub mod nfs_v3 {
         /// `RENAME3res NFSPROC3_RENAME(RENAME3args) = 14;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn rename(
             &self,
             context: &program::CallContext,
@@ -3738,7 +3738,7 @@ pub mod nfs_v3 {
         /// `LINK3res NFSPROC3_LINK(LINK3args) = 15;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn link(
             &self,
             context: &program::CallContext,
@@ -3748,7 +3748,7 @@ pub mod nfs_v3 {
         /// `READDIR3res NFSPROC3_READDIR(READDIR3args) = 16;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn readdir(
             &self,
             context: &program::CallContext,
@@ -3758,7 +3758,7 @@ pub mod nfs_v3 {
         /// `READDIRPLUS3res NFSPROC3_READDIRPLUS(READDIRPLUS3args) = 17;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn readdirplus(
             &self,
             context: &program::CallContext,
@@ -3770,7 +3770,7 @@ pub mod nfs_v3 {
         /// `FSSTAT3res NFSPROC3_FSSTAT(FSSTAT3args) = 18;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn fsstat(
             &self,
             context: &program::CallContext,
@@ -3780,7 +3780,7 @@ pub mod nfs_v3 {
         /// `FSINFO3res NFSPROC3_FSINFO(FSINFO3args) = 19;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn fsinfo(
             &self,
             context: &program::CallContext,
@@ -3790,7 +3790,7 @@ pub mod nfs_v3 {
         /// `PATHCONF3res NFSPROC3_PATHCONF(PATHCONF3args) = 20;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn pathconf(
             &self,
             context: &program::CallContext,
@@ -3800,7 +3800,7 @@ pub mod nfs_v3 {
         /// `COMMIT3res NFSPROC3_COMMIT(COMMIT3args) = 21;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn commit(
             &self,
             context: &program::CallContext,

@@ -84,7 +84,7 @@ pub mod vers1 {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `VERS1` name.
+    /// The version of the program, a type parameter of clients and servers of `VERS1`.
     #[doc(alias = "VERS1")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Vers1;
@@ -129,7 +129,7 @@ pub mod vers1 {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn conf_rdma(
             &self,
             args: &super::ConfigRdmaReq,
@@ -143,7 +143,7 @@ pub mod vers1 {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn conf_rdma(
             &self,
             context: &program::CallContext,

@@ -210,7 +210,7 @@ pub mod pmap_vers {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `PMAP_VERS` name.
+    /// The version of the program, a type parameter of clients and servers of `PMAP_VERS`.
     #[doc(alias = "PMAP_VERS")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct PmapVers;
@@ -345,7 +345,7 @@ pub mod pmap_vers {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error> {
             self.0.call::<proc::Null>(&()).await
         }
@@ -353,7 +353,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn set(&self, args: &super::Mapping) -> Result<bool, C::Error> {
             self.0.call::<proc::Set>(args).await
         }
@@ -361,7 +361,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn unset(&self, args: &super::Mapping) -> Result<bool, C::Error> {
             self.0.call::<proc::Unset>(args).await
         }
@@ -369,7 +369,7 @@ pub mod pmap_vers {
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getport(&self, args: &super::Mapping) -> Result<u32, C::Error> {
             self.0.call::<proc::Getport>(args).await
         }
@@ -377,7 +377,7 @@ pub mod pmap_vers {
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::PmaplistPtr, C::Error> {
             self.0.call::<proc::Dump>(&()).await
         }
@@ -385,7 +385,7 @@ pub mod pmap_vers {
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn callit(
             &self,
             args: &super::CallArgs,
@@ -399,7 +399,7 @@ pub mod pmap_vers {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -411,7 +411,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -421,7 +421,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -431,7 +431,7 @@ pub mod pmap_vers {
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getport(
             &self,
             context: &program::CallContext,
@@ -441,7 +441,7 @@ pub mod pmap_vers {
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -450,7 +450,7 @@ pub mod pmap_vers {
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn callit(
             &self,
             context: &program::CallContext,
@@ -1070,7 +1070,7 @@ pub mod rpcbvers {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `RPCBVERS` name.
+    /// The version of the program, a type parameter of clients and servers of `RPCBVERS`.
     #[doc(alias = "RPCBVERS")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Rpcbvers;
@@ -1265,7 +1265,7 @@ pub mod rpcbvers {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error> {
             self.0.call::<proc::Null>(&()).await
         }
@@ -1273,7 +1273,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
             self.0.call::<proc::Set>(args).await
         }
@@ -1281,7 +1281,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
             self.0.call::<proc::Unset>(args).await
         }
@@ -1289,7 +1289,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getaddr(
             &self,
             args: &super::Rpcb,
@@ -1300,7 +1300,7 @@ pub mod rpcbvers {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error> {
             self.0.call::<proc::Dump>(&()).await
         }
@@ -1308,7 +1308,7 @@ pub mod rpcbvers {
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn callit(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1319,7 +1319,7 @@ pub mod rpcbvers {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn gettime(&self) -> Result<u32, C::Error> {
             self.0.call::<proc::Gettime>(&()).await
         }
@@ -1327,7 +1327,7 @@ pub mod rpcbvers {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
@@ -1338,7 +1338,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
@@ -1352,7 +1352,7 @@ pub mod rpcbvers {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -1364,7 +1364,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -1374,7 +1374,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -1384,7 +1384,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getaddr(
             &self,
             context: &program::CallContext,
@@ -1394,7 +1394,7 @@ pub mod rpcbvers {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -1403,7 +1403,7 @@ pub mod rpcbvers {
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn callit(
             &self,
             context: &program::CallContext,
@@ -1413,7 +1413,7 @@ pub mod rpcbvers {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn gettime(
             &self,
             context: &program::CallContext,
@@ -1422,7 +1422,7 @@ pub mod rpcbvers {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn uaddr2taddr(
             &self,
             context: &program::CallContext,
@@ -1432,7 +1432,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn taddr2uaddr(
             &self,
             context: &program::CallContext,
@@ -1492,7 +1492,7 @@ pub mod rpcbvers4 {
     use ::core::future::Future;
     use ::rpcrdma_runtime::program::{self, answer};
 
-    /// The version itself: what a client and a server of `RPCBVERS4` name.
+    /// The version of the program, a type parameter of clients and servers of `RPCBVERS4`.
     #[doc(alias = "RPCBVERS4")]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Rpcbvers4;
@@ -1767,7 +1767,7 @@ pub mod rpcbvers4 {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn null(&self) -> Result<(), C::Error> {
             self.0.call::<proc::Null>(&()).await
         }
@@ -1775,7 +1775,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
             self.0.call::<proc::Set>(args).await
         }
@@ -1783,7 +1783,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error> {
             self.0.call::<proc::Unset>(args).await
         }
@@ -1791,7 +1791,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getaddr(
             &self,
             args: &super::Rpcb,
@@ -1802,7 +1802,7 @@ pub mod rpcbvers4 {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error> {
             self.0.call::<proc::Dump>(&()).await
         }
@@ -1810,7 +1810,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn bcast(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1821,7 +1821,7 @@ pub mod rpcbvers4 {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn gettime(&self) -> Result<u32, C::Error> {
             self.0.call::<proc::Gettime>(&()).await
         }
@@ -1829,7 +1829,7 @@ pub mod rpcbvers4 {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
@@ -1840,7 +1840,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
@@ -1851,7 +1851,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getversaddr(
             &self,
             args: &super::Rpcb,
@@ -1862,7 +1862,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn indirect(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1873,7 +1873,7 @@ pub mod rpcbvers4 {
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getaddrlist(
             &self,
             args: &super::Rpcb,
@@ -1884,7 +1884,7 @@ pub mod rpcbvers4 {
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
-        /// Whatever keeps the carrier from having a result; a failure that the result itself tells is none.
+        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
         pub async fn getstat(&self) -> Result<super::RpcbStatByvers, C::Error> {
             self.0.call::<proc::Getstat>(&()).await
         }
@@ -1895,7 +1895,7 @@ pub mod rpcbvers4 {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -1907,7 +1907,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -1917,7 +1917,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -1927,7 +1927,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getaddr(
             &self,
             context: &program::CallContext,
@@ -1937,7 +1937,7 @@ pub mod rpcbvers4 {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -1946,7 +1946,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn bcast(
             &self,
             context: &program::CallContext,
@@ -1956,7 +1956,7 @@ pub mod rpcbvers4 {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn gettime(
             &self,
             context: &program::CallContext,
@@ -1965,7 +1965,7 @@ pub mod rpcbvers4 {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn uaddr2taddr(
             &self,
             context: &program::CallContext,
@@ -1975,7 +1975,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn taddr2uaddr(
             &self,
             context: &program::CallContext,
@@ -1985,7 +1985,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getversaddr(
             &self,
             context: &program::CallContext,
@@ -1995,7 +1995,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn indirect(
             &self,
             context: &program::CallContext,
@@ -2005,7 +2005,7 @@ pub mod rpcbvers4 {
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getaddrlist(
             &self,
             context: &program::CallContext,
@@ -2017,7 +2017,7 @@ pub mod rpcbvers4 {
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
-        /// A refusal of the call itself; what the protocol has a status for is a result.
+        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
         fn getstat(
             &self,
             context: &program::CallContext,

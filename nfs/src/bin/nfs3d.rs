@@ -100,13 +100,6 @@ impl Listening {
         Ok(Listening { addresses: addresses.collect(), server })
     }
 
-    /// Accepts connections only from the networks that an export allows.
-    fn admit(self, exports: &Exports<DirectoryExport>) -> Self {
-        let exports = exports.clone();
-        let peers = PeerFilter::new(move |address| exports.allows(address));
-        Listening { server: self.server.peers(peers), ..self }
-    }
-
     fn urls(&self) -> String {
         let scheme = |netid| if matches!(netid, Netid::Rdma | Netid::Rdma6) { "rdma" } else { "tcp" };
         let urls = self.addresses.iter().map(|(netid, at)| format!("{}://{at}/", scheme(*netid)));
@@ -160,7 +153,8 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     warn(&directories, listening.is_open(), log);
     let this_machine = listening.this_machine();
     let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
-    let listening = listening.admit(&exports);
+    let allowing = exports.clone();
+    let peers = PeerFilter::new(move |address| allowing.allows(address));
     let mut services = Services::new();
     services.add(nfs_v3::Server(exports.clone()));
     services.add(mount_v3::Server(MountHandler::of(exports.clone())));
@@ -179,10 +173,20 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         tokio::spawn(exporter.run(stopping.clone()));
     }
     let prints_stats = arguments.stats;
-    let running = Running { arguments, line, log, key, has_kerberos, this_machine, exports, directories };
+    let running = Running {
+        arguments,
+        line,
+        log,
+        key,
+        has_kerberos,
+        this_machine,
+        exports,
+        peers: peers.clone(),
+        directories,
+    };
     tokio::spawn(running.handle_signals(signals, stop));
     systemd::notify(&[NotifyState::Ready]);
-    let ran = listening.server.services(services).run(stopped(&mut stopping)).await;
+    let ran = listening.server.peers(peers).services(services).run(stopped(&mut stopping)).await;
     for registration in registered {
         registration.remove().await?;
     }
@@ -222,7 +226,7 @@ impl Signals {
     }
 }
 
-/// What a reload needs.
+/// The parts of a server that a reload needs.
 struct Running {
     arguments: Arguments,
     line: Vec<OsString>,
@@ -232,11 +236,13 @@ struct Running {
     has_kerberos: bool,
     this_machine: Vec<IpNet>,
     exports: Exports<DirectoryExport>,
+    /// The networks that an export allows.
+    peers: PeerFilter,
     directories: Vec<Directory>,
 }
 
 impl Running {
-    /// Handles signals, and reports to the watchdog, until the server is told to stop. Then drops `stop`.
+    /// Handles signals, and reports to the watchdog, until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
         loop {
@@ -279,6 +285,7 @@ impl Running {
             Ok((directories, arguments)) => {
                 let exports = directories.iter().map(|directory| directory.served(&self.this_machine));
                 self.exports.replace(exports);
+                self.peers.recheck();
                 self.directories = directories;
                 if (Arguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
                     self.log.warn("only exports were read again; other options need a restart");
@@ -308,7 +315,7 @@ fn handle_key(asked: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey
     };
     Ok(kept
         .inspect_err(|error| {
-            let what = "what is mounted will be stale when this server is started anew";
+            let what = "file handles will be stale after a restart";
             log.warn(format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
         })
         .ok())
@@ -326,12 +333,12 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
         log.warn("only callers of this machine are served; --allow lets others in");
     }
-    if directories.iter().any(|directory| !directory.tells_callers_apart) {
-        log.warn("not as root, so every caller has the rights of the user who runs this");
+    if directories.iter().any(|directory| !directory.impersonates_callers) {
+        log.warn("not root: every caller has the rights of the server's user");
     }
     let believing = |directory: &&Directory| {
         let options = &directory.options;
-        directory.tells_callers_apart && !options.all_squash && options.sec.contains(&Security::Sys)
+        directory.impersonates_callers && !options.all_squash && options.sec.contains(&Security::Sys)
     };
     if directories.iter().any(|directory| believing(&directory)) {
         let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);

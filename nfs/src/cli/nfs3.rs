@@ -12,18 +12,19 @@ use crate::provider::Provider;
 
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///
-/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is called on the same
-/// connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the end of the URL overrides both. ?sec=krb5, krb5i
-/// or krb5p uses the Kerberos ticket of this user. In a path, %20 is a space and %3F a question mark.
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is
+/// called on the same connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the
+/// end of the URL overrides both. ?sec=krb5, krb5i or krb5p uses the Kerberos ticket of this user. In a path,
+/// %20 is a space and %3F a question mark.
 ///
-/// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server cannot be reached;
-/// 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG controls the log, for example
-/// RUST_LOG=debug.
+/// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server
+/// cannot be reached; 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG
+/// controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3", version)]
 pub struct Arguments {
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the server, else iwarp);
-    /// same as ?provider=PROVIDER at the end of a URL
+    /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
+    /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
     /// Print errors and warnings only
@@ -32,12 +33,12 @@ pub struct Arguments {
     /// Print one JSON object per file or line
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What `nfs3` can do.
+/// The commands of `nfs3`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List a directory, or name a file
@@ -74,7 +75,7 @@ pub enum Command {
         /// How to copy
         #[command(flatten)]
         how: How,
-        /// Read back what was stored, and fail if it differs
+        /// Read back the stored data, and fail if it differs
         #[arg(long)]
         verify: bool,
         /// Local file, or with -r a directory
@@ -111,7 +112,7 @@ pub enum Command {
     ///
     /// A file is copied if its size or its time of modification differs. Its time is copied with it.
     Sync {
-        /// Which files, and how many at a time
+        /// The selection of files, and the concurrency
         #[command(flatten)]
         tree: Tree,
         /// Compare the content of files of equal size, and not their times
@@ -148,7 +149,8 @@ impl Command {
 /// How files are copied.
 #[derive(Args, Debug)]
 pub struct How {
-    /// Continue an interrupted copy. Data that is there already is compared, and copied again where it differs
+    /// Continue an interrupted copy. Data that is there already is compared, and copied again where it
+    /// differs
     #[arg(long, conflicts_with = "recursive")]
     pub resume: bool,
     /// Copy a directory with everything below it
@@ -157,12 +159,12 @@ pub struct How {
     /// Fail unless the file has this SHA-256
     #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
     pub sha256: Option<Sum>,
-    /// Which files, and how many at a time
+    /// The selection of files, and the concurrency
     #[command(flatten)]
     pub tree: Tree,
 }
 
-/// Which files of a tree are copied, and how many at a time. Patterns have `*`, `?` and `**`; only `**`
+/// The selection of files in a tree, and the concurrency. Patterns have `*`, `?` and `**`; only `**`
 /// matches a slash. A pattern with a slash matches the path below the top, any other pattern the name.
 #[derive(Args, Clone, Debug)]
 pub struct Tree {

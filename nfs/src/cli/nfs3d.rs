@@ -16,13 +16,16 @@ pub use config::Config;
 
 /// Serves directories by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
-/// If root runs it, callers have the rights of the user whose number they send, and own the files that they make. If another user
-/// runs it, all callers have that user's rights. Root without CAP_SETUID and CAP_SETGID cannot start it. AUTH_SYS proves nothing, and that includes programs of this machine: any caller can
-/// be any user except root. --all-squash makes every caller anonymous; --secure accepts calls only from ports that root alone may
-/// use. Serve only networks whose machines you trust to send the right user.
+/// If root runs it, callers have the rights of the user whose number they send, and own the files that they
+/// create. If another user runs it, all callers have that user's rights. Root without CAP_SETUID and
+/// CAP_SETGID cannot start it. AUTH_SYS proves nothing, not even for programs of this machine: any caller
+/// can claim to be any user except root. --all-squash makes every caller anonymous; --secure accepts calls
+/// only from ports that root alone may use. Serve only networks whose machines you trust to send the right
+/// user.
 ///
-/// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server restarts: handle-key in
-/// STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless --handle-key names another file.
+/// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server
+/// restarts: handle-key in STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless
+/// --handle-key names another file.
 ///
 /// SIGHUP reads the file of --config again and replaces the exports; without a file it stops the server, as
 /// SIGTERM and SIGINT do. The server takes part in systemd's readiness and watchdog protocols. Sockets that
@@ -46,11 +49,12 @@ pub struct Arguments {
     /// The address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     pub listen: String,
-    /// What carries RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address, else iwarp)
+    /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address,
+    /// else iwarp)
     #[arg(long, value_name = "PROVIDER", default_value_t)]
     pub provider: Provider,
-    /// Require CRCs over iWARP. Clients that require CRCs get them in any case. Linux's siw rejects a CRC that arrives in two TCP
-    /// segments, and connects again
+    /// Require CRCs over iWARP. Clients that require CRCs get them in any case. Linux's siw rejects a CRC
+    /// that arrives in two TCP segments, and connects again
     #[arg(long)]
     pub crc: bool,
     /// Also serve NFS and MOUNT over TCP at this address. Linux's mount calls MOUNT there (mountport=PORT)
@@ -59,7 +63,7 @@ pub struct Arguments {
     /// The file that keeps the key of file handles; it is made if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
-    /// Print statistics at the end: how calls were carried, how they were answered, and what was refused
+    /// Print statistics at the end: transport of the calls, their outcomes, and rejections
     #[arg(long)]
     pub stats: bool,
     /// Serve metrics as Prometheus reads them, and /healthz, over HTTP at this address
@@ -71,8 +75,8 @@ pub struct Arguments {
     /// The format of warnings and of the log on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces other registrations of
-    /// both programs
+    /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces
+    /// other registrations of both programs
     #[arg(long)]
     pub register: bool,
     /// The rpcbind to register with, if it is not the usual one of this machine
@@ -91,21 +95,23 @@ pub struct ExportOptions {
     /// Refuse every change
     #[arg(long)]
     pub read_only: bool,
-    /// Also serve what is mounted below the directory
+    /// Also serve file systems mounted below the directory
     #[arg(long)]
     pub cross_mounts: bool,
-    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it, only this machine is
-    /// served: its loopback and the addresses of --listen and --tcp
+    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it,
+    /// only this machine is served: its loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
-    /// The security that NFS calls may have, the preferred one first: sys (AUTH_SYS), krb5 (Kerberos), krb5i (with integrity),
-    /// krb5p (with encryption). Others are refused. Kerberos needs a key of the service nfs in the keytab (KRB5_KTNAME)
+    /// The security that NFS calls may have, the preferred one first: sys (AUTH_SYS), krb5 (Kerberos), krb5i
+    /// (with integrity), krb5p (with encryption). Others are refused. Kerberos needs a key of the service nfs
+    /// in the keytab (KRB5_KTNAME)
     #[arg(long, value_name = "SECURITY", value_delimiter = ',', default_value = "sys")]
     pub sec: Vec<Security>,
     /// Let root of other machines be root here instead of anonymous
     #[arg(long, conflicts_with = "all_squash")]
     pub no_root_squash: bool,
-    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls from such ports
+    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls
+    /// from such ports
     #[arg(long)]
     pub secure: bool,
     /// Make every caller anonymous

@@ -16,11 +16,11 @@ pub enum ClientError {
     Connect(#[from] ConnectError),
     /// MOUNT is not on this connection, and the server's rpcbind does not help.
     #[error(
-        "MOUNT is not on this connection, and {0}; ?mountport=PORT at the end of the URL says where it is"
+        "MOUNT is not on this connection, and {0}; set its port with ?mountport=PORT at the end of the URL"
     )]
     Find(#[from] rpcbind::Error),
     /// The port of MOUNT is unknown.
-    #[error("{host} does not say where its MOUNT is; ?mountport=PORT at the end of the URL does")]
+    #[error("{host} has not registered MOUNT; set its port with ?mountport=PORT at the end of the URL")]
     NoMount {
         /// The server.
         host: String,
@@ -54,7 +54,7 @@ pub enum ClientError {
         path: String,
         /// The security of the URL.
         wanted: Security,
-        /// What the server accepts.
+        /// The values that the server accepts.
         offered: String,
     },
     /// The server violates the protocol in a way that only shows across calls.

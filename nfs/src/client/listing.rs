@@ -93,7 +93,7 @@ impl Remote {
         }
     }
 
-    /// Completes an entry with data that the server left out. Returns `None` if the file was removed
+    /// Completes an entry with attributes that the server omitted. Returns `None` if the file was removed
     /// meanwhile.
     async fn item(&self, dir: &RemoteFile, entry: Entryplus3Element) -> Result<Option<Item>, ClientError> {
         // A copy, so that the entry does not keep the whole reply in memory.
@@ -106,18 +106,18 @@ impl Remote {
             (Some(handle), Some(attributes)) => Ok(RemoteFile { path: path.clone(), handle, attributes }),
             _ => self.lookup(dir, name.clone(), path.clone()).await,
         };
-        let Some(RemoteFile { handle, attributes, .. }) = unless_gone(found)? else { return Ok(None) };
+        let Some(RemoteFile { handle, attributes, .. }) = ok_if_present(found)? else { return Ok(None) };
         if attributes.r#type != Ftype3::Nf3lnk {
             return Ok(Some(Item { name, handle, attributes, target: None }));
         }
-        let target = unless_gone(self.readlink(handle, &path).await)?;
+        let target = ok_if_present(self.readlink(handle, &path).await)?;
         let target = target.map(|target| Bytes::copy_from_slice(&target));
         Ok(target.map(|target| Item { name, handle, attributes, target: Some(target) }))
     }
 }
 
 /// Returns `None` if the server reports that the file does not exist. Returns any other error.
-pub(super) fn unless_gone<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+pub(super) fn ok_if_present<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match found {
         Err(error) if error.is_missing() => Ok(None),
         found => found.map(Some),

@@ -236,7 +236,7 @@ impl Remote {
                 return Ok(sum);
             }
         }
-        Err(ClientError::server("COMMIT", &file.path, "the server keeps losing what was written"))
+        Err(ClientError::server("COMMIT", &file.path, "the server repeatedly loses written data"))
     }
 
     /// Returns the digest, and the verifier of uncommitted data if there is any. Different verifiers count

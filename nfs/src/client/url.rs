@@ -33,7 +33,7 @@ impl Transport {
 }
 
 /// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
-/// hexadecimal digits stand for a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
+/// hexadecimal digits encode a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
 /// `provider=NAME` and `sec=NAME` are separated by `&`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -47,7 +47,7 @@ pub struct Url {
     pub path: Vec<u8>,
     /// The port of MOUNT over TCP, if given.
     pub mount_port: Option<u16>,
-    /// The port of rpcbind, which is asked for MOUNT if needed (default 111).
+    /// The port of rpcbind, which is queried for MOUNT if needed (default 111).
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,
@@ -68,11 +68,11 @@ pub enum UrlError {
     #[error("a port of a URL is a number from 1 to 65535")]
     Port,
     /// A `%` that is not followed by two hexadecimal digits.
-    #[error("in the URL's path, % stands before two hexadecimal digits; %25 is a percent sign")]
+    #[error("in the URL's path, % needs two hexadecimal digits after it; %25 is a percent sign")]
     Escape,
     /// An option after `?` is unknown.
     #[error(
-        "behind ? a URL can have mountport=PORT, rpcbind=PORT, provider=NAME and sec=NAME; %3F is a question mark"
+        "unknown URL option: expected mountport=PORT, rpcbind=PORT, provider=NAME or sec=NAME after ?; %3F is a question mark"
     )]
     Option,
     /// The security after `sec=` is unknown.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn formatted_values_parse() {
         let rdma = Url {
             transport: Transport::Rdma,
             host: "::1".into(),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_where_the_other_programs_are() {
+    fn options_override_the_ports_of_other_programs() {
         let url: Url = "tcp://h/dir?mountport=20048&rpcbind=7".parse().unwrap();
         assert_eq!((url.mount_port, url.rpcbind_port, &url.path[..]), (Some(20048), 7, &b"/dir"[..]));
         for security in [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p] {

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use rpcrdma_nfs3::NfsFh3;
 
-use super::listing::{HELD_MAX, unless_gone};
+use super::listing::{HELD_MAX, ok_if_present};
 use super::{ClientError, Item, Remote, RemoteFile, below};
 
 /// Maximum depth of a walk.
@@ -79,18 +79,18 @@ impl Remote {
     pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let found = self.lookup_in(above, name.clone()).await?;
         if !found.is_directory() {
-            unless_gone(self.remove(above, name).await)?;
+            ok_if_present(self.remove(above, name).await)?;
             return Ok(());
         }
         let mut walk = self.walk(found);
         while let Some(Visit { dir, item, step }) = walk.next().await? {
-            unless_gone(match step {
+            ok_if_present(match step {
                 Step::Enter => Ok(()),
                 Step::Leave => self.remove_directory(&dir, item.name).await,
                 Step::File => self.remove(&dir, item.name).await,
             })?;
         }
-        unless_gone(self.remove_directory(above, name).await)?;
+        ok_if_present(self.remove_directory(above, name).await)?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 //! - Only a server that runs as root uses its callers' identities. Files are then accessed with the
 //!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
 //!   has the rights of its own user for all callers, and new files belong to that user
-//!   ([`DirectoryExport::tells_callers_apart`]).
+//!   ([`DirectoryExport::impersonates_callers`]).
 //! - A file that another process renames is stale until it is looked up again. On file systems without
 //!   creation times, a handle can refer to a later file with the same number. The file of a handle from an
 //!   earlier server is found by one walk over the whole directory, which ends after a million files.
@@ -26,7 +26,6 @@
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of the files
 //!   that other processes removed, up to 65,536 are kept, or as many as there are existing files.
 
-mod at_hand;
 mod change;
 mod errno;
 mod identity;
@@ -39,6 +38,7 @@ mod stat;
 mod sweep;
 mod syncs;
 mod table;
+mod try_ops;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -52,7 +52,6 @@ use rustix::process::geteuid;
 
 pub use self::key::HandleKey;
 
-use self::at_hand::Storage;
 use self::identity::{Acting, Identities};
 use self::locks::Locks;
 use self::open_files::{OpenFiles, Purpose};
@@ -60,6 +59,7 @@ use self::stat::{Key, Stat};
 use self::sweep::at_place;
 use self::syncs::Syncs;
 use self::table::Table;
+use self::try_ops::Storage;
 use super::permissions::access_bits;
 use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
 use crate::export::Before;
@@ -231,8 +231,8 @@ impl DirectoryExport {
     /// Returns true if a caller's rights depend on its identity. Otherwise the server is not root, and
     /// every caller has the rights of the server's user.
     #[must_use]
-    pub fn tells_callers_apart(&self) -> bool {
-        self.identities.tells_callers_apart()
+    pub fn impersonates_callers(&self) -> bool {
+        self.identities.impersonates_callers()
     }
 
     fn handle(&self, stat: &Stat) -> FileHandle {

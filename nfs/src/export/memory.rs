@@ -19,7 +19,7 @@ use super::{
     NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TRANSFER_MAX, Time, Verifier, Wcc,
     Written, names,
 };
-use crate::export::{AtHand, Attributes};
+use crate::export::{Attributes, TryExport};
 
 /// The longest path in a symbolic link, in bytes.
 pub const PATH_MAX: usize = 4096;
@@ -164,7 +164,7 @@ fn rename(tree: &mut Tree, caller: &Caller, from: (u64, &[u8]), to: (u64, &[u8])
 }
 
 /// No call blocks.
-impl AtHand for MemoryExport {}
+impl TryExport for MemoryExport {}
 
 impl Export for MemoryExport {
     const BLOCKS: bool = false;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn root_runs_only_what_somebody_may_run() {
+    fn root_executes_only_executable_files() {
         assert_eq!(Caller::ROOT.granted(&file(FileKind::Regular, 0)) & access_bits::EXECUTE, 0);
         assert_ne!(Caller::ROOT.granted(&file(FileKind::Regular, 0o1)) & access_bits::EXECUTE, 0);
         let all = access_bits::READ | access_bits::LOOKUP | access_bits::CHANGES;

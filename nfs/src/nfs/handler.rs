@@ -36,8 +36,8 @@ macro_rules! made {
 impl<E: Export> Handler for NfsHandler<E> {
     async fn getattr(&self, cx: &CallContext, args: Getattr3Args) -> Result<Getattr3Res, Reject> {
         let file = args.object.data;
-        let at_hand = |export: &E, _: &_| export.attributes_at_hand(&file).map(Ok);
-        let found = self.ask_at_hand(cx, None, at_hand, move |export, _| export.attributes(&file)).await?;
+        let inline = |export: &E, _: &_| export.try_attributes(&file).map(Ok);
+        let found = self.try_or_block(cx, None, inline, move |export, _| export.attributes(&file)).await?;
         Ok(match found {
             Ok(of) => Getattr3Res::Nfs3Ok(Getattr3Resok { obj_attributes: attributes(&of) }),
             Err(error) => Getattr3Res::Default(status(error)),
@@ -59,14 +59,14 @@ impl<E: Export> Handler for NfsHandler<E> {
     async fn lookup(&self, cx: &CallContext, args: Lookup3Args) -> Result<Lookup3Res, Reject> {
         let Diropargs3 { dir, name } = args.what;
         let wanted = name.clone();
-        let at_hand = |export: &E, caller: &_| {
-            let (found, dir) = export.lookup_at_hand(caller, &dir.data, &wanted)?;
+        let inline = |export: &E, caller: &_| {
+            let (found, dir) = export.try_lookup(caller, &dir.data, &wanted)?;
             Some((Ok(found), Some(dir)))
         };
         let look = move |export: &E, caller: &_| {
             (export.lookup(caller, &dir.data, &name), export.attributes(&dir.data).ok())
         };
-        let (found, dir) = self.ask_at_hand(cx, None, at_hand, look).await?;
+        let (found, dir) = self.try_or_block(cx, None, inline, look).await?;
         let dir_attributes = dir.as_ref().map(attributes);
         Ok(match found {
             Ok(found) => Lookup3Res::Nfs3Ok(Lookup3Resok {
@@ -81,9 +81,9 @@ impl<E: Export> Handler for NfsHandler<E> {
     async fn access(&self, cx: &CallContext, args: Access3Args) -> Result<Access3Res, Reject> {
         let (file, wanted) = (args.object.data, args.access);
         let kept = if self.read_only { !access_bits::CHANGES } else { u32::MAX };
-        let at_hand = |export: &E, caller: &_| export.access_at_hand(caller, &file, wanted).map(Ok);
+        let inline = |export: &E, caller: &_| export.try_access(caller, &file, wanted).map(Ok);
         let ask = move |export: &E, caller: &_| export.access(caller, &file, wanted);
-        let asked = self.ask_at_hand(cx, None, at_hand, ask).await?;
+        let asked = self.try_or_block(cx, None, inline, ask).await?;
         Ok(match asked {
             Ok((granted, of)) => Access3Res::Nfs3Ok(Access3Resok {
                 obj_attributes: Some(attributes(&of)),
@@ -107,15 +107,15 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn read(&self, cx: &CallContext, args: Read3Args) -> Result<Read3Res, Reject> {
         let (file, offset, count) = (args.file.data, args.offset, args.count.min(TRANSFER_MAX));
-        let at_hand = |export: &E, caller: &_| {
-            let (read, of) = export.read_at_hand(caller, &file, offset, count)?;
+        let inline = |export: &E, caller: &_| {
+            let (read, of) = export.try_read(caller, &file, offset, count)?;
             Some((Ok(read), Some(of)))
         };
         let read = move |export: &E, caller: &_| {
             (export.read(caller, &file, offset, count), export.attributes(&file).ok())
         };
         cx.reserve(count.into()).await;
-        let (read, of) = self.ask_at_hand(cx, None, at_hand, read).await?;
+        let (read, of) = self.try_or_block(cx, None, inline, read).await?;
         let file_attributes = of.as_ref().map(attributes);
         Ok(match read {
             Ok(read) => Read3Res::Nfs3Ok(Read3Resok {
@@ -134,8 +134,8 @@ impl<E: Export> Handler for NfsHandler<E> {
         let too_short = count > data.len();
         data.truncate(count);
         let all = data.clone();
-        let at_hand = |export: &E, caller: &_| {
-            if too_short { None } else { export.write_at_hand(caller, &file, offset, &all, stable) }
+        let inline = |export: &E, caller: &_| {
+            if too_short { None } else { export.try_write(caller, &file, offset, &all, stable) }
         };
         let change = move |export: &E, caller: &_| {
             if too_short {
@@ -144,7 +144,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             }
             export.write(caller, &file, offset, &data, stable)
         };
-        let Outcome { result, wcc: around } = self.change_at_hand(cx, file, at_hand, change).await?;
+        let Outcome { result, wcc: around } = self.try_change_or_block(cx, file, inline, change).await?;
         let file_wcc = wcc(&around);
         Ok(match result {
             Ok(written) => Write3Res::Nfs3Ok(Write3Resok {
@@ -233,7 +233,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             }
             export.rename(caller, (&from.dir.data, &from.name), (&to.dir.data, &to.name))
         };
-        let renamed = self.ask_at_hand(cx, Some(changed), |_, _| None, change).await?;
+        let renamed = self.try_or_block(cx, Some(changed), |_, _| None, change).await?;
         let (fromdir_wcc, todir_wcc) = (wcc(&renamed.from), wcc(&renamed.to));
         Ok(match renamed.result {
             Ok(()) => Rename3Res::Nfs3Ok(Rename3Resok { fromdir_wcc, todir_wcc }),

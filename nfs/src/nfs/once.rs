@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_a_file_system_is_remembered() {
+    fn procedures_that_change_files_are_cached() {
         let remembered: Vec<&str> = NfsV3::PROCEDURES
             .iter()
             .filter(|(procedure, _)| {

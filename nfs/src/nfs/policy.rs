@@ -56,7 +56,7 @@ impl Default for Policy {
     }
 }
 
-/// The number that stands for no user and no group.
+/// The number that means no user and no group.
 const NONE: u32 = u32::MAX;
 /// The first port that any user may use.
 const UNRESERVED: u16 = 1024;
@@ -71,7 +71,8 @@ impl Policy {
         self.allow.is_empty() || context.peer.is_some_and(|peer| self.allows(peer.ip()))
     }
 
-    /// Returns true if callers with this address are allowed. A mapped IPv4 address counts as the IPv4 address.
+    /// Returns true if callers with this address are allowed. A mapped IPv4 address counts as the IPv4
+    /// address.
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_the_number_of_nobody_at_all() {
+    fn nobody_has_a_distinct_uid() {
         assert_eq!(called(NONE, 0, &[], Squash::Strangers), (7, 8, vec![]));
         assert_eq!(called(5, NONE, &[NONE, 6], Squash::Strangers), (5, 8, vec![8, 6]));
     }

@@ -15,7 +15,7 @@ const PASSWORD: &str = "secret";
 /// Debian keeps the programs of a KDC there, which is not on the path of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
-/// A principal whose user every Linux has, with the number 1.
+/// A principal whose user exists on every Linux, with the number 1.
 pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";
@@ -27,8 +27,9 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    /// Starts a realm with two users, the key of `nfs/localhost` in `keytab`, and the key of `nfs/elsewhere`
-    /// in `elsewhere.keytab`. Records that the test did not run if the machine lacks the programs.
+    /// Starts a realm with two users, the key of `nfs/localhost` in `keytab`, and the key of
+    /// `nfs/elsewhere` in `elsewhere.keytab`. Records that the test did not run if the programs are
+    /// missing.
     pub(crate) fn start(folder: &Path) -> Option<Self> {
         let programs = ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"].map(find);
         let [Some(krb5kdc), Some(kdb5_util), Some(_), Some(_)] = programs else {

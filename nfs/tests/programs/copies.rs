@@ -1,4 +1,4 @@
-//! How `nfs3` copies several files, and what it prints.
+//! Tests how `nfs3` copies several files, and what it prints.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn files_and_directories_are_moved() {
 }
 
 #[test]
-fn output_is_quiet_or_json_if_asked_for() {
+fn output_can_be_quiet_or_json() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::write(served.path().join("a \"b\""), vec![0; 3 << 20]).unwrap();
@@ -147,7 +147,7 @@ fn a_capture_of_tcp_is_warned_of() {
     daemon.stop(Signal::TERM);
 }
 
-/// Interrupts it once it is ready. Returns its output, which comes soon.
+/// Interrupts it once it is ready. Returns its output, which arrives soon.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -164,7 +164,7 @@ fn interrupted(mut command: Command, ready: impl Fn() -> bool) -> Output {
 }
 
 #[test]
-fn an_interrupted_run_ends_promptly_and_keeps_what_it_has() {
+fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     let here = tempfile::tempdir().unwrap();
     // A server that never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -180,7 +180,7 @@ fn an_interrupted_run_ends_promptly_and_keeps_what_it_has() {
     command.current_dir(here.path()).args(["get", &format!("{}/file", daemon.url)]);
     let part = here.path().join("file.nfs3-part");
     let output = interrupted(command, || fs::metadata(&part).is_ok_and(|part| part.len() > 8 << 20));
-    assert!(text(&output.stderr).contains("iB) are kept; --resume goes on with them"), "{output:?}");
+    assert!(text(&output.stderr).contains("iB); --resume continues"), "{output:?}");
     assert!(part.exists() && here.path().join("file.nfs3-state").exists());
     daemon.stop(Signal::TERM);
 }

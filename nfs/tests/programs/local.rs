@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_another_user_left_for_a_get_is_not_used() {
+fn a_partial_file_of_another_user_is_not_used() {
     if !rustix::process::geteuid().is_root() {
         return not_run::not_run("only root can give files away");
     }
@@ -26,7 +26,7 @@ fn what_another_user_left_for_a_get_is_not_used() {
 }
 
 #[test]
-fn the_umask_holds_for_what_is_fetched() {
+fn fetched_files_obey_the_umask() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let there = served.path().join("file");
     fs::write(&there, "content").unwrap();

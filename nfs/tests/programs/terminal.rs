@@ -1,4 +1,4 @@
-//! What `nfs3` draws on a terminal while it copies, and that it draws nothing elsewhere.
+//! The progress display of `nfs3` on a terminal, and its absence elsewhere.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,7 +17,7 @@ fn nfs3(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it with a terminal of 100 columns for its messages. Returns what came there.
+/// Runs it with a terminal of 100 columns for its messages. Returns the terminal's contents.
 fn on_a_terminal(mut command: Command) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -30,7 +30,7 @@ fn on_a_terminal(mut command: Command) -> String {
     drop(command);
     let reader = thread::spawn(move || {
         let (mut drawn, mut terminal) = (Vec::new(), File::from(terminal));
-        // The system says EIO where a program that had the other end is gone.
+        // The system returns EIO if the program at the other end has exited.
         let mut piece = [0; 4096];
         while let Ok(count @ 1..) = terminal.read(&mut piece) {
             drawn.extend_from_slice(&piece[..count]);
@@ -42,7 +42,7 @@ fn on_a_terminal(mut command: Command) -> String {
 }
 
 #[test]
-fn a_bar_shows_how_far_a_copy_is_on_a_terminal_only() {
+fn a_progress_bar_appears_only_on_a_terminal() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let large = from.path().join("large");
     File::create(&large).unwrap().set_len(48 << 20).unwrap();

@@ -259,13 +259,20 @@ pub trait Service: Send + Sync + 'static {
         true
     }
 
+    /// Returns the maximum length of a procedure's arguments, in bytes. A server accepts calls of this
+    /// length, or of up to half of its memory budget, even if they exceed the default limits of its
+    /// transports. The default is 0: only the default limits apply.
+    fn max_args(&self) -> u64 {
+        0
+    }
+
     /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which already holds the
     /// RPC reply header.
     ///
     /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
     /// point only if a stopping server runs out of time. An uncached call, or any call without a cache, is
     /// also dropped when its connection closes. A procedure that must then run to completion belongs in a
-    /// task of its own, for which this future waits.
+    /// separate task, which this future awaits.
     ///
     /// # Errors
     /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.

@@ -1,9 +1,9 @@
 //! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
 //!
-//! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and keeps every call until it
-//! completes. It requests connections, gives unanswered calls to the new connection, times out calls and
-//! closes idle connections. It does no I/O and has no clock: its owner makes the connections, and passes in
-//! the time with every event and when [`Session::poll_timeout`] is due.
+//! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
+//! keeps every call until it completes. It requests connections, gives unanswered calls to the new
+//! connection, times out calls and closes idle connections. It does no I/O and has no clock: its owner makes
+//! the connections, and passes in the time with every event and when [`Session::poll_timeout`] is due.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. The new connection
 //! starts with one credit and its own thresholds, by which each call is planned again. A session requests it
@@ -309,8 +309,8 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection, and ends
-    /// the session.
+    /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection,
+    /// and ends the session.
     pub fn close(&mut self, now: Time, reason: &CloseReason) {
         self.pass(now);
         self.closing = Some(reason.clone());

@@ -1,8 +1,8 @@
 //! iWARP in user space over TCP. It needs no driver, kernel module or hardware, and interoperates with
 //! iWARP peers such as Linux's siw.
 //!
-//! [`connect`] and [`IwarpListener`] make an [`IwarpConnection`], which is a [`Connection`](super::Connection).
-//! [`IwarpConnector`] is the connector for clients.
+//! [`connect`] and [`IwarpListener`] make an [`IwarpConnection`], which is a
+//! [`Connection`](super::Connection). [`IwarpConnector`] is the connector for clients.
 
 #[cfg(feature = "capture")]
 mod capture;

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 /// The time over which the rate is averaged, at least.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The minimum rate of a peer that accepts output, or that sends what the local side waits for. It applies
-/// to peers that make progress: a stalled peer has a time limit of its own.
+/// The minimum rate of a peer that accepts output, or that sends data that the local side waits for. It
+/// applies to peers that make progress: a stalled peer has a separate time limit.
 pub(crate) struct MinRate {
     /// Octets per second.
     rate: u64,
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_waits_counts() {
+    async fn only_waiting_calls_count() {
         let mut rate = MinRate::new(1000);
         for time in 0..100 {
             assert!(!rate.is_missed(Some(time)));

@@ -54,6 +54,7 @@ impl Listening {
         // Kept while other branches run: it may hold a connection that waits for its slot.
         let mut accepting = pin!(self.next(&accept, &address));
         let mut sweeps = self.idle.map(sweeps);
+        let mut rechecks = self.peers.changes();
         let failed = loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break None,
@@ -63,6 +64,10 @@ impl Listening {
                 }
                 () = tick(&mut sweeps) => {
                     self.idle.into_iter().for_each(|idle| slots.close_idle(idle));
+                    continue;
+                }
+                Ok(()) = rechecks.changed() => {
+                    slots.close_refused(&self.peers);
                     continue;
                 }
                 accepted = &mut accepting => accepted,
@@ -76,7 +81,7 @@ impl Listening {
                         async move {
                             tokio::select! {
                                 () = serving => {}
-                                () = slot.closed() => debug!("closing an idle connection"),
+                                () = slot.closed() => debug!("closing the connection: it is idle, or its peer may no longer connect"),
                             }
                         }
                         .in_current_span(),
@@ -125,7 +130,9 @@ impl Listening {
                 continue;
             }
             match self.slots.take(from).await {
-                Some(slot) => return Ok((incoming, slot)),
+                // The filter may have changed while the connection waited for its slot.
+                Some(slot) if self.peers.admits(from) => return Ok((incoming, slot)),
+                Some(_) => self.refused(),
                 None => {
                     debug!(%from, "refused: too many connections of this address (limit {})", self.per_address);
                     self.refused();
@@ -192,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_listener_outlives() {
+    fn a_listener_survives_failed_handshakes() {
         for kind in
             [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted]
         {
@@ -207,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sender_that_goes_away_stops_nobody() {
+    async fn a_vanished_sender_blocks_no_other_sender() {
         let (stop, mut stopping) = watch::channel(false);
         drop(stop);
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), stopped(&mut stopping));

@@ -132,8 +132,8 @@ impl Client {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends.
+    /// RPCSEC_GSS calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { handle: self.handle.without_retransmission(), ..*self }
@@ -146,11 +146,11 @@ impl Client {
         Client { min_item, ..self.clone() }
     }
 
-    /// Returns a client on the same connection whose calls receive the first eligible item of the result, such
-    /// as the data of a READ, in this memory. Over RDMA, the memory is the sink. An item that arrives inline
-    /// is copied. One call at a time can use the memory, once the result of the call before is dropped.
-    /// Calls over RPCSEC_GSS cannot use it. Generated clients call over such a client like over any other:
-    /// `Program::Client(client.with_result_memory(memory))`.
+    /// Returns a client on the same connection whose calls receive the first eligible item of the result,
+    /// such as the data of a READ, in this memory. Over RDMA, the memory is the sink. An item that arrives
+    /// inline is copied. One call at a time can use the memory, once the result of the call before is
+    /// dropped. Calls over RPCSEC_GSS cannot use it. Generated clients call over such a client like over any
+    /// other: `Program::Client(client.with_result_memory(memory))`.
     ///
     /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or one that may be
     /// larger than the memory's capacity.

@@ -106,7 +106,8 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-/// Waits until more than `seen` connections were made and returns their number, or `None` if the session ends first.
+/// Waits until more than `seen` connections were made and returns their number, or `None` if the session ends
+/// first.
 pub(super) async fn next_connection(mut progress: watch::Receiver<Progress>, seen: u64) -> Option<u64> {
     let reached = progress.wait_for(|progress| progress.ended || progress.connections > seen).await.ok()?;
     (reached.connections > seen).then_some(reached.connections)

@@ -81,6 +81,8 @@ pub struct DuplicateOptions {
     pub scope: CallerScope,
     /// The tracked procedures (default: every procedure).
     pub policy: CachePolicy,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 /// A duplicate-request cache. Clones share it, so one cache can serve several servers.

@@ -1,6 +1,8 @@
 use std::io;
 use std::time::Duration;
 
+use rpcrdma_layout::MAX_TRANSFER;
+
 use super::ResultMemoryError;
 use crate::proto::call::TransportError;
 use crate::proto::rpc::gss::GssFailure;
@@ -27,6 +29,18 @@ pub enum CallError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// The server did not accept a call that exceeds the default limit of servers.
+    #[error(
+        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::transfer, over TCP TcpOptions::max_record): {source}"
+    )]
+    TooLong {
+        /// The procedure.
+        procedure: &'static str,
+        /// The length of the call in bytes.
+        bytes: u64,
+        /// The error of the transport.
+        source: TransportError,
+    },
     /// The server replied with an error.
     #[error(transparent)]
     Rejected(#[from] ReplyError),
@@ -41,10 +55,10 @@ pub enum CallError {
     /// RPCSEC_GSS failed: the context, or the protection of a message.
     #[error(transparent)]
     Gss(#[from] GssFailure),
-    /// Too many queued and outstanding calls. The limit of a client is [`super::ClientOptions::max_outstanding_calls`] or
-    /// [`super::TcpClientOptions::max_outstanding_calls`]. The limit of a server in the backward direction is
-    /// [`super::ServerOptions::max_backward_calls`] or [`super::TcpServerOptions::max_backward_calls`]. Nothing
-    /// was sent.
+    /// Too many queued and outstanding calls. The limit of a client is
+    /// [`super::ClientOptions::max_outstanding_calls`] or [`super::TcpClientOptions::max_outstanding_calls`].
+    /// The limit of a server in the backward direction is [`super::ServerOptions::max_backward_calls`] or
+    /// [`super::TcpServerOptions::max_backward_calls`]. Nothing was sent.
     #[error("{0} calls have not ended, and there may be no more")]
     TooMany(usize),
     /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.
@@ -71,7 +85,7 @@ pub enum ServeError {
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options set a limit of 0 connections.
-    #[error("a server with a limit of 0 connections serves nobody")]
+    #[error("a server needs a limit of at least 1 connection")]
     NoConnections,
     /// The listener failed permanently.
     #[error("no connection can be accepted: {0}")]

@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use rpcrdma_layout::MAX_TRANSFER;
+
 use super::CallError;
 use super::result_memory::Lease;
 use super::waiters::Submit;
@@ -56,6 +58,7 @@ pub(super) async fn transact(
     procedure: &'static str,
     call: SessionCall,
 ) -> Result<IncomingReply, CallError> {
+    let bytes = call.message.unreduced_len();
     let mut abandon = Abandon { calls, call: Some(calls.submit(call)?) };
     let outcome = poll_fn(|cx| match abandon.call {
         Some(call) => calls.poll_outcome(call, cx),
@@ -66,6 +69,9 @@ pub(super) async fn transact(
     match outcome {
         Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { procedure }),
         Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
+        Some(Err(source @ (TransportError::Chunk | TransportError::Closed(_)))) if bytes > MAX_TRANSFER => {
+            Err(CallError::TooLong { procedure, bytes, source })
+        }
         Some(outcome) => Ok(outcome?),
         None => Err(CallError::Disconnected),
     }

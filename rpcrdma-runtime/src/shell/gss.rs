@@ -27,13 +27,13 @@ const MOST_STEPS: usize = 16;
 /// requested. Clones share the context.
 ///
 /// The first call establishes the context. If the server rejects it, it has expired, or its sequence numbers
-/// are exhausted, the client establishes a new one and repeats the call, which was not executed. Dropping the last clone
-/// spawns a task that tells the server to destroy the context.
+/// are exhausted, the client establishes a new one and repeats the call, which was not executed. Dropping the
+/// last clone spawns a task that tells the server to destroy the context.
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
-/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. The call may
-/// have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
+/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. The call
+/// may have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
 /// connection with the same context.
 pub struct GssClient<C: MessageTransport<P>, P: Program>(Arc<Shared<C, P>>);
 
@@ -208,7 +208,7 @@ async fn exchange_tokens<P: Program>(
         match (context, answer.complete) {
             (Some(context), true) => return Ok(GssSession::new(context, service, answer)?),
             (Some(_), false) => {
-                return Err(GssFailure::Protocol("it wants a token when there are no more").into());
+                return Err(GssFailure::Protocol("it expects a token after the last one").into());
             }
             (None, complete) => {
                 let token = answer.token.clone();
@@ -222,14 +222,14 @@ async fn exchange_tokens<P: Program>(
                         GssStep::Done(token, context) if token.is_empty() => {
                             Ok(GssSession::new(context, service, answer)?)
                         }
-                        _ => Err(GssFailure::Protocol("it takes no token, and there is one").into()),
+                        _ => Err(GssFailure::Protocol("it rejects a pending token").into()),
                     };
                 }
                 *handle = answer.handle;
             }
         }
     }
-    Err(GssFailure::Protocol("there is no end of tokens").into())
+    Err(GssFailure::Protocol("too many tokens").into())
 }
 
 async fn destroy<C: MessageTransport<P>, P: Program>(carrier: &C, live: &Live) -> Result<(), CallError> {

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use rpcrdma_layout::MAX_HEADERS;
+
 use super::{ClientOptions, DuplicateCache, ServerOptions, TcpClientOptions, TcpOptions, TcpServerOptions};
 use crate::proto::rdma::{Config, MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
@@ -60,6 +62,8 @@ pub struct Limits {
     pub tcp_backward_calls: usize,
     /// Time limits.
     pub times: TimeLimits,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 /// Time limits of connections and calls.
@@ -83,6 +87,8 @@ pub struct TimeLimits {
     pub idle_peer: Option<Duration>,
     /// How long a stopping server waits for running calls (default 10 s).
     pub drain: Duration,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Limits {
@@ -119,9 +125,16 @@ impl Default for Limits {
                 idle: client.idle,
                 idle_peer: server.idle,
                 drain: server.drain,
+                non_exhaustive: (),
             },
+            non_exhaustive: (),
         }
     }
+}
+
+/// Raises a limit to admit messages with this much data. A limit other than the default stays.
+pub(super) fn admitting(limit: u64, default: u64, data: u64) -> u64 {
+    if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }
 
 impl Limits {
@@ -295,7 +308,7 @@ mod tests {
     fn odd() -> Limits {
         let second = Duration::from_secs;
         Limits {
-            message: MessageLimits { segments: 1, write_chunks: 2, transfer: 3 },
+            message: MessageLimits { segments: 1, write_chunks: 2, transfer: 3, non_exhaustive: () },
             inline: Some(2048),
             credits: 4,
             backward_credits: 5,
@@ -314,6 +327,7 @@ mod tests {
                 bytes: 14,
                 reply: 15,
                 lifetime: second(16),
+                non_exhaustive: (),
             },
             record: 17,
             tcp_calls: 18,
@@ -329,12 +343,14 @@ mod tests {
                 idle: None,
                 idle_peer: Some(second(29)),
                 drain: second(25),
+                non_exhaustive: (),
             },
+            non_exhaustive: (),
         }
     }
 
     #[test]
-    fn what_is_put_in_is_in_force_and_each_limit_is_somebodys() {
+    fn stored_limits_apply_per_caller() {
         let (odd, default) = (odd(), Limits::default());
         let client = ClientOptions::default().with_limits(&odd).limits();
         let server = ServerOptions::default().with_limits(&odd).limits();

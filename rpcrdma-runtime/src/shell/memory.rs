@@ -9,24 +9,25 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::metrics;
 use crate::proto::owner::Owner;
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// The default of [`Limits::memory`](super::Limits::memory).
-const MEMORY: u64 = 48 << 20;
 /// Calls and replies of up to this size do not wait for memory.
 pub(super) const SMALL: u64 = 16 << 10;
 /// The size that counts for each small call until its reply is sent.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
+/// What each owner may use even if others use the whole budget: some small calls over TCP.
+const GUARANTEED: u64 = 16 * SMALL;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share it, so one budget can serve several servers.
 ///
 /// A call waits until it and everything else of its [`Owner`] fit into what is free. So one owner uses at
 /// most half of the budget, two use at most a third each, and there is always room for another one: at the
-/// limit, a server first stops reading from the owner that uses most. Calls and replies of up to 16 KiB count,
-/// but do not wait.
+/// limit, a server first stops reading from the owner that uses most. Calls and replies of up to 16 KiB
+/// count, but do not wait. Over TCP they do if their owner uses 256 KiB and its share is used up.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<Shared>);
 
@@ -49,6 +50,7 @@ impl MemoryBudget {
     /// Changes the limit for all servers that share the budget.
     pub fn limit(&self, max: u64) {
         self.0.max.store(max, Ordering::SeqCst);
+        metrics::memory_max(max);
         self.0.freed.notify_waiters();
     }
 
@@ -79,7 +81,7 @@ impl MemoryBudget {
 
 impl Default for MemoryBudget {
     fn default() -> Self {
-        MemoryBudget::new(MEMORY)
+        MemoryBudget::new(rpcrdma_layout::MEMORY)
     }
 }
 
@@ -115,16 +117,18 @@ impl Account {
     }
 
     fn fits(&self, bytes: u64, used: u64) -> bool {
-        let own = self.used.load(Ordering::SeqCst);
-        own.saturating_add(bytes).saturating_add(used) <= self.budget.max()
+        let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);
+        own <= GUARANTEED.min(self.budget.max() / 4) || own.saturating_add(used) <= self.budget.max()
     }
 
-    /// Adds bytes if they fit. Threads that do so at once may exceed the owner's share, but not the budget.
+    /// Adds bytes if they fit. Threads that do so at once may exceed the owner's share. Only [`GUARANTEED`]
+    /// memory exceeds the budget.
     fn try_add(&self, bytes: u64) -> bool {
         let add = |used: u64| self.fits(bytes, used).then(|| used.saturating_add(bytes));
         let fits = self.budget.0.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok();
         if fits {
             self.used.fetch_add(bytes, Ordering::SeqCst);
+            metrics::memory(bytes, 1.0);
         }
         fits
     }
@@ -132,12 +136,14 @@ impl Account {
     fn add(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::SeqCst);
         self.budget.0.used.fetch_add(bytes, Ordering::SeqCst);
+        metrics::memory(bytes, 1.0);
     }
 
     fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.0.used.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.0.freed.notify_waiters();
+        metrics::memory(bytes, -1.0);
     }
 }
 
@@ -239,8 +245,8 @@ impl CallContext {
     /// of the call. Work that may outlive the handler, such as that of a blocking pool, keeps it to the end.
     ///
     /// Returns `None` for calls that are too small to be counted one by one, or outside of a server. Calls
-    /// over RPC-over-RDMA have reserved what they offer for their replies before the handler runs. Over TCP, a
-    /// reply that was not reserved counts from when it is produced.
+    /// over RPC-over-RDMA have reserved what they offer for their replies before the handler runs. Over TCP,
+    /// a reply that was not reserved counts from when it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = self.extensions.get::<CallMemory>()?.clone();
         memory.0.reserve(bytes).await;
@@ -291,6 +297,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn small_calls_pass_however_many_owners_use_the_rest() {
+        let budget = MemoryBudget::new(16 << 20);
+        let mut taken = Vec::new();
+        for last in 1..=50 {
+            taken.extend(now(&account(&budget, last), 1 << 20).await);
+        }
+        assert_eq!((taken.len(), budget.used()), (16, budget.max()));
+        let other = account(&budget, 100);
+        let small = now(&other, SMALL).await;
+        assert!(small.is_some() && other.has_room());
+        assert!(now(&other, GUARANTEED).await.is_none(), "further calls wait");
+        taken.pop();
+        assert!(now(&other, GUARANTEED).await.is_some());
+    }
+
+    #[tokio::test]
     async fn memory_counts_until_the_last_byte_is_dropped() {
         let budget = MemoryBudget::new(1 << 20);
         let account = account(&budget, 1);
@@ -310,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_is_woken() {
+    async fn waiting_calls_are_woken() {
         let budget = MemoryBudget::new(1 << 20);
         let account = account(&budget, 1);
         let first = account.acquire(256 << 10).await;

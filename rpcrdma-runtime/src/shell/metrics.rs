@@ -50,6 +50,29 @@ pub(super) fn add(metric: &'static str, number: f64) {
     let _ = (metric, number);
 }
 
+/// Adds to the bytes that servers hold for calls and replies, with this sign.
+pub(super) fn memory(bytes: u64, sign: f64) {
+    if is_enabled() {
+        add("rpcrdma_server_memory_bytes", sign * number(bytes));
+    }
+}
+
+/// Sets the limit of those bytes: the memory budget.
+pub(super) fn memory_max(bytes: u64) {
+    if !is_enabled() {
+        return;
+    }
+    #[cfg(feature = "metrics")]
+    ::metrics::gauge!("rpcrdma_server_memory_max_bytes").set(number(bytes));
+    #[cfg(not(feature = "metrics"))]
+    let _ = bytes;
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of memory are far below 2^53 bytes")]
+fn number(bytes: u64) -> f64 {
+    bytes as f64
+}
+
 /// A part of a gauge, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Gauged {

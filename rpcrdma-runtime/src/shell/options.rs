@@ -49,6 +49,8 @@ pub struct ClientOptions {
     pub iwarp: iwarp::IwarpOptions,
     /// Observes every call.
     pub observer: Option<Observer>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl ClientOptions {
@@ -73,6 +75,7 @@ impl Default for ClientOptions {
             backward: Services::new(),
             iwarp: iwarp::IwarpOptions::default(),
             observer: None,
+            non_exhaustive: (),
         }
     }
 }
@@ -107,6 +110,8 @@ pub struct ServerOptions {
     pub max_backward_calls: usize,
     /// Options of iWARP in user space, unused with another provider.
     pub iwarp: iwarp::IwarpOptions,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 /// The default of [`ServerOptions::idle`]: longer than a client's, so that usually the client closes first.
@@ -135,6 +140,7 @@ impl Default for ServerOptions {
             memory: MemoryBudget::default(),
             max_backward_calls: BACKWARD_PENDING,
             iwarp: iwarp::IwarpOptions::default(),
+            non_exhaustive: (),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::proto::rpc::Services;
 use crate::proto::work::{CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
+use crate::wire::rdma::TooLarge;
 use crate::xdr::{Message, Received};
 
 /// A call and its memory, unless the call is small.
@@ -60,7 +61,7 @@ impl<C: Connection> RdmaInbound<C> {
     /// Returns a new connection and its caller.
     pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<Connected>) {
         let info = connection.info();
-        let config = fitted(config, info);
+        let config = serving.admitting(fitted(config, info));
         let (peer, ord) = (info.peer, info.ord);
         let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&client, &config.private_data);
@@ -102,6 +103,10 @@ impl<C: Connection> RdmaInbound<C> {
 
     /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
+        if let Some(TooLarge { xid, bytes, max }) = self.responder.take_too_large() {
+            let limit = "MessageLimits::transfer, by default at most half of Limits::memory";
+            warn!(xid, peer = ?self.peer, "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})");
+        }
         while let Some(event) = self.responder.poll_event() {
             match event {
                 ResponderEvent::Call(IncomingCall { key, message, .. }) => {
@@ -162,6 +167,8 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 continue;
             }
             let (calls, replies) = self.responder.unsent();
+            // A call that waits for memory uses none yet.
+            let calls = calls.saturating_sub(self.waiting.len());
             self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
             if self.was_busy != self.is_busy() {
                 self.was_busy = !self.was_busy;
@@ -203,7 +210,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         if self.responder.refused() > before
             && let Some(Called { xid, program, version, procedure, peer }) = called
         {
-            let what = "ERR_CHUNK: the reply does not fit into what the client offered, by the bounds of its binding";
+            let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
             warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
         }
         if let Some(client) = self.link.announced() {

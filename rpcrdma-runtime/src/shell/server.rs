@@ -50,7 +50,8 @@ impl Server {
     /// Binds an address for iWARP in user space.
     ///
     /// # Errors
-    /// [`ServeError::Bind`], [`ServeError::NoConnections`], and [`ServeError::Capture`] with the feature `capture`.
+    /// [`ServeError::Bind`], [`ServeError::NoConnections`], and [`ServeError::Capture`] with the feature
+    /// `capture`.
     pub async fn bind_with(address: impl ToAddress, options: ServerOptions) -> Result<Self, ServeError> {
         if options.max_connections == 0 {
             return Err(ServeError::NoConnections);

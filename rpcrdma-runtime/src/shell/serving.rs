@@ -5,19 +5,22 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rpcrdma_layout::MAX_HEADERS;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::TcpOptions;
 use super::duplicates::{DuplicateCache, Known};
+use super::limits::admitting;
 use super::memory::{CallMemory, MemoryBudget};
-use super::metrics::CallTimer;
+use super::metrics::{self, CallTimer};
 use super::options::BACKWARD_PENDING;
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::owner::Owner;
 use crate::proto::program::Origin;
-use crate::proto::rdma::{FatalCalls, Responder};
+use crate::proto::rdma::{Config, FatalCalls, MessageLimits, Responder};
 use crate::proto::rpc::duplicates::Ticket;
 use crate::proto::rpc::{RpcCounts, Services};
 use crate::wire::rpc::{Reject, ReplyHeader, RpcCall, RpcReply};
@@ -67,6 +70,7 @@ impl Serving {
         max_backward_calls: usize,
         stats: ServerStats,
     ) -> Self {
+        metrics::memory_max(memory.max());
         let (executing, fatal, began) = (Mutex::default(), Mutex::default(), Instant::now());
         Serving(Arc::new(Shared {
             services,
@@ -80,7 +84,7 @@ impl Serving {
         }))
     }
 
-    /// Returns a server without a cache, with a memory budget of its own and unused counters.
+    /// Returns a server without a cache, with a separate memory budget and unused counters.
     pub(super) fn plain(services: Services) -> Self {
         let memory = MemoryBudget::default();
         Serving::new(services, None, memory, BACKWARD_PENDING, ServerStats::default())
@@ -89,6 +93,25 @@ impl Serving {
     /// Returns the maximum number of queued and outstanding backward calls on one connection.
     pub(super) fn max_backward_calls(&self) -> usize {
         self.0.max_backward_calls
+    }
+
+    /// Returns the configuration of a connection, which admits the calls of the services.
+    pub(super) fn admitting(&self, mut config: Config) -> Config {
+        let limits = &mut config.limits;
+        limits.transfer = admitting(limits.transfer, MessageLimits::default().transfer, self.max_args());
+        config
+    }
+
+    /// Returns the options of a TCP connection, which admit the calls of the services.
+    pub(super) fn admitting_tcp(&self, options: &TcpOptions) -> TcpOptions {
+        TcpOptions { max_record: options.admitting(self.max_args()), ..*options }
+    }
+
+    /// Returns the length of the longest arguments to accept: at most the half of the memory budget that one
+    /// owner may use.
+    fn max_args(&self) -> u64 {
+        let half = self.0.memory.max() / 2;
+        self.0.services.max_args().min(half.saturating_sub(MAX_HEADERS))
     }
 
     /// Returns the caller for a new connection.

@@ -7,31 +7,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::proto::owner::Owner;
 
 /// The peers that may connect to a server. A server closes the connection of any other peer before it takes
-/// a slot.
-#[derive(Clone, Default)]
-pub struct PeerFilter(Option<Arc<dyn Fn(IpAddr) -> bool + Send + Sync>>);
+/// a slot. Clones share their state.
+#[derive(Clone)]
+pub struct PeerFilter {
+    admits: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    changed: watch::Sender<()>,
+}
 
 impl PeerFilter {
     /// Returns a filter that admits the addresses for which `admits` returns true. The default admits every
     /// address.
     pub fn new(admits: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
-        PeerFilter(Some(Arc::new(admits)))
+        PeerFilter { admits: Arc::new(admits), changed: watch::Sender::default() }
+    }
+
+    /// Closes the connections of peers that the filter no longer admits, without replies to their calls.
+    pub fn recheck(&self) {
+        self.changed.send_replace(());
     }
 
     pub(super) fn admits(&self, address: IpAddr) -> bool {
-        self.0.as_ref().is_none_or(|admits| admits(address.to_canonical()))
+        (self.admits)(address.to_canonical())
+    }
+
+    /// Returns a receiver that is notified of each [`PeerFilter::recheck`].
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}
+
+impl Default for PeerFilter {
+    fn default() -> Self {
+        PeerFilter::new(|_| true)
     }
 }
 
 impl fmt::Debug for PeerFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "PeerFilter(..)" } else { "PeerFilter(all)" })
+        f.debug_struct("PeerFilter").finish_non_exhaustive()
     }
 }
 
@@ -93,7 +112,7 @@ impl Slots {
         state.last += 1;
         let number = state.last;
         *state.owners.entry(owner.clone()).or_default() += 1;
-        let activity = Arc::new(Activity { idle_since: AtomicU64::new(0), close: Notify::new() });
+        let activity = Arc::new(Activity { address, idle_since: AtomicU64::new(0), close: Notify::new() });
         state.connections.insert(number, activity.clone());
         drop(state);
         let slot = Slot { shared: self.0.clone(), owner, number, activity };
@@ -108,6 +127,12 @@ impl Slots {
             activity.idle_since().is_some_and(|since| now.saturating_sub(since) >= idle)
         };
         self.0.lock().connections.values().filter(is_over).for_each(|activity| activity.close());
+    }
+
+    /// Closes the connections of peers that may no longer connect.
+    pub(super) fn close_refused(&self, peers: &PeerFilter) {
+        let is_refused = |activity: &&Arc<Activity>| !peers.admits(activity.address);
+        self.0.lock().connections.values().filter(is_refused).for_each(|activity| activity.close());
     }
 
     /// Waits until the condition holds.
@@ -141,8 +166,9 @@ impl Shared {
     }
 }
 
-/// The idle time of a connection, and the request to close it.
+/// The peer and the idle time of a connection, and the request to close it.
 struct Activity {
+    address: IpAddr,
     /// Microseconds from the start of the server to the end of the last call or the start of the
     /// connection. [`BUSY`] while calls run, while the server may call its client, and once the connection
     /// is closed.
@@ -173,7 +199,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Waits until the server needs the slot, or the connection has been idle for too long.
+    /// Waits until the server needs the slot, the connection has been idle for too long, or its peer may no
+    /// longer connect.
     pub(super) async fn closed(&self) {
         self.activity.close.notified().await;
     }

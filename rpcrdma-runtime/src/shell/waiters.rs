@@ -145,7 +145,8 @@ impl Waiters {
         }
     }
 
-    /// Takes the callers to wake, once the lock is released. An empty list stays, so that its memory is reused.
+    /// Takes the callers to wake, once the lock is released. An empty list stays, so that its memory is
+    /// reused.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

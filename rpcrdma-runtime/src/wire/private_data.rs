@@ -135,7 +135,7 @@ mod tests {
 
     /// Requirement: R283
     #[test]
-    fn r281_linux_says_4096_both_ways() {
+    fn r281_linux_announces_4096_bytes_in_both_directions() {
         assert_eq!(PrivateData::find(&LINUX_CLIENT), Some(said(true, 4096, 4096)));
         assert_eq!(PrivateData::find(&[0xf6, 0xab, 0x0e, 0x19, 1, 1, 3, 3]), None, "another identifier");
         assert_eq!(PrivateData::find(&LINUX_SERVER), Some(said(false, 4096, 4096)));
@@ -175,7 +175,7 @@ mod tests {
 
     /// Requirement: R044, R280, H75
     #[test]
-    fn r289_r291_an_end_that_says_nothing_has_the_defaults() {
+    fn r289_r291_a_peer_without_private_data_has_the_defaults() {
         for said in [&b""[..], b"something else", &LINUX_CLIENT[..7]] {
             assert_eq!(PrivateData::find(said), None, "{said:?}");
         }
@@ -188,7 +188,7 @@ mod tests {
 
     /// Requirement: R042, R043, H10
     #[test]
-    fn both_ends_go_by_what_was_announced() {
+    fn both_peers_obey_the_private_data() {
         for (set, announced) in [
             (0, 1024),
             (1, 1024),
@@ -215,7 +215,7 @@ mod tests {
 
     /// Requirement: R292, H08
     #[test]
-    fn r290_it_is_found_at_any_offset_and_only_whole() {
+    fn r290_private_data_is_found_at_any_offset_if_complete() {
         for offset in 0..60 {
             let mut octets = vec![0u8; offset];
             octets.extend_from_slice(&LINUX_CLIENT);

@@ -297,8 +297,8 @@ impl<'de> Reader<'de> {
     /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the count exceeds `max` or the memory for it; [`ErrorKind::ItemLength`] if the chunk and the
-    /// count differ; [`ErrorKind::ItemUnused`] if the reader has passed a chunk's position.
+    /// [`ErrorKind::TooLong`] if the count exceeds `max` or the memory for it; [`ErrorKind::ItemLength`] if
+    /// the chunk and the count differ; [`ErrorKind::ItemUnused`] if the reader has passed a chunk's position.
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;

@@ -119,7 +119,7 @@ pub struct Same;
 #[derive(Debug)]
 pub struct Array<A>(PhantomData<A>);
 
-/// A vector of elements with a shape of their own.
+/// A vector of elements with a custom shape.
 #[derive(Debug)]
 pub struct Many<A>(PhantomData<A>);
 
@@ -127,11 +127,11 @@ pub struct Many<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
 
-/// Optional data with a shape of its own.
+/// Optional data with a custom shape.
 #[derive(Debug)]
 pub struct Maybe<A>(PhantomData<A>);
 
-/// A boxed value with a shape of its own.
+/// A boxed value with a custom shape.
 #[derive(Debug)]
 pub struct Boxed<A>(PhantomData<A>);
 

@@ -12,7 +12,7 @@ use super::buffer::Buffer;
 
 /// The size of the blocks that short messages share. A stored message keeps its whole block alive.
 const BLOCK: usize = 4096;
-/// Longer messages have memory of their own.
+/// Longer messages have separate memory.
 const SHORT: usize = BLOCK / 4;
 
 /// The maximum capacity of a list of items that is kept.

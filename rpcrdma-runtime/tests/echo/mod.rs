@@ -1,5 +1,6 @@
-//! A program of a user's own, written by hand: it gives back what it is given.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part; one that cannot go on panics
+//! A handwritten program that returns its arguments.
+// Each test uses a part.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::Future;
 use std::pin::Pin;

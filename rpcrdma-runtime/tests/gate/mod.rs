@@ -1,4 +1,4 @@
-//! A program whose one procedure waits until somebody opens its gate.
+//! A program whose one procedure waits for a gate.
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
 use std::future::Future;
@@ -34,7 +34,7 @@ impl Procedure for Pass {
     const NAME: &'static str = "GATE_PASS";
 }
 
-/// Answers nobody before the gate opens, and counts who has come to it.
+/// Delays all replies until the gate opens, and counts waiting calls.
 #[derive(Clone)]
 pub struct GateServer {
     pub open: Arc<Semaphore>,
@@ -42,13 +42,13 @@ pub struct GateServer {
 }
 
 impl GateServer {
-    /// One whose gate is closed, or open for good.
+    /// A gate that is closed, or permanently open.
     pub fn new(open: bool) -> Self {
         let permits = if open { Semaphore::MAX_PERMITS } else { 0 };
         GateServer { open: Arc::new(Semaphore::new(permits)), come: Arc::default() }
     }
 
-    /// How many calls have come to it.
+    /// The number of calls that have arrived.
     pub fn come(&self) -> u32 {
         self.come.load(Ordering::Relaxed)
     }

@@ -1,5 +1,6 @@
-//! A server with a gate and an echo that can be killed and comes back, whatever it serves over.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part; one that cannot go on panics
+//! A server with a gate and an echo that can be killed and restarted, over any transport.
+// Each test uses a part.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use crate::gate::{Gate, GateServer, Pass};
 
 pub const WAIT: Duration = Duration::from_secs(30);
 
-/// What serves, over one transport.
+/// A server over one transport.
 pub trait Transport: Sized + Send + 'static {
     async fn bind(address: SocketAddr, gate: GateServer) -> Result<Self, ServeError>;
 
@@ -65,7 +66,7 @@ impl Running {
     /// Serves at an address, with the gate open or not.
     pub async fn at<T: Transport>(address: SocketAddr, open: bool) -> Self {
         let gate = GateServer::new(open);
-        // The address may be taken for a moment by what is left of the server before.
+        // The previous server may still occupy the address for a moment.
         let server = loop {
             match T::bind(address, gate.clone()).await {
                 Ok(server) => break server,
@@ -89,7 +90,7 @@ impl Running {
         self.address
     }
 
-    /// Waits until so many calls have come to the gate.
+    /// Waits until this many calls have arrived at the gate.
     pub async fn come(&self, calls: u32) {
         timeout(WAIT, async {
             while self.gate.come() < calls {
@@ -118,8 +119,9 @@ pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
     tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
-/// Twice, while twenty calls wait at the gate and others have data on the way: `first` of the twenty have come when the server
-/// is killed for the first time. Gives the server that is there in the end, at which all of them have passed.
+/// Kills the server twice, while twenty calls wait at the gate and others transfer data. `first` of the
+/// twenty have arrived when the server is killed for the first time. Returns the last server, at which all
+/// of them have passed.
 pub async fn twice_killed<T: Transport>(
     mut server: Running,
     client: &(impl Passes + Caller<Echo, Error = CallError>),
@@ -149,7 +151,8 @@ pub async fn twice_killed<T: Transport>(
     server
 }
 
-/// A drain while a call waits at the gate: another one fails, that one ends, and then there is no connection.
+/// A drain while a call waits at the gate: a new call fails, the waiting one completes, and then the
+/// connection closes.
 pub async fn drained(
     server: &Running,
     client: impl Passes,

@@ -2,7 +2,7 @@
 
 use rpcrdma_runtime::xdr::{Error, Sink};
 
-/// A sink that offers nothing but what it must.
+/// A sink with only the required methods.
 #[derive(Default)]
 pub(crate) struct Plain(pub(crate) Vec<u8>);
 

@@ -195,7 +195,7 @@ pub(super) struct NewId(NonNull<ffi::CmId>);
 unsafe impl Send for NewId {}
 
 impl NewId {
-    /// Moves the id to a new channel of its own.
+    /// Moves the id to a new channel.
     pub(super) fn claim(self) -> io::Result<Id> {
         let events = async_fd(Channel::new()?)?;
         // SAFETY: id and channel are alive. The call blocks until all events of the id are acknowledged, and

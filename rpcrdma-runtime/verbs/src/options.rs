@@ -8,7 +8,8 @@ use super::objects::Capabilities;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryWindows {
     /// Uses windows if the device supports them, except on Linux's software RoCE, rxe. With rxe, a server
-    /// that invalidates a window twice crashes the kernel of the client (Linux 6.1 and 6.12 lack a check).
+    /// that invalidates a window twice crashes the kernel of the client, because Linux 6.1 and 6.12 do not
+    /// check this.
     #[default]
     Auto,
     /// Uses windows if the device supports them. On rxe, choose this only if the servers are trusted.
@@ -78,6 +79,8 @@ pub struct VerbsOptions {
     pub flush_timeout: Duration,
     /// How long a local close waits for the peer's response (default 1 s).
     pub linger: Duration,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for VerbsOptions {
@@ -98,6 +101,7 @@ impl Default for VerbsOptions {
             keepalive: Some(Duration::from_secs(60)),
             flush_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(1),
+            non_exhaustive: (),
         }
     }
 }

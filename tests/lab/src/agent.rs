@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_line_with_another_token_is_output() {
+    fn a_final_line_with_another_token_is_treated_as_output() {
         let printed = "lab: exit 7\nlab: 0e exit 7\n and lab: 0f exit 7\nlab: 0f exit \n";
         assert_eq!(read(&format!("{printed}\nlab: 0f exit 3\nlab: 0f exit 4\n")), ran(3, printed));
     }

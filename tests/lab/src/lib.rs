@@ -131,7 +131,7 @@ impl Kernel {
 /// Fails if a program or package is missing, or if a step fails.
 #[allow(clippy::print_stdout, reason = "the output of a command-line program")]
 pub fn run(task: &Task) -> Result<u8, String> {
-    let lab = Lab::at_hand;
+    let lab = Lab::detect;
     match task {
         Task::Check { kernel, suites, verbs, profiler } => {
             let series = kernel.series()?;
@@ -185,7 +185,7 @@ impl Lab {
     /// # Errors
     /// Fails if programs are missing, with a list of the packages to install, or if the cache directory
     /// cannot be created.
-    pub fn at_hand() -> Result<Self, String> {
+    pub fn detect() -> Result<Self, String> {
         tools::check()?;
         let explicit = env::var_os("RPCRDMA_LAB_CACHE").map(PathBuf::from);
         let xdg = || env::var_os("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("rpcrdma-lab"));
@@ -216,8 +216,8 @@ impl Lab {
         share(&self.suites()?, machine, "suites")
     }
 
-    /// Shares valgrind with the guest, as a directory tree for chroot: /host/memcheck/root. Builds the tree if
-    /// necessary.
+    /// Shares valgrind with the guest, as a directory tree for chroot: /host/memcheck/root. Builds the tree
+    /// if necessary.
     ///
     /// # Errors
     /// Fails if a package is not available from Debian.

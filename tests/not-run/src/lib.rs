@@ -1,8 +1,9 @@
 //! Records which tests and steps did not run, and why. `cargo xtask ci` collects the records and lists them
 //! at its end.
 //!
-//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records therefore go to
-//! the file that [`FILE`] names. Without that variable they go to standard error, bypassing libtest's capture.
+//! libtest cannot skip a test at run time, and it hides the output of tests that pass. Records therefore go
+//! to the file that [`FILE`] names. Without that variable they go to standard error, bypassing libtest's
+//! capture.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

@@ -21,7 +21,7 @@ const TRANSFER: u32 = 4 << 20;
 const PEERS: usize = 10;
 /// Calls of one connection.
 const CALLS: u32 = 64;
-/// How long an attempt holds what it has, longer than the time in which the server averages a peer's rate.
+/// The hold time of an attempt: longer than the period over which the server averages a peer's rate.
 const HOLD: Duration = Duration::from_secs(15);
 /// 4 KiB in this time are 40 KiB/s, less than the server demands.
 const SLOW: Duration = Duration::from_millis(100);
@@ -91,7 +91,7 @@ pub(super) async fn unfinished_chunks(target: Target) -> Infallible {
             let source = peer.register(Memory::Source(data.clone()))?;
             let (file, stable) = (target.shared, StableHow::Unstable);
             let args = Write3Args { file, offset: 0, count: TRANSFER, stable, data: data.into() };
-            // As much as the server fetches for one connection.
+            // The maximum that the server fetches for one connection.
             let calls = 16;
             for xid in 1..=calls {
                 peer.call::<Write>(xid, &args, Some(source), Vec::new()).await?;

@@ -59,7 +59,7 @@ pub(super) async fn stable_writes(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// WRITEs behind the limit that the system sets for files of the server.
+/// WRITEs beyond the system's file size limit of the server.
 pub(super) async fn past_file_limit(target: Target) -> Infallible {
     let attempt = |target: Target, _| async move {
         let args = Write3Args { offset: 1 << 30, ..stable_write(&target, 4096) };

@@ -58,7 +58,7 @@ impl std::ops::AddAssign for Bidirectional {
 /// The same seed repeats the same run.
 ///
 /// # Panics
-/// If an engine breaks a rule.
+/// Fails if an engine violates a rule.
 #[must_use]
 pub fn run_both_ways(seed: u64) -> Bidirectional {
     let mut rng = Rng::new(seed ^ 0x8167);

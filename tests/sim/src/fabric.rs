@@ -144,7 +144,7 @@ impl Default for FabricConfig {
 pub struct Fabric(Arc<Mutex<Net>>);
 
 impl Fabric {
-    /// Creates two connected ends.
+    /// Creates a connected pair.
     #[must_use]
     pub fn pair(config: FabricConfig) -> (Fabric, End, End) {
         let [left, right] = &config.ends;
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_run() {
+    fn equal_seeds_give_equal_runs() {
         let run = |seed| {
             let (fabric, mut left, _right) = pair(seed);
             let segment = register(&fabric, &mut left, Memory::Sink(BytesMut::zeroed(4)));

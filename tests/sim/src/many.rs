@@ -20,7 +20,7 @@ pub struct Sums {
 /// Runs every kind of simulation for each seed, with one thread per processor.
 ///
 /// # Panics
-/// If an engine breaks a rule. The message names the seed.
+/// Fails if an engine violates a rule. The message names the seed.
 #[must_use]
 pub fn many(seeds: Range<u64>) -> Sums {
     let next = AtomicU64::new(seeds.start);
@@ -74,7 +74,7 @@ impl Sums {
     /// Checks that each call had one outcome and that every kind of event occurred.
     ///
     /// # Panics
-    /// If a check fails.
+    /// Fails if a check fails.
     pub fn check(&self) {
         let Sums { pairs, sessions, both_ways } = self;
         let lost_work = self.lost_work();

@@ -244,7 +244,7 @@ impl Pair {
     /// Steps until the requester has an event.
     ///
     /// # Panics
-    /// If no simulated event is left.
+    /// Fails if no simulated event is left.
     pub fn next_event(&mut self) -> RequesterEvent {
         loop {
             self.settle();
@@ -258,7 +258,7 @@ impl Pair {
     /// Steps until the responder has an event.
     ///
     /// # Panics
-    /// If no simulated event is left.
+    /// Fails if no simulated event is left.
     pub fn next_call(&mut self) -> ResponderEvent {
         loop {
             self.settle();

@@ -68,7 +68,7 @@ impl std::ops::AddAssign for Outcome {
 /// Replies are sent in random order, and two of three runs have faults. The same seed repeats the same run.
 ///
 /// # Panics
-/// If an engine breaks a rule.
+/// Fails if an engine violates a rule.
 #[must_use]
 pub fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);

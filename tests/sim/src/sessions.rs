@@ -140,7 +140,7 @@ fn cache() -> Cache {
 /// not at all, and has other settings for each connection. The same seed repeats the same run.
 ///
 /// # Panics
-/// If an engine breaks a rule.
+/// Fails if an engine violates a rule.
 #[must_use]
 pub fn run_session(seed: u64) -> Tally {
     let mut rng = Rng::new(seed ^ 0x5e55_1015);
@@ -189,6 +189,7 @@ fn policy(rng: &mut Rng) -> Policy {
         sends: one(rng, &[1, 2, 5, 100]),
         attempts: one(rng, &[None, None, None, Some(3)]),
         backoff,
+        ..Reconnect::default()
     };
     Policy {
         timeout: ms(one(rng, &[100, 2000, 10_000, 10_000])),
@@ -459,7 +460,7 @@ impl Run {
         }
     }
 
-    /// Looks up a call in the server's duplicate-request cache, and holds it if it has to run.
+    /// Looks up a call in the server's duplicate-request cache, and reserves it if it must run.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));

@@ -1,4 +1,4 @@
-//! What holds over RPC-over-RDMA and over TCP alike.
+//! Tests for RPC-over-RDMA and TCP alike.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use super::notices::notices_v1::{self, Client as Notices};
 use super::notices::watches_v1::{Client as Watches, WatchesV1};
 use super::{Board, Ear, LONG, Noted, Notice, PANIC, notice};
 
-/// What a server is set to, in the words of neither transport.
+/// Settings of a server, independent of the transport.
 #[derive(Clone)]
 pub(super) struct Options {
     /// Calls at once on one connection, and in the backward direction.
@@ -30,7 +30,7 @@ pub(super) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        // A call that has lost its connection ends with it.
+        // A call that has lost its connection is dropped with it.
         Options { calls: 64, backward: 16, pending: 1024, duplicates: None }
     }
 }
@@ -48,7 +48,7 @@ pub(super) trait Transport: 'static {
         stop: oneshot::Receiver<()>,
     ) -> impl Future<Output = Result<(), ServeError>> + Send;
 
-    /// A client that serves these programs, and that nobody has called for so long is closed.
+    /// A client with these services. The server closes a client that it has not called for this long.
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> Self::Client;
 
     fn close(client: &Self::Client);
@@ -72,7 +72,7 @@ impl Serving {
         Serving::at::<T>(free, options, Board::default()).await
     }
 
-    /// At an address that may be taken for a moment by what is left of another server.
+    /// Binds to an address that the previous server may still occupy for a moment.
     pub(super) async fn at<T: Transport>(address: SocketAddr, options: Options, board: Board) -> Self {
         let binding = async {
             loop {
@@ -89,7 +89,7 @@ impl Serving {
         Serving { board, address, stop, server: tokio::spawn(async { running.await.expect("serves") }) }
     }
 
-    /// A client that listens and has said so.
+    /// A client that is subscribed.
     pub(super) async fn listener<T: Transport>(&self, ear: &Ear) -> T::Client {
         let client = T::connect(self.address, hearing(ear), LONG).await;
         Watches(client.clone()).watch().await.expect("it watches");
@@ -115,7 +115,7 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
         let clients = [serving.listener::<T>(&ears[0]).await, serving.listener::<T>(&ears[1]).await];
         let mut saying = JoinSet::new();
         for number in 0..300u64 {
-            // Over RDMA long ones go there in a Position-Zero chunk, and come back inline.
+            // Over RDMA, long calls use a Position-Zero chunk, and their replies are inline.
             let said = notice(number, if number % 3 == 0 { 3800 } else { 40 });
             let speaker = Watches(clients[usize::from(number % 2 == 0)].clone());
             saying.spawn(async move { speaker.say(&said).await.expect("it is said") });
@@ -133,7 +133,7 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
     }
 }
 
-pub(super) async fn a_client_that_has_not_said_so_is_not_called<T: Transport>() {
+pub(super) async fn a_client_that_is_not_ready_receives_no_calls<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear::default();
     let client = T::connect(serving.address, hearing(&ear), LONG).await;
@@ -148,7 +148,7 @@ pub(super) async fn a_client_that_has_not_said_so_is_not_called<T: Transport>() 
     serving.end().await;
 }
 
-pub(super) async fn a_client_without_services_loses_nothing_by_calls<T: Transport>() {
+pub(super) async fn a_client_without_services_survives_backward_calls<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let client = T::connect(serving.address, Services::new(), LONG).await;
     Watches(client.clone()).watch().await.expect("so it says");
@@ -161,7 +161,7 @@ pub(super) async fn a_client_without_services_loses_nothing_by_calls<T: Transpor
     serving.end().await;
 }
 
-pub(super) async fn what_fails_fails_alone<T: Transport>() {
+pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let client = serving.listener::<T>(&Ear::default()).await;
     let notices = Notices(serving.board.last());
@@ -175,7 +175,7 @@ pub(super) async fn what_fails_fails_alone<T: Transport>() {
     serving.end().await;
 }
 
-/// Answers a notice once the server has answered a call of its own.
+/// Replies to a notice once the server has replied to a call in the other direction.
 struct Asking<C>(Arc<OnceLock<C>>);
 
 impl<C: Caller<WatchesV1> + Clone + Send + Sync + 'static> notices_v1::Handler for Asking<C> {
@@ -201,7 +201,7 @@ pub(super) async fn a_handler_of_the_client_calls_the_server<T: Transport>() {
     serving.end().await;
 }
 
-pub(super) async fn calls_that_are_abandoned_disturb_nobody<T: Transport>() {
+pub(super) async fn abandoned_calls_leave_other_calls_unaffected<T: Transport>() {
     let serving = Serving::start::<T>(Options { backward: 2, ..Options::default() }).await;
     let ear = Ear { pause: Duration::from_millis(20), ..Ear::default() };
     let client = serving.listener::<T>(&ear).await;
@@ -231,7 +231,7 @@ pub(super) async fn so_many_calls_at_once_and_no_more<T: Transport>() {
     serving.end().await;
 }
 
-pub(super) async fn when_the_connection_is_gone_the_server_waits_for_its_client<T: Transport>() {
+pub(super) async fn after_a_disconnect_the_server_waits_for_its_client<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear { pause: LONG, ..Ear::default() };
     let first = serving.listener::<T>(&ear).await;
@@ -257,8 +257,8 @@ pub(super) async fn when_the_connection_is_gone_the_server_waits_for_its_client<
     serving.end().await;
 }
 
-/// However short the time is after which others are closed; and without a call of its own.
-pub(super) async fn a_client_that_may_be_called_stays_and_comes_again<T: Transport>() {
+/// The short idle limit of others does not apply, even without calls from the client.
+pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     let mut serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear::default();
     let client = T::connect(serving.address, hearing(&ear), Duration::from_millis(20)).await;
@@ -282,8 +282,8 @@ pub(super) async fn a_client_that_may_be_called_stays_and_comes_again<T: Transpo
     serving.end().await;
 }
 
-/// What a server asks while it stops is answered still, for it is part of its answers.
-pub(super) async fn a_server_that_stops_hears_what_its_calls_wait_for<T: Transport>() {
+/// Calls that a stopping server makes still get replies, since its own replies depend on them.
+pub(super) async fn a_stopping_server_still_receives_replies<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let ear = Ear { pause: Duration::from_millis(100), ..Ear::default() };
     let client = serving.listener::<T>(&ear).await;

@@ -1,5 +1,5 @@
-//! A server that calls its clients, on the connections that they made, over real TCP on the loopback interface. What holds for
-//! both transports is in `either.rs`, and run by each.
+//! A server that calls its clients, on the connections that they made, over real TCP on the loopback
+//! interface. Tests for both transports are in `either.rs`, and run by each.
 
 mod either;
 mod rdma;
@@ -26,11 +26,11 @@ fn notice(number: u64, len: usize) -> Notice {
     Notice { number, text: vec![7; len].into() }
 }
 
-/// The server's side: who watches is told of what others say, before they have their answer.
+/// The server's side: subscribers are notified before the caller gets its reply.
 #[derive(Clone, Default)]
 struct Board {
     watching: Arc<Mutex<Vec<BackwardClient>>>,
-    /// The last connection on which anything was asked for.
+    /// The last connection that received a call.
     last: Arc<Mutex<Option<BackwardClient>>>,
 }
 
@@ -67,13 +67,13 @@ impl watches_v1::Handler for Board {
     }
 }
 
-/// The client's side: what it was told.
+/// The client's side: the notices received.
 #[derive(Clone, Default)]
 struct Ear {
     heard: Arc<Mutex<Vec<u64>>>,
-    /// How long it thinks of a notice.
+    /// The processing time of a notice.
     pause: Duration,
-    /// How many it thinks of now, and at most did at once.
+    /// The current and the maximum number of concurrent notices.
     thinking: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
@@ -86,7 +86,7 @@ impl notices_v1::Handler for Ear {
         self.thinking.fetch_sub(1, Ordering::Relaxed);
         self.heard.lock().expect("no panic").push(notice.number);
         assert_ne!(notice.number, PANIC, "as it was asked to");
-        // What is said in capitals has a long answer.
+        // A notice in capitals has a long reply.
         let len = if notice.text.as_bytes().starts_with(b"A") { 5000 } else { 0 };
         Ok(Noted { number: notice.number, answer: vec![8; len].into() })
     }

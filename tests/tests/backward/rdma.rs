@@ -68,19 +68,19 @@ async fn hundreds_of_calls_in_both_directions_at_once() {
 }
 
 #[tokio::test]
-async fn r211_a_client_that_has_not_said_so_is_not_called() {
-    either::a_client_that_has_not_said_so_is_not_called::<Rdma>().await;
+async fn r211_a_client_that_is_not_ready_is_not_called() {
+    either::a_client_that_is_not_ready_receives_no_calls::<Rdma>().await;
 }
 
 /// Requirement: R220
 #[tokio::test]
-async fn a_client_without_services_loses_nothing_by_calls_that_it_does_not_take() {
-    either::a_client_without_services_loses_nothing_by_calls::<Rdma>().await;
+async fn a_client_without_services_rejects_backward_calls_and_continues() {
+    either::a_client_without_services_survives_backward_calls::<Rdma>().await;
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_and_a_program_that_is_not_there_fail_their_call_only() {
-    either::what_fails_fails_alone::<Rdma>().await;
+    either::a_failure_affects_one_call::<Rdma>().await;
 }
 
 #[tokio::test]
@@ -89,8 +89,8 @@ async fn a_handler_of_the_client_calls_the_server() {
 }
 
 #[tokio::test]
-async fn calls_that_are_abandoned_disturb_nobody() {
-    either::calls_that_are_abandoned_disturb_nobody::<Rdma>().await;
+async fn abandoned_calls_leave_other_calls_unaffected() {
+    either::abandoned_calls_leave_other_calls_unaffected::<Rdma>().await;
 }
 
 #[tokio::test]
@@ -100,23 +100,23 @@ async fn so_many_calls_at_once_and_no_more() {
 
 /// Requirement: R216, R217
 #[tokio::test]
-async fn when_the_connection_is_gone_the_server_waits_for_its_client() {
-    either::when_the_connection_is_gone_the_server_waits_for_its_client::<Rdma>().await;
+async fn after_a_disconnect_the_server_waits_for_its_client() {
+    either::after_a_disconnect_the_server_waits_for_its_client::<Rdma>().await;
 }
 
 /// Requirement: R216, R222
 #[tokio::test]
-async fn a_client_that_may_be_called_stays_connected_and_connects_again() {
-    either::a_client_that_may_be_called_stays_and_comes_again::<Rdma>().await;
+async fn a_client_with_backward_services_stays_connected_and_reconnects() {
+    either::a_client_with_backward_services_reconnects::<Rdma>().await;
 }
 
 #[tokio::test]
-async fn a_server_that_stops_hears_what_its_calls_wait_for() {
-    either::a_server_that_stops_hears_what_its_calls_wait_for::<Rdma>().await;
+async fn a_stopping_server_still_receives_replies() {
+    either::a_stopping_server_still_receives_replies::<Rdma>().await;
 }
 
 #[tokio::test]
-async fn what_does_not_fit_inline_fails_and_the_next_call_does_not() {
+async fn a_call_too_long_for_inline_fails_alone() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
     let client = serving.listener::<Rdma>(&Ear::default()).await;
     let notices = Notices(serving.board.last());
@@ -131,9 +131,9 @@ async fn what_does_not_fit_inline_fails_and_the_next_call_does_not() {
     serving.end().await;
 }
 
-/// A program that both ends call.
+/// A program that both peers call.
 #[tokio::test]
-async fn a_program_of_both_directions_is_served_by_both_ends() {
+async fn a_program_of_both_directions_is_served_by_both_peers() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
     let own = Board::default();
     let mut backward = Services::new();
@@ -152,7 +152,7 @@ async fn a_program_of_both_directions_is_served_by_both_ends() {
 
 /// Requirement: R216, R222
 #[tokio::test]
-async fn one_that_is_not_to_be_called_goes_and_one_that_is_comes_again_when_a_call_was_not_answered() {
+async fn only_a_client_with_backward_services_reconnects_after_a_lost_reply() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
     let hurry = Duration::from_millis(20);
     let ear = Ear::default();

@@ -57,7 +57,8 @@ impl Transport for Tcp {
     }
 }
 
-/// The server runs fewer calls at once than the clients make, and each of them waits for calls in the other direction.
+/// The server runs fewer calls at once than the clients make, and each of them waits for calls in the other
+/// direction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_calls_in_both_directions_at_once() {
     either::hundreds_of_calls_in_both_directions::<Tcp>(Options {
@@ -69,18 +70,18 @@ async fn hundreds_of_calls_in_both_directions_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_not_said_so_is_not_called() {
-    either::a_client_that_has_not_said_so_is_not_called::<Tcp>().await;
+async fn a_client_that_is_not_ready_receives_no_calls() {
+    either::a_client_that_is_not_ready_receives_no_calls::<Tcp>().await;
 }
 
 #[tokio::test]
-async fn a_client_without_services_loses_nothing_by_calls_that_it_does_not_take() {
-    either::a_client_without_services_loses_nothing_by_calls::<Tcp>().await;
+async fn a_client_without_services_rejects_backward_calls_and_continues() {
+    either::a_client_without_services_survives_backward_calls::<Tcp>().await;
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_and_a_program_that_is_not_there_fail_their_call_only() {
-    either::what_fails_fails_alone::<Tcp>().await;
+    either::a_failure_affects_one_call::<Tcp>().await;
 }
 
 #[tokio::test]
@@ -89,8 +90,8 @@ async fn a_handler_of_the_client_calls_the_server() {
 }
 
 #[tokio::test]
-async fn calls_that_are_abandoned_disturb_nobody() {
-    either::calls_that_are_abandoned_disturb_nobody::<Tcp>().await;
+async fn abandoned_calls_leave_other_calls_unaffected() {
+    either::abandoned_calls_leave_other_calls_unaffected::<Tcp>().await;
 }
 
 #[tokio::test]
@@ -99,18 +100,18 @@ async fn so_many_calls_at_once_and_no_more() {
 }
 
 #[tokio::test]
-async fn when_the_connection_is_gone_the_server_waits_for_its_client() {
-    either::when_the_connection_is_gone_the_server_waits_for_its_client::<Tcp>().await;
+async fn after_a_disconnect_the_server_waits_for_its_client() {
+    either::after_a_disconnect_the_server_waits_for_its_client::<Tcp>().await;
 }
 
 #[tokio::test]
-async fn a_client_that_may_be_called_stays_connected_and_connects_again() {
-    either::a_client_that_may_be_called_stays_and_comes_again::<Tcp>().await;
+async fn a_client_with_backward_services_stays_connected_and_reconnects() {
+    either::a_client_with_backward_services_reconnects::<Tcp>().await;
 }
 
 #[tokio::test]
-async fn a_server_that_stops_hears_what_its_calls_wait_for() {
-    either::a_server_that_stops_hears_what_its_calls_wait_for::<Tcp>().await;
+async fn a_stopping_server_still_receives_replies() {
+    either::a_stopping_server_still_receives_replies::<Tcp>().await;
 }
 
 #[tokio::test]

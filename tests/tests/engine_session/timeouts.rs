@@ -1,4 +1,4 @@
-//! Calls that time out beside others on the same connection.
+//! Calls that time out next to others on the same connection.
 
 use super::*;
 
@@ -80,7 +80,7 @@ fn the_sinks_of_a_call_that_times_out_are_fenced_and_its_sources_stay() {
 }
 
 #[test]
-fn a_connection_ends_once_calls_that_timed_out_hold_all_its_credits() {
+fn a_connection_closes_once_timed_out_calls_hold_all_credits() {
     let mut client = granted();
     for xid in 1..9 {
         assert_eq!(client.closing, None);

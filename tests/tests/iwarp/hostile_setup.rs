@@ -1,4 +1,4 @@
-//! H01 to H11: what a peer may do before there is a connection.
+//! H01 to H11: input from a peer before the connection is established.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ fn impatient() -> IwarpOptions {
     IwarpOptions { request_timeout: short, reply_timeout: short, ..IwarpOptions::default() }
 }
 
-/// Whether an answer is an MPA reply with the reject flag.
+/// Whether a response is an MPA reply with the reject flag.
 fn is_rejection(answer: &[u8]) -> bool {
     answer.starts_with(b"MPA ID Rep Frame") && answer.get(16).is_some_and(|flags| flags & 0x20 != 0)
 }
 
 /// Requirement: R450, R460
 #[tokio::test]
-async fn h01_nothing_comes() {
+async fn h01_a_silent_peer_times_out() {
     let (raw, outcome) = ask(&[], impatient()).await;
     assert!(matches!(outcome, Err(IwarpError::Timeout { .. })), "{outcome:?}");
     assert!(rest(raw).await.is_empty());
@@ -82,7 +82,7 @@ async fn h04_revisions() {
 
 /// Requirement: R342, R451, R461, R468, R702
 #[tokio::test]
-async fn h06_h07_h09_requests_that_cannot_be_met() {
+async fn h06_h07_h09_invalid_read_requests() {
     for (octets, rejected) in [
         (request(0x50, 2, 3, &[0, 1, 0]), false), // enhanced, without room for the depths
         (request(0x50, 2, 65_535, &[0; 600]), false), // more private data than there may be
@@ -150,7 +150,7 @@ async fn reserved_flags_are_not_checked() {
     }
 }
 
-/// A responder that answers with these octets, and what an initiator makes of it.
+/// A responder that replies with these octets, and the initiator's result.
 async fn answered(octets: Vec<u8>) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, IwarpError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -170,7 +170,7 @@ fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
 
 /// Requirement: R340, R342, R445, R447, R455, R456, R459, R461, R462
 #[tokio::test]
-async fn what_an_initiator_does_not_take_for_a_reply() {
+async fn an_initiator_rejects_invalid_replies() {
     let outcome = answered(reply(0x70, 2, 8, &[0, 1, 0, 1, b'b', b'u', b's', b'y'])).await;
     assert!(matches!(outcome, Err(IwarpError::Refused { private_data }) if private_data == "busy"));
     let outcome = answered(reply(0x50, 2, 3, &[0, 0, 0])).await;

@@ -1,4 +1,4 @@
-//! H12 and H40 to H61: what a peer may do once it has a connection.
+//! H12 and H40 to H61: input from a peer on an established connection.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::raw::{
     segments, send, tagged, terminate_code, untagged, until_closed, write,
 };
 
-/// One hostile thing: what it is, what is said, and what it is answered with.
+/// One attack: its name, its octets, and the expected response.
 struct Case(&'static str, fn(&Met) -> Vec<u8>, Code);
 
 fn impatient() -> IwarpOptions {
@@ -36,7 +36,7 @@ fn assert_untouched(returned: &[Memory], what: &str) {
     assert_eq!(returned.len(), 2, "{what}: all memory comes back");
 }
 
-/// Each is answered with one Terminate of its code, nothing is placed, and the memory comes back.
+/// Each gets one Terminate with its code, no data is placed, and the memory returns.
 async fn run(cases: &[Case]) {
     for Case(what, octets, code) in cases {
         let mut met = meet(IwarpOptions::default()).await;
@@ -257,7 +257,7 @@ async fn h42_a_handle_of_another_connection() {
 
 /// Requirement: R557
 #[tokio::test]
-async fn r346_nothing_is_delivered_behind_an_error() {
+async fn r346_no_data_is_delivered_after_an_error() {
     let mut met = meet(IwarpOptions::default()).await;
     let octets = [bad_crc(&met), send(1, b"good, but too late")].concat();
     met.raw.write_all(&octets).await.unwrap();
@@ -266,7 +266,7 @@ async fn r346_nothing_is_delivered_behind_an_error() {
     assert_untouched(&returned, "behind an error");
 }
 
-/// Each bit of a handle is set in about half of many, and no handle tells the next.
+/// Each bit of a handle is set in about half of many, and no handle predicts the next.
 ///
 /// Requirement: R676
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn h45_a_write_after_the_fence() {
 
 /// Requirement: R369, R523, R602
 #[tokio::test]
-async fn h46_what_the_peer_may_invalidate_it_does() {
+async fn h46_the_peer_may_invalidate_advertised_handles() {
     let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
     raw.write_all(&invalidate(1, sink.handle)).await.unwrap();
     let received = next(&mut end).await;
@@ -316,7 +316,7 @@ async fn h46_what_the_peer_may_invalidate_it_does() {
 
 /// Requirement: R352, R362
 #[tokio::test]
-async fn h48_reads_and_writes_of_nothing_need_no_memory() {
+async fn h48_empty_reads_and_writes_need_no_memory() {
     let Met { mut raw, mut end, .. } = meet(IwarpOptions::default()).await;
     let octets = [write(0xbad, 77, &[]), read_request(1, 0xbad, u64::MAX, 0), send(1, b"alive")].concat();
     raw.write_all(&octets).await.unwrap();
@@ -384,7 +384,7 @@ async fn h50_answers_that_do_not_fit_the_question() {
 
 /// Requirement: R463
 #[tokio::test]
-async fn h52_an_fpdu_that_never_ends() {
+async fn h52_an_fpdu_that_never_completes() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;
     raw.write_all(&[0xff, 0xff, 0x41, 0x43]).await.unwrap();
     let Ended { reason, returned, .. } = until_closed(&mut end).await;
@@ -394,7 +394,7 @@ async fn h52_an_fpdu_that_never_ends() {
 
 /// Requirement: R463
 #[tokio::test]
-async fn h56_a_message_that_never_ends() {
+async fn h56_a_message_that_never_completes() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;
     raw.write_all(&untagged(SEND, false, 0, (0, 1, 0), b"to be continued")).await.unwrap();
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
@@ -452,7 +452,7 @@ async fn h60_the_peer_leaves_in_the_middle() {
 
 /// Requirement: R466, R508
 #[tokio::test]
-async fn h60_half_a_close_is_a_whole_one() {
+async fn h60_a_half_close_is_a_close() {
     let mut met = meet(IwarpOptions::default()).await;
     met.raw.shutdown().await.unwrap();
     assert_eq!(until_closed(&mut met.end).await.reason, CloseReason::Peer);
@@ -461,7 +461,7 @@ async fn h60_half_a_close_is_a_whole_one() {
 }
 
 #[tokio::test]
-async fn h61_a_peer_that_does_not_read_is_still_heard_and_then_given_up() {
+async fn h61_a_peer_that_does_not_read_is_received_from_and_then_closed() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;
     // More than the system's buffers take.
     let data = Bytes::from(vec![5; 64 << 20]);

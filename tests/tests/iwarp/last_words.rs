@@ -1,4 +1,4 @@
-//! What came whole before the connection went away is not lost with it.
+//! Data received completely before a connection is lost is delivered.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Token};
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::raw::{Ended, Met, frame, meet, next, register, send, untagged, until_closed, write};
 
-/// How a peer goes away.
+/// How a peer disconnects.
 #[derive(Clone, Copy, Debug)]
 enum Exit {
     Fin,
@@ -41,7 +41,7 @@ async fn next_of_peer(end: &mut IwarpConnection) -> Completion {
     }
 }
 
-/// The peer writes `data` and replies, goes away, and only then this end looks.
+/// The peer writes `data`, replies and disconnects before the local side polls.
 async fn reply_and_leave(exit: Exit, speaks: bool, size: usize) {
     let what = format!("{exit:?}, speaks: {speaks}, {size} octets");
     let Met { mut raw, mut end, .. } = meet(IwarpOptions::default()).await;
@@ -90,7 +90,7 @@ async fn a_reply_before_the_end_is_a_reply() {
 }
 
 #[tokio::test]
-async fn an_engine_that_asks_for_its_memory_late_has_it_back_with_the_end() {
+async fn memory_invalidated_late_returns_with_the_close() {
     let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
     raw.write_all(&send(1, b"reply")).await.unwrap();
     leave(raw, Exit::Terminate).await;

@@ -1,4 +1,4 @@
-//! A peer that says exactly what a test wants it to say, and the end that it says it to.
+//! A peer that the test controls octet by octet, and the connection under test.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use tokio::net::TcpStream;
 
 pub(crate) const WAIT: Duration = Duration::from_secs(20);
 pub(crate) const SIZE: u32 = 64;
-/// RDMA Reads that a raw peer says it will have outstanding.
+/// The ORD that a raw peer announces.
 pub(crate) const READS: u16 = 2;
 pub(crate) const SEND: Opcode = Opcode::Send { invalidate: false, solicited: false };
 pub(crate) const SEND_INVALIDATE: Opcode = Opcode::Send { invalidate: true, solicited: false };
 
-/// An MPA request: flags, revision, length as said, and what follows.
+/// An MPA request: flags, revision, stated length, and payload.
 pub(crate) fn request(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
     [b"MPA ID Req Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
 }
@@ -81,7 +81,7 @@ pub(crate) fn read_request(msn: u32, source_stag: u32, source_offset: u64, lengt
     untagged(Opcode::ReadRequest, true, 0, (1, msn, 0), &payload)
 }
 
-/// The segments in what a peer has sent.
+/// The segments sent by a peer.
 pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some((one, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len)) {
@@ -93,7 +93,7 @@ pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
     found
 }
 
-/// The code of the Terminate that ends what a peer has sent.
+/// The code of the Terminate that ends a peer's output.
 pub(crate) fn terminate_code(octets: &[u8]) -> Option<Code> {
     let all = segments(octets);
     let terminates = all.iter().filter(|(opcode, ..)| *opcode == Opcode::Terminate).count();
@@ -118,7 +118,7 @@ pub(crate) async fn listen(options: IwarpOptions) -> (IwarpListener, SocketAddr)
     (listener, address)
 }
 
-/// A raw initiator, and what becomes of its request.
+/// A raw initiator, and the result of its request.
 pub(crate) async fn ask(
     octets: &[u8],
     options: IwarpOptions,
@@ -178,7 +178,7 @@ pub(crate) async fn until_closed(end: &mut IwarpConnection) -> Ended {
     }
 }
 
-/// What a raw peer gets until the other side closes; then it closes too.
+/// The octets that a raw peer receives until the other side closes; then it closes too.
 pub(crate) async fn rest(mut raw: TcpStream) -> Vec<u8> {
     let mut octets = Vec::new();
     let reading = raw.read_to_end(&mut octets);

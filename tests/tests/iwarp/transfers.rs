@@ -1,4 +1,4 @@
-//! Two ends that mean well.
+//! Two cooperating peers.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn data(len: usize, seed: u8) -> Bytes {
     (0..len).map(|at| u8::try_from(at * 13 % 241).unwrap() ^ seed).collect::<Vec<u8>>().into()
 }
 
-/// Says hello, so that the responder may send too.
+/// Sends a first message, so that the responder may send too.
 async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
     server.submit(Action::PostReceives { count: 8 });
     client.submit(Action::PostReceives { count: 8 });
@@ -43,7 +43,7 @@ async fn greet(client: &mut IwarpConnection, server: &mut IwarpConnection) {
 
 /// Requirement: R440, R446, R454, R458, R661, R662
 #[tokio::test]
-async fn private_data_goes_both_ways_without_the_depths() {
+async fn private_data_without_depths_works_in_both_directions() {
     let (client, server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     assert_eq!(client.info().private_data, "from the server");
     assert_eq!(server.info().private_data, "from the client");
@@ -54,7 +54,8 @@ async fn private_data_goes_both_ways_without_the_depths() {
 /// Reads and Writes of this many octets at once, in both directions.
 const LARGE: usize = 6 << 20;
 
-/// Asks for all of it at once, says so when its Reads are answered, and has the first end close when both have said so.
+/// Requests all transfers together, reports when its Reads complete, and lets the first side close when
+/// both have reported.
 async fn read_and_write(
     mut end: IwarpConnection,
     first: bool,
@@ -99,7 +100,7 @@ async fn read_and_write(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_ends_send_much_at_once_and_neither_waits_for_the_other() {
+async fn both_peers_send_large_messages_without_deadlock() {
     for (crc, markers, max_fpdu) in [
         (true, [false, false], None),
         (false, [false, false], Some(1448)),
@@ -146,7 +147,7 @@ async fn nobody_listens() {
 
 /// Requirement: R458, R543
 #[tokio::test]
-async fn what_was_asked_for_arrives_before_the_close() {
+async fn queued_work_completes_before_the_close() {
     let (mut client, mut server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     greet(&mut client, &mut server).await;
     let sink = register(&mut server, Memory::Sink(BytesMut::zeroed(1 << 20))).await;
@@ -167,7 +168,7 @@ async fn what_was_asked_for_arrives_before_the_close() {
 }
 
 #[tokio::test]
-async fn after_the_close_there_is_nothing() {
+async fn after_close_there_are_no_completions() {
     let (mut client, server) = pair(IwarpOptions::default(), IwarpOptions::default()).await;
     drop(server);
     until_closed(&mut client).await;
@@ -177,7 +178,7 @@ async fn after_the_close_there_is_nothing() {
     assert!(more.is_err(), "{more:?}");
 }
 
-/// Linux's siw, when it has lost the race: it reads the first FPDU only once something follows.
+/// Linux's siw after it has lost the race: it reads the first FPDU only once more octets follow.
 #[tokio::test]
 async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -214,7 +215,7 @@ async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
 
 /// Requirement: R903
 #[tokio::test]
-async fn a_responder_requires_crcs_unless_told_otherwise() {
+async fn a_responder_requires_crcs_by_default() {
     let plain = request(0x10, 2, 4, &[0, 1, 0, 1]);
     for (options, flags) in [
         (IwarpOptions::default(), 0x50),

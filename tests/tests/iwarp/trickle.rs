@@ -1,4 +1,4 @@
-//! Peers that do a little now and then, so as never to stand still.
+//! Peers that make progress in tiny steps, so as never to stall.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn keep_writing(mut raw: TcpStream, octets: Vec<u8>) -> JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn the_rest_of_a_message_is_not_paid_with_empty_writes() {
+async fn empty_writes_do_not_replace_the_rest_of_a_message() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;
     raw.write_all(&untagged(SEND, false, 0, (0, 1, 0), b"to be continued")).await.unwrap();
     let peer = keep_writing(raw, write(0, 0, &[]));
@@ -38,7 +38,7 @@ async fn the_rest_of_a_message_is_not_paid_with_empty_writes() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_read_is_not_paid_with_empty_writes() {
+async fn empty_writes_do_not_replace_a_read_response() {
     let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
     end.submit(Action::read(Token(1), source));
@@ -48,7 +48,7 @@ async fn the_answer_to_a_read_is_not_paid_with_empty_writes() {
     peer.await.unwrap();
 }
 
-/// A message in small segments takes far longer than a peer may stand still, and arrives.
+/// A message in small segments takes much longer than the stall limit, and arrives.
 #[tokio::test]
 async fn a_slow_peer_that_pays_is_waited_for() {
     let Met { mut raw, mut end, .. } = meet(impatient()).await;

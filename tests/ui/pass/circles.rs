@@ -45,7 +45,7 @@ impl<T> Few<T> {
     const MOST: u32 = 3;
 }
 
-/// A type that holds itself behind a parameter, by both of its names.
+/// A type that contains itself behind a parameter, by both of its names.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Loop {
     #[ddp_eligible]

@@ -30,8 +30,8 @@ fn info(addresses: &[String]) -> anyhow::Result<()> {
 
 fn run(arguments: &Explain) -> anyhow::Result<()> {
     let trace = trace(&arguments.file)?;
-    let selection =
-        Selection { connection: arguments.connection, xid: arguments.xid, brief: arguments.calls };
+    let Explain { connection, xid, calls: brief, all, .. } = *arguments;
+    let selection = Selection { connection, xid, brief, all };
     if selection.connection.is_some() && selection.connections(&trace).next().is_none() {
         bail!("{}: {}", arguments.file.display(), explain::nothing(&trace, &selection));
     }

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Sizes of READ and WRITE, in bytes
     #[arg(long, value_delimiter = ',', default_values_t = [4096, 65_536, 1_048_576], value_parser = size)]
     pub sizes: Vec<usize>,
-    /// How long the built-in client polls an RDMA device before it sleeps, in microseconds
+    /// Time that the built-in client polls an RDMA device before it sleeps, in microseconds
     #[arg(long, default_value_t = 0)]
     pub spin: u64,
     /// Record only the measured calls with `perf record --delay=-1 --control=fifo:FIFO`, through this FIFO

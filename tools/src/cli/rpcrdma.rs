@@ -43,6 +43,9 @@ pub struct Explain {
     /// One line for each call
     #[arg(long)]
     pub calls: bool,
+    /// Every call; by default, one line represents repeated calls
+    #[arg(long)]
+    pub all: bool,
     /// Draw a connection as SVG; the default is the first one
     #[arg(long, conflicts_with = "html")]
     pub svg: bool,

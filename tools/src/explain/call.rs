@@ -1,15 +1,20 @@
-//! What is known of one call.
+//! The details of one call.
 
 use std::fmt;
 
+use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
+use rpcrdma_runtime::wire::rpc::{CallHeader, Credential};
+use rpcrdma_runtime::xdr::Reader;
+
+use super::values::{Codec, Parts};
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Who asked for the connection.
+    /// The initiator.
     Client,
-    /// Who was asked.
+    /// The responder.
     Server,
 }
 
@@ -24,24 +29,26 @@ impl Side {
     }
 }
 
-/// A call, what was moved for it, and its reply.
+/// A call, its RDMA operations, and its reply.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     /// Its number in the capture, from 1.
     pub number: usize,
-    /// Who made it; the server does so in the backward direction.
+    /// The caller; in the backward direction the server.
     pub by: Option<Side>,
-    /// When its Send was captured, in nanoseconds since 1970.
+    /// The time of its Send, in nanoseconds since 1970.
     pub time: u64,
     /// Its XID.
     pub xid: u32,
     /// Program, version and procedure, once its RPC header was read.
     pub procedure: Option<Called>,
+    /// Its arguments, abbreviated, if the program is known and they are not encrypted.
+    pub arguments: Option<String>,
     /// The octets of its Send.
     pub len: usize,
     /// The RPC message is in a Position-Zero Read chunk: RDMA_NOMSG.
     pub long: bool,
-    /// Credits asked for.
+    /// Requested credits.
     pub credits: u32,
     /// The memory that it offers.
     pub lists: ChunkLists,
@@ -51,9 +58,13 @@ pub struct Call {
     pub reply: Option<Reply>,
     /// The segments of `lists` in the order of [`Place::key`].
     pub(super) places: Vec<Place>,
-    /// What a reply says that was written to the Reply chunk, until the reply itself is there.
+    /// The stated length of the Reply chunk, until the reply itself is read.
     pub(super) written: Option<Status>,
-    /// As many calls in the same direction had no reply when it was made, itself included.
+    /// Decodes its arguments and results.
+    pub(super) codec: Option<&'static Codec>,
+    /// What is kept of it until they are decoded.
+    pub(super) parts: Parts,
+    /// The number of outstanding calls in the same direction when it was made, including itself.
     pub in_flight: usize,
 }
 
@@ -62,6 +73,8 @@ pub struct Call {
 pub(super) struct Place {
     segment: Segment,
     chunk: Chunk,
+    /// Offset of the segment in the chunk.
+    before: u64,
 }
 
 impl Place {
@@ -70,17 +83,20 @@ impl Place {
         (self.segment.handle, matches!(self.chunk, Chunk::Read(_)), self.segment.offset)
     }
 
-    /// Returns the segments of all chunks. Sorted, so that an operation does not have to look at all of them.
+    /// Returns the segments of all chunks, sorted for fast lookups.
     pub(super) fn all(lists: &ChunkLists) -> Vec<Place> {
-        let place = |segment: &Segment, chunk| Place { segment: *segment, chunk };
-        let reads = lists.reads.iter().map(|read| place(&read.segment, Chunk::Read(read.position)));
+        let reads = lists.reads.iter().map(|read| (&read.segment, Chunk::Read(read.position)));
         let numbered = lists.writes.iter().zip(1..);
-        let writes = numbered.flat_map(|(chunk, number)| {
-            chunk.0.iter().map(move |segment| place(segment, Chunk::Write(number)))
-        });
-        let reply = lists.reply.iter().flat_map(|chunk| &chunk.0);
-        let reply = reply.map(|segment| place(segment, Chunk::Reply));
-        let mut places: Vec<Place> = reads.chain(writes).chain(reply).collect();
+        let writes = numbered
+            .flat_map(|(chunk, number)| chunk.0.iter().map(move |segment| (segment, Chunk::Write(number))));
+        let reply = lists.reply.iter().flat_map(|chunk| &chunk.0).map(|segment| (segment, Chunk::Reply));
+        let mut end = (Chunk::Reply, 0u64);
+        let place = |(segment, chunk): (&Segment, Chunk)| {
+            let before = if end.0 == chunk { end.1 } else { 0 };
+            end = (chunk, before.saturating_add(segment.length.into()));
+            Place { segment: *segment, chunk, before }
+        };
+        let mut places: Vec<Place> = reads.chain(writes).chain(reply).map(place).collect();
         places.sort_by_key(Place::key);
         places
     }
@@ -100,7 +116,7 @@ pub struct Called {
 /// The reply to a call, or an error of the transport in its place.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// When its Send was captured.
+    /// The time of its Send.
     pub time: u64,
     /// The octets of its Send.
     pub len: usize,
@@ -112,11 +128,13 @@ pub struct Reply {
     pub lists: ChunkLists,
     /// The handle that it invalidated.
     pub invalidated: Option<u32>,
-    /// What it says.
+    /// Its meaning.
     pub status: Status,
+    /// Its results, abbreviated, if they can be decoded.
+    pub results: Option<String>,
 }
 
-/// What a reply says.
+/// The result of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// It was not found out.
@@ -126,18 +144,18 @@ pub enum Status {
     Success,
     /// Results follow, and begin with this error of the program.
     Failed(String),
-    /// RPC says why there are none.
+    /// RPC's reason for a missing result.
     Rejected(String),
-    /// RPC-over-RDMA says why there is no reply.
+    /// RPC-over-RDMA's reason for a missing reply.
     Transport(String),
 }
 
 /// A chunk of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chunk {
     /// A Read chunk by its position; at zero the message itself.
     Read(u32),
-    /// A Write chunk by its place in the list, from 1.
+    /// A Write chunk by its position in the list, from 1.
     Write(usize),
     /// The Reply chunk.
     Reply,
@@ -146,35 +164,61 @@ pub enum Chunk {
 /// An RDMA Read or Write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// When it began.
+    /// The time of its start.
     pub time: u64,
-    /// When its last octet was captured, if it was.
+    /// The time of its last octet, if it was captured.
     pub done: Option<u64>,
-    /// The chunk that it is for; none, if the call has no such memory at that place.
+    /// Its chunk; none if the call has no such memory.
     pub chunk: Option<Chunk>,
     /// Whether it is an RDMA Read.
     pub is_read: bool,
     /// The memory.
     pub handle: u32,
-    /// Where in it.
+    /// The offset in it.
     pub offset: u64,
-    /// Octets: of a Read, those that were asked for.
+    /// Octets: of a Read, the requested ones.
     pub len: u64,
-    /// Octets that came.
+    /// Received octets.
     pub came: u64,
-    /// DDP segments that they came in.
+    /// The number of DDP segments.
     pub segments: u64,
 }
 
 impl Call {
-    /// The chunk that a place in memory belongs to: of the last segment that begins there or before.
+    /// The chunk at an address, from the last segment that begins at or before it, and the offset in that
+    /// chunk.
     #[must_use]
-    pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<Chunk> {
+    pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
-        let Place { segment, chunk } = self.places.get(behind.checked_sub(1)?)?;
+        let Place { segment, chunk, before } = self.places.get(behind.checked_sub(1)?)?;
         let is_of = segment.handle == handle && matches!(chunk, Chunk::Read(_)) == for_read;
         let inside = offset.checked_sub(segment.offset)?;
-        (is_of && inside <= u64::from(segment.length)).then_some(*chunk)
+        (is_of && inside <= u64::from(segment.length)).then_some((*chunk, before.saturating_add(inside)))
+    }
+
+    /// Takes the RPC header that its message begins with.
+    pub(super) fn name(&mut self, message: &[u8]) {
+        let Ok(header) = CallHeader::decode(&mut Reader::from_slice(message)) else { return };
+        let CallHeader { program, version, procedure, .. } = header;
+        let called = Called { program, version, procedure };
+        self.procedure = Some(called);
+        // What RPCSEC_GSS protects is not the procedure's own.
+        let is_plain = matches!(header.credential, Credential::None | Credential::Sys(_));
+        self.codec = Codec::of(called).filter(|_| is_plain);
+    }
+
+    /// Decodes the arguments, once all their data is available. Returns the length of their text.
+    pub(super) fn decode_arguments(&mut self) -> usize {
+        let (Some(codec), None) = (self.codec, &self.arguments) else { return 0 };
+        let message = self.parts.call(&self.lists, self.long);
+        self.arguments = message.and_then(|message| codec.arguments(&message));
+        self.arguments.as_ref().map_or(0, String::len)
+    }
+
+    /// Returns its results: in a Send, or in its Reply chunk.
+    pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
+        let codec = self.codec?;
+        codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)
     }
 
     /// From the call's Send to the reply's, in nanoseconds.
@@ -183,7 +227,7 @@ impl Call {
         Some(self.reply.as_ref()?.time.saturating_sub(self.time))
     }
 
-    /// Octets that came by RDMA Read, and by RDMA Write.
+    /// Octets by RDMA Read, and by RDMA Write.
     #[must_use]
     pub fn moved(&self) -> (u64, u64) {
         self.operations.iter().fold((0u64, 0u64), |(read, written), operation| match operation.is_read {
@@ -192,7 +236,7 @@ impl Call {
         })
     }
 
-    /// Whether it ended with something else than results.
+    /// Whether it ended without results.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let status = self.reply.as_ref().map(|reply| &reply.status);

@@ -1,4 +1,4 @@
-//! The calls of one connection, out of what its ends say.
+//! Assembles the calls of one connection from the messages of its peers.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,63 +7,76 @@ use rpcrdma_runtime::wire::iwarp::mpa::NOT_NEGOTIATED;
 use rpcrdma_runtime::wire::iwarp::{FrameHeader, FrameKind, ReadDepths, ReadRequest};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rdma::{
-    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, decode_call,
-    decode_reply, direction,
+    Body, ChunkLists, Direction, ErrorBody, Header, MessageLimits, Refusal, ReplyRefusal, TooLarge,
+    decode_call, decode_reply, direction,
 };
-use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyError, decode_reply as decode_rpc_reply};
+use rpcrdma_runtime::wire::rpc::{ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
 
 use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
 use super::messages::{Placed, Said, What};
+use super::values::Parts;
 
-/// What a header may hold: more than any peer takes. All segments of a call are looked at for each RDMA Read or Write of it.
-const LIMITS: MessageLimits = MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX };
+/// Limits of a header: more than any peer accepts. Each RDMA Read or Write of a call scans all its
+/// segments.
+fn limits() -> MessageLimits {
+    MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
+}
 
-/// Something that is no part of a call.
+/// An event that is not part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// Whose doing it is; none, if it follows from what both said.
+    /// The responsible peer; none if both are.
     pub by: Option<Side>,
-    /// What, in words.
+    /// The description.
     pub text: String,
-    /// Something went wrong.
+    /// A problem.
     pub trouble: bool,
 }
 
-/// What was said on a connection.
+/// The messages of a connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// Calls in their order.
     pub calls: Vec<Call>,
     /// Everything else, as far as it is kept.
     pub notes: Vec<Note>,
-    /// How many more there were: a capture can have millions of frames of nothing.
+    /// The number of further ones: a capture can have millions of invalid frames.
     pub more_notes: u64,
-    /// How often something went wrong.
+    /// The number of problems.
     pub troubles: u64,
-    /// CRCs were agreed on, if that was seen.
+    /// Whether the peers agreed on CRCs, if the capture shows it.
     pub crc: Option<bool>,
-    /// An MPA frame, a call or a reply was seen: it is no chance that it looks like iWARP.
+    /// An MPA frame, a call or a reply was seen, so the connection is certainly iWARP.
     pub(super) is_certain: bool,
     /// Whether the client's and the server's octets have markers.
     pub(super) markers: [bool; 2],
-    /// The most calls without a reply at a time, by who made them: the client, the server.
+    /// The maximum number of outstanding calls, by caller: the client, the server.
     pub most_in_flight: [usize; 2],
-    /// Calls that stand open, by who made them and their XID.
+    /// Outstanding calls, by caller and XID.
     open: HashMap<(Side, u32), usize>,
     open_count: [usize; 2],
-    /// The call that last offered a handle, by whose memory it is.
+    /// The call that last offered a handle, by the owner of the memory.
     memory: HashMap<(Side, u32), usize>,
-    /// Reads without an answer, by who asked: the call and its operation, if it is known.
+    /// Outstanding Reads, by requester: the call and its operation, if known.
     reads: [VecDeque<Option<(usize, usize)>>; 2],
     private: [Option<PrivateData>; 2],
     asked_crc: Option<bool>,
+    /// Bytes in the parts of calls without a reply.
+    kept: usize,
+    /// Bytes of arguments and results.
+    values: usize,
 }
 
 /// Nobody reads more of them.
 const MOST_NOTES: usize = 10_000;
+/// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not
+/// shown.
+const KEPT_MAX: usize = 4 << 20;
+/// Bytes of arguments and results of a connection. Those of later calls are not shown.
+const VALUES_MAX: usize = 16 << 20;
 
 pub(super) fn index(side: Side) -> usize {
     match side {
@@ -73,7 +86,7 @@ pub(super) fn index(side: Side) -> usize {
 }
 
 impl Conversation {
-    /// Takes what an end said.
+    /// Processes a message of one peer.
     pub(super) fn hear(&mut self, by: Side, said: Said) {
         let Said { begun, time, what } = said;
         match what {
@@ -90,7 +103,7 @@ impl Conversation {
         }
     }
 
-    /// Takes something that is no part of a call.
+    /// Records an event that is not part of a call.
     pub(super) fn note(
         &mut self,
         by: impl Into<Option<Side>>,
@@ -146,10 +159,10 @@ impl Conversation {
         match direction(octets) {
             Some(Direction::Call) => self.call(by, time, octets),
             Some(Direction::Reply) => self.reply(by, time, octets, invalidated),
-            // A long reply has no RPC message that would tell.
+            // A long reply has no RPC message to determine this.
             None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
-                let why = match decode_call(octets, &LIMITS) {
+                let why = match decode_call(octets, &limits()) {
                     Err(refusal) => format!(": {}", refused(refusal)),
                     Ok(_) => String::new(),
                 };
@@ -166,7 +179,7 @@ impl Conversation {
     }
 
     fn call(&mut self, by: Side, time: u64, octets: &Bytes) {
-        let (header, payload) = match decode_call(octets, &LIMITS) {
+        let (header, payload) = match decode_call(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 return self.note(
@@ -197,11 +210,10 @@ impl Conversation {
         if let Some(most) = self.most_in_flight.get_mut(index(by)) {
             *most = in_flight.max(*most);
         }
-        self.calls.push(Call {
+        let mut call = Call {
             by: Some(by),
             time,
             xid,
-            procedure: called(&payload),
             len: octets.len(),
             long,
             credits,
@@ -209,11 +221,25 @@ impl Conversation {
             lists,
             in_flight,
             ..Call::default()
-        });
+        };
+        call.name(&payload);
+        if self.values > VALUES_MAX {
+            call.codec = None;
+        }
+        call.parts.stream = payload;
+        if call.lists.reads.is_empty() {
+            self.values = self.values.saturating_add(call.decode_arguments());
+            call.parts = Parts::default();
+        }
+        if self.kept.saturating_add(call.parts.len()) > KEPT_MAX {
+            (call.parts, call.codec) = (Parts::default(), None);
+        }
+        self.kept = self.kept.saturating_add(call.parts.len());
+        self.calls.push(call);
     }
 
     fn reply(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
-        let (header, payload) = match decode_reply(octets, &LIMITS) {
+        let (header, payload) = match decode_reply(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 let why = match refusal {
@@ -233,23 +259,38 @@ impl Conversation {
             *count = count.saturating_sub(1);
         }
         let Some(call) = self.calls.get_mut(at) else { return };
+        self.values = self.values.saturating_add(call.decode_arguments());
         let len = octets.len();
         let mut reply = Reply { time, len, credits: header.credits, invalidated, ..Reply::default() };
         match header.body {
             Body::Msg(lists) => {
                 reply.status = status(call.procedure, call.xid, &payload);
                 reply.lists = lists;
+                reply.results = call.results(&reply.lists, Some(payload));
             }
             Body::NoMsg(lists) => {
                 (reply.long, reply.lists) = (true, lists);
                 reply.status = call.written.take().unwrap_or_default();
+                reply.results = call.results(&reply.lists, None);
             }
             Body::Error(ErrorBody::Version { low, high }) => {
                 reply.status = Status::Transport(format!("ERR_VERS, versions {low} to {high}"));
             }
             Body::Error(ErrorBody::Chunk) => reply.status = Status::Transport("ERR_CHUNK".to_owned()),
         }
+        self.values = self.values.saturating_add(reply.results.as_ref().map_or(0, String::len));
         call.reply = Some(reply);
+        self.kept = self.kept.saturating_sub(std::mem::take(&mut call.parts).len());
+    }
+
+    /// Decodes the arguments of calls that have no reply.
+    pub(super) fn finish(&mut self, time: u64) {
+        for call in self.calls.iter_mut().filter(|call| call.reply.is_none()) {
+            call.decode_arguments();
+        }
+        if self.values > VALUES_MAX {
+            self.note(None, time, "the arguments and results of later calls are not shown", false);
+        }
     }
 
     fn write(&mut self, by: Side, begun: u64, time: u64, placed: &Placed) {
@@ -262,11 +303,12 @@ impl Conversation {
             let text = format!("RDMA Write of {len} bytes to {handle:#010x}, which no call has offered");
             return self.note(by, begun, text, true);
         };
-        let chunk = call.chunk_at(handle, offset, false);
-        let begins_reply = call.lists.reply.as_ref().and_then(|reply| reply.0.first());
-        if chunk == Some(Chunk::Reply) && begins_reply.is_some_and(|first| first.offset == offset) {
+        let place = call.chunk_at(handle, offset, false);
+        if place == Some((Chunk::Reply, 0)) {
             call.written = Some(status(call.procedure, call.xid, &placed.head));
         }
+        keep(&mut self.kept, call, place, &placed.head);
+        let chunk = place.map(|(chunk, _)| chunk);
         call.operations.push(Operation {
             time: begun,
             done: Some(time),
@@ -284,7 +326,7 @@ impl Conversation {
         let ReadRequest { length, source_stag: handle, source_offset: offset, .. } = *request;
         let known = self.memory.get(&(by.other(), handle)).copied();
         let place = known.and_then(|at| self.calls.get_mut(at).map(|call| (at, call))).map(|(at, call)| {
-            let chunk = call.chunk_at(handle, offset, true);
+            let chunk = call.chunk_at(handle, offset, true).map(|(chunk, _)| chunk);
             let len = u64::from(length);
             let (done, is_read, came, segments) = (None, true, 0, 0);
             call.operations.push(Operation {
@@ -309,7 +351,7 @@ impl Conversation {
         }
     }
 
-    /// Answers come in the order of the questions (RFC 5040 section 5.5).
+    /// Responses arrive in the order of the requests (RFC 5040 section 5.5).
     fn response(&mut self, by: Side, time: u64, placed: &Placed) {
         let asked = self.reads.get_mut(index(by.other())).and_then(VecDeque::pop_front);
         let Some(asked) = asked else {
@@ -320,13 +362,12 @@ impl Conversation {
         let Some(call) = self.calls.get_mut(call) else { return };
         let Some(operation) = call.operations.get_mut(operation) else { return };
         (operation.done, operation.came, operation.segments) = (Some(time), placed.len, placed.segments);
-        let begins = call.lists.reads.first().map(|read| read.segment.offset);
-        if call.procedure.is_none()
-            && operation.chunk == Some(Chunk::Read(0))
-            && begins == Some(operation.offset)
-        {
-            call.procedure = called(&placed.head);
+        let (handle, offset) = (operation.handle, operation.offset);
+        let place = call.chunk_at(handle, offset, true);
+        if call.procedure.is_none() && place == Some((Chunk::Read(0), 0)) {
+            call.name(&placed.head);
         }
+        keep(&mut self.kept, call, place, &placed.head);
     }
 }
 
@@ -361,22 +402,26 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
     }
 }
 
-/// Why a message is no call, in words.
+/// Why a message is not a call, as text.
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::Discard(why) => why.to_owned(),
         Refusal::Version { version, .. } => format!("version {version} of RPC-over-RDMA"),
         Refusal::Chunk { why, .. } => why,
+        Refusal::TooLarge(TooLarge { bytes, max, .. }) => {
+            format!("{bytes} bytes in Read chunks, limit {max}")
+        }
     }
 }
 
-/// The procedure that the RPC header at the beginning of a message names.
-fn called(message: &[u8]) -> Option<Called> {
-    let header = CallHeader::decode(&mut Reader::from_slice(message)).ok()?;
-    Some(Called { program: header.program, version: header.version, procedure: header.procedure })
+/// Keeps the data that RDMA moved for a call, within the limit of the connection.
+fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[u8]) {
+    if let Some((chunk, offset)) = place.filter(|_| *kept < KEPT_MAX && call.reply.is_none()) {
+        *kept = kept.saturating_add(call.parts.add(chunk, offset, data));
+    }
 }
 
-/// What a reply says, of which the beginning is there.
+/// The result of a reply, from its first octets.
 fn status(procedure: Option<Called>, xid: u32, message: &[u8]) -> Status {
     let mut reader = Reader::from_slice(message);
     match decode_rpc_reply(&mut reader, xid) {
@@ -394,7 +439,7 @@ mod tests {
     use super::{Conversation, MOST_NOTES};
 
     #[test]
-    fn what_nobody_would_read_is_counted_and_not_kept() {
+    fn excess_findings_are_counted_but_not_stored() {
         let mut conversation = Conversation::default();
         for time in 0..MOST_NOTES + 50 {
             conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);

@@ -1,20 +1,34 @@
-//! The ladder as a drawing, and a page with drawings and sums. Templates escape whatever comes from the capture.
+//! The ladder as a drawing, and a page with drawings and totals. Templates escape all text from the
+//! capture.
 
 use askama::Template;
 
 use super::call::Side;
 use super::ladder::{Kind, Row, Selection, nothing, rows, title};
-use super::summary::millis;
-use super::summary::{Summary, name};
+use super::scale::Scale;
+use super::summary::{Summary, millis, name};
 use super::{Connection, Trace};
 
-/// Where things stand, in pixels.
-const TOP: usize = 60;
+/// Positions in pixels.
+const TOP: usize = 180;
 const STEP: usize = 20;
 const WIDTH: usize = 1180;
 const CLIENT: usize = 190;
 const SERVER: usize = 1130;
 const INDENT: usize = 18;
+/// The width of two characters: of 12 pixels, a font of fixed width has characters of at most 0.61 em.
+const TWO_CHARACTERS: usize = 15;
+
+/// The kinds of rows with their class in the style sheet, and their descriptions in the legend.
+const KINDS: [(Kind, &str, &str); 7] = [
+    (Kind::Call, "call", "call"),
+    (Kind::Reply, "reply", "reply"),
+    (Kind::Read, "read", "RDMA Read"),
+    (Kind::Write, "write", "RDMA Write"),
+    (Kind::Detail, "detail", "detail"),
+    (Kind::Connection, "connection", "connection"),
+    (Kind::Trouble, "trouble", "failure"),
+];
 
 #[derive(Template)]
 #[template(path = "ladder.svg")]
@@ -27,10 +41,12 @@ struct Drawing {
     title: String,
     client_address: String,
     server_address: String,
+    legend: Vec<(usize, &'static str, &'static str)>,
+    scale: Scale,
     rows: Vec<Line>,
 }
 
-/// A row with its place.
+/// A row with its position.
 struct Line {
     y: usize,
     text_x: usize,
@@ -38,9 +54,11 @@ struct Line {
     number: String,
     time: String,
     class: &'static str,
-    /// From where to where the arrow goes, if there is one.
+    /// The ends of the arrow, if there is one.
     arrow: Option<(usize, usize)>,
     text: String,
+    /// The full text, if it is too long for its box.
+    whole: Option<String>,
 }
 
 #[derive(Template)]
@@ -70,6 +88,8 @@ impl Drawing {
             title: title(connection),
             client_address: connection.client.to_string(),
             server_address: connection.server.to_string(),
+            legend: legend(),
+            scale: Scale::of(connection, selection),
             rows,
         }
     }
@@ -82,31 +102,44 @@ impl Line {
             Side::Client => (CLIENT, SERVER),
             Side::Server => (SERVER, CLIENT),
         });
+        let text_x = CLIENT.saturating_add(INDENT.saturating_mul(row.depth.saturating_add(1)));
+        let (text, whole) = fitted(row.text, SERVER.saturating_sub(text_x));
+        let class = KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or("", |(_, class, _)| class);
         Line {
             y,
-            text_x: CLIENT.saturating_add(INDENT.saturating_mul(row.depth.saturating_add(1))),
+            text_x,
             text_y: y.saturating_sub(4),
             number: row.call.map(|number| format!("#{number}")).unwrap_or_default(),
             time: row.time.map(|time| format!("{} ms", millis(time))).unwrap_or_default(),
-            class: match row.kind {
-                Kind::Connection => "connection",
-                Kind::Call => "call",
-                Kind::Detail => "detail",
-                Kind::Read => "read",
-                Kind::Write => "write",
-                Kind::Reply => "reply",
-                Kind::Trouble => "trouble",
-            },
+            class,
             arrow,
-            text: row.text,
+            text,
+            whole,
         }
     }
+}
+
+/// Shortens a text to this many pixels. Returns the shown text, and the full text if it is longer.
+fn fitted(text: String, width: usize) -> (String, Option<String>) {
+    let characters = width.saturating_mul(2).checked_div(TWO_CHARACTERS).unwrap_or(0);
+    if text.chars().count() <= characters {
+        return (text, None);
+    }
+    let shown: String = text.chars().take(characters.saturating_sub(3)).collect();
+    (shown + "...", Some(text))
+}
+
+/// The places, classes and words of the legend.
+fn legend() -> Vec<(usize, &'static str, &'static str)> {
+    const DISTANCE: usize = 130;
+    let places = (0..).map(|at: usize| CLIENT.saturating_add(at.saturating_mul(DISTANCE)));
+    places.zip(KINDS).map(|(x, (_, class, words))| (x, class, words)).collect()
 }
 
 /// A drawing of one connection: the first that is selected. In its place an error in words, if there is none.
 ///
 /// # Errors
-/// What is there instead.
+/// The text in its place.
 pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let Some(connection) = selection.connections(trace).next() else { return Err(nothing(trace, selection)) };
     Drawing::of(connection, selection).render().map_err(|error| error.to_string())
@@ -115,7 +148,7 @@ pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
 /// A page with a drawing and the sums of each connection that is selected. It needs nothing else to be shown.
 ///
 /// # Errors
-/// What is there instead.
+/// The text in its place.
 pub fn html(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let mut connections = Vec::new();
     for connection in selection.connections(trace) {

@@ -1,32 +1,38 @@
-//! A conversation as rows, from which text and drawings are made: each call with what was moved for it, and its reply.
+//! A conversation as rows, the source of text and drawings: each call with its RDMA operations, and its
+//! reply.
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rpcrdma_runtime::wire::rdma::{ChunkLists, WriteChunk};
 
 use super::call::{Call, Chunk, Operation, Reply, Side, Status};
+use super::repeated::{FOLDED, Repeated};
 use super::summary::millis;
 use super::{Connection, Note, Summary, Trace};
 
-/// What is shown of a trace.
+/// The parts of a trace to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
     /// Only the connection of this number.
     pub connection: Option<usize>,
     /// Only calls with this XID.
     pub xid: Option<u32>,
-    /// One line for a call, and nothing below it.
+    /// One line per call, without details.
     pub brief: bool,
+    /// Every call, even if it repeats the one before it.
+    pub all: bool,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The connection itself.
     Connection,
     /// A call.
     Call,
-    /// What belongs to the row above.
+    /// A detail of the row above.
     Detail,
     /// An RDMA Read, or its answer.
     Read,
@@ -34,7 +40,7 @@ pub enum Kind {
     Write,
     /// A reply.
     Reply,
-    /// Something that went wrong.
+    /// A problem.
     Trouble,
 }
 
@@ -43,20 +49,20 @@ pub enum Kind {
 pub struct Row {
     /// Nanoseconds from the connection's beginning on; a detail has none.
     pub time: Option<u64>,
-    /// Who did it.
+    /// The peer that acted.
     pub by: Option<Side>,
     /// The number of the call, where it begins.
     pub call: Option<usize>,
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
-    /// How far it is moved in.
+    /// The indentation.
     pub depth: usize,
     /// In words.
     pub text: String,
 }
 
 impl Selection {
-    /// The connections that are shown. Those that are no iWARP are so only when they are asked for.
+    /// The selected connections. Those without iWARP are included only on request.
     pub fn connections<'a>(&self, trace: &'a Trace) -> impl Iterator<Item = &'a Connection> {
         let wanted = self.connection;
         trace.connections.iter().filter(move |connection| {
@@ -71,20 +77,29 @@ impl Selection {
     }
 }
 
-/// What rows are made of.
+/// The source of rows.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Note(&'a Note),
     MoreNotes(u64),
     Call(&'a Call),
+    Repeated(Repeated<'a>),
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    fn call(&self) -> Option<&'a Call> {
+        match *self {
+            Part::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
     fn time(&self) -> u64 {
         match self {
             Part::Note(note) => note.time,
             Part::MoreNotes(_) => u64::MAX,
             Part::Call(call) => call.time,
+            Part::Repeated(repeated) => repeated.first.time,
         }
     }
 
@@ -101,12 +116,13 @@ impl Part<'_> {
             }
             Part::Call(call) if is_brief => vec![brief(call)],
             Part::Call(call) => whole(call),
+            Part::Repeated(repeated) => vec![repeated.row()],
         }
     }
 }
 
-/// The rows of a connection: calls by their beginning, each with all that belongs to it, and what happened
-/// besides. Each row is made when it is asked for.
+/// The rows of a connection: calls in order of their start, each with its details, and other events. Each
+/// row is built on demand.
 pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Iterator<Item = Row> + use<'a> {
     let conversation = &connection.conversation;
     let mut parts: Vec<Part<'a>> = Vec::new();
@@ -115,25 +131,47 @@ pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Itera
         parts.extend(Some(conversation.more_notes).filter(|more| *more > 0).map(Part::MoreNotes));
     }
     parts.extend(selection.calls(connection).map(Part::Call));
-    // Stable: what came at the same time stays in the order in which it was found.
+    // Stable: events with the same time keep their order.
     parts.sort_by_key(Part::time);
+    if !selection.brief && !selection.all {
+        parts = fold(parts);
+    }
     let (is_brief, begun) = (selection.brief, connection.begun);
     let rows = parts.into_iter().flat_map(move |part| part.rows(is_brief));
     rows.map(move |row| Row { time: row.time.map(|time| time.saturating_sub(begun)), ..row })
+}
+
+/// Replaces all but the first of consecutive calls that repeat it.
+fn fold(parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
+    let mut folded = Vec::new();
+    let repeats = |a: &Part<'_>, b: &Part<'_>| match (a, b) {
+        (Part::Call(a), Part::Call(b)) => Repeated::is_alike(a, b),
+        _ => false,
+    };
+    for run in parts.chunk_by(repeats) {
+        match run {
+            [first, Part::Call(second), ..] if run.len() >= FOLDED => {
+                let calls = run.iter().filter_map(Part::call);
+                folded.extend([*first, Part::Repeated(Repeated::of(second, calls.skip(1)))]);
+            }
+            _ => folded.extend(run),
+        }
+    }
+    folded
 }
 
 fn detail(text: String) -> Row {
     Row { time: None, by: None, call: None, kind: Kind::Detail, depth: 2, text }
 }
 
-fn name(call: &Call) -> String {
+pub(super) fn name(call: &Call) -> String {
     match call.procedure {
         Some(called) => format!("{} {}", called.program_name(), called.procedure_name()),
         None => "a call whose RPC header cannot be read".to_owned(),
     }
 }
 
-fn head(call: &Call, text: String) -> Row {
+pub(super) fn head(call: &Call, text: String) -> Row {
     Row { time: Some(call.time), by: call.by, call: Some(call.number), kind: Kind::Call, depth: 0, text }
 }
 
@@ -157,6 +195,10 @@ fn brief(call: &Call) -> Row {
     Row { kind: if failed { Kind::Trouble } else { Kind::Call }, ..head(call, text) }
 }
 
+fn values(what: &str, text: Option<&String>) -> Option<Row> {
+    Some(detail(format!("{what} {}", text?)))
+}
+
 fn whole(call: &Call) -> Vec<Row> {
     let long = if call.long { ", long" } else { "" };
     let text = format!(
@@ -167,6 +209,7 @@ fn whole(call: &Call) -> Vec<Row> {
         call.credits
     );
     let mut rows = vec![head(call, text)];
+    rows.extend(values("arguments", call.arguments.as_ref()));
     rows.extend(offers(&call.lists));
     for operation in &call.operations {
         rows.extend(moved(call, operation));
@@ -192,7 +235,7 @@ fn handles(chunk: &WriteChunk) -> String {
 /// The chunks of a call.
 fn offers(lists: &ChunkLists) -> Vec<Row> {
     let mut rows = Vec::new();
-    // Segments of one position that stand together are a chunk.
+    // Adjacent segments of one position form a chunk.
     for chunk in lists.reads.chunk_by(|a, b| a.position == b.position) {
         let segments = WriteChunk(chunk.iter().map(|read| read.segment).collect());
         let position = chunk.first().map_or(0, |read| read.position);
@@ -250,7 +293,7 @@ fn moved(call: &Call, operation: &Operation) -> Vec<Row> {
     vec![asked, answer]
 }
 
-/// A reply, and what it used of the memory that was offered.
+/// A reply, and the offered memory that it used.
 fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
     let Reply { len, credits, status, .. } = reply;
     let mut text = format!("reply {status}, {len} bytes");
@@ -266,6 +309,7 @@ fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
     let kind = if failed { Kind::Trouble } else { Kind::Reply };
     let by = call.by.map(Side::other);
     let mut rows = vec![Row { time: Some(reply.time), by, call: None, kind, depth: 1, text }];
+    rows.extend(values("results", reply.results.as_ref()));
     let offered = call.lists.writes.iter().map(Some).chain(std::iter::repeat(None));
     for (at, (used, offered)) in reply.lists.writes.iter().zip(offered).enumerate() {
         let room = offered.map_or_else(|| "none".to_owned(), |chunk| chunk.len().to_string());
@@ -283,15 +327,17 @@ fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
     rows
 }
 
-/// Writes the ladder of what is selected, and a summary of each connection.
+/// Writes the ladder of the selection, and a summary of each connection.
 ///
 /// # Errors
-/// What `out` says.
+/// Errors of `out`.
 pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Result<()> {
     let mut some = false;
     for connection in selection.connections(trace) {
         some = true;
         writeln!(out, "{}\n", title(connection))?;
+        writeln!(out, "{LEGEND}\n")?;
+        writeln!(out, "{:>6} {:>12}", "call", "ms")?;
         for row in rows(connection, selection) {
             writeln!(out, "{}", line(&row))?;
         }
@@ -309,7 +355,7 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// What is said when there is nothing to show.
+/// The text for an empty selection.
 #[must_use]
 pub fn nothing(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);
@@ -327,13 +373,19 @@ pub fn nothing(trace: &Trace, selection: &Selection) -> String {
 #[must_use]
 pub(super) fn title(connection: &Connection) -> String {
     let Connection { number, client, server, begun, is_iwarp, .. } = connection;
-    let seconds = begun / 1_000_000_000;
     let what = if *is_iwarp { "" } else { ", not iWARP" };
-    format!(
-        "connection {number}: client {client}, server {server}, at {seconds}.{:09}{what}",
-        begun % 1_000_000_000
-    )
+    let clock = clock(*begun, TimeZone::system());
+    format!("connection {number}: client {client}, server {server}{what}, at {clock}")
 }
+
+/// A time in nanoseconds since 1970, as a clock in this zone shows it.
+fn clock(time: u64, zone: TimeZone) -> String {
+    let time = Timestamp::from_nanosecond(time.into()).unwrap_or(Timestamp::MAX);
+    time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S.%6f %:z").to_string()
+}
+
+/// What columns and marks of the text mean.
+const LEGEND: &str = "--> from the client, <-- from the server, ! failure; ms since the first packet";
 
 fn line(row: &Row) -> String {
     let number = row.call.map(|number| format!("#{number}")).unwrap_or_default();
@@ -346,4 +398,20 @@ fn line(row: &Row) -> String {
     let mark = if row.kind == Kind::Trouble { "! " } else { "" };
     let indent = "  ".repeat(row.depth);
     format!("{number:>6} {time:>12}  {arrow}  {indent}{mark}{}", row.text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_zone() {
+        // 2026-07-14 12:00:00 UTC.
+        const TIME: u64 = 1_784_030_400_123_456_789;
+        assert_eq!(clock(TIME, TimeZone::UTC), "2026-07-14 12:00:00.123456 +00:00");
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        assert_eq!(clock(TIME, zone), "2026-07-14 14:00:00.123456 +02:00");
+        assert!(clock(u64::MAX, TimeZone::UTC).starts_with("2554-07-21"));
+    }
 }

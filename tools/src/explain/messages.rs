@@ -8,23 +8,23 @@ use rpcrdma_runtime::wire::iwarp::{
 
 use super::stream::Piece;
 
-/// What is kept of a Send: longer than any inline threshold that can be announced.
+/// The stored part of a Send: longer than any inline threshold that can be announced.
 const SEND_KEPT: usize = 512 << 10;
-/// What is kept of the data of a Read or Write: enough for the header of an RPC message, and where it stands.
-const HEAD_KEPT: usize = 1024;
+/// What is kept of the data of a Read or Write: enough for most RPC messages.
+const HEAD_KEPT: usize = 64 << 10;
 
-/// Something that an end said.
+/// A message of one peer.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
-    /// When its first octet was captured, in nanoseconds since 1970.
+    /// The time of its first octet, in nanoseconds since 1970.
     pub(super) begun: u64,
-    /// When its last one was.
+    /// The time of its last octet.
     pub(super) time: u64,
-    /// What.
+    /// Its contents.
     pub(super) what: What,
 }
 
-/// What an end can say.
+/// The kinds of messages.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// The MPA request or reply.
@@ -37,18 +37,18 @@ pub(super) enum What {
     ReadRequest(ReadRequest),
     /// The answer to one.
     ReadResponse(Placed),
-    /// A Terminate, and what it says if it can be read.
+    /// A Terminate, and its contents if they can be parsed.
     Terminate(Option<Code>),
     /// Something that is not as it should be, in words.
     Trouble(String),
 }
 
-/// Data that was placed in the memory of the one who hears it.
+/// Data placed in the receiver's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     /// The memory.
     pub(super) handle: u32,
-    /// Where in it the data begins.
+    /// The offset of the data.
     pub(super) offset: u64,
     /// Octets.
     pub(super) len: u64,
@@ -66,9 +66,9 @@ pub(super) struct Decoder {
     /// Octets that have not been read: from `at` on.
     buffer: Vec<u8>,
     at: usize,
-    /// When the first of them came.
+    /// The time of the first of them.
     since: u64,
-    /// Whether CRCs were agreed on, if that was seen.
+    /// Whether the peers agreed on CRCs, if the capture shows it.
     pub(super) crc: Option<bool>,
     /// Whether the receiver requires markers.
     pub(super) marked: bool,
@@ -96,14 +96,14 @@ enum State {
 struct Untagged {
     begun: u64,
     octets: Vec<u8>,
-    /// Octets so far, those that are not kept included.
+    /// The number of octets so far, including those not stored.
     len: u64,
-    /// A part of it lacks.
+    /// A part of it is missing.
     broken: bool,
 }
 
 impl Decoder {
-    /// Whether a part of a message is there, and its rest is not.
+    /// Whether a message is incomplete.
     #[must_use]
     pub(super) fn is_cut(&self) -> bool {
         let reads = matches!(self.state, State::Beginning | State::Fpdus);
@@ -112,7 +112,7 @@ impl Decoder {
         reads && (self.at < self.buffer.len() || partial)
     }
 
-    /// Reads what comes next. `from_start` says whether the capture has the direction's beginning.
+    /// Parses the next octets. `from_start` is true if the capture has the direction's start.
     pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut say: impl FnMut(Said)) {
         match piece {
             Piece::Lost { time, octets } => {
@@ -138,14 +138,15 @@ impl Decoder {
                 }
                 self.buffer.extend_from_slice(octets);
                 self.read(time, &mut say);
-                // What is left is a part of one FPDU.
+                // The rest is a part of one FPDU.
                 self.buffer.drain(..self.at);
                 self.at = 0;
             }
         }
     }
 
-    /// The start of the next FPDU is unknown. With markers, so are their places, and nothing more is read.
+    /// The start of the next FPDU is unknown. With markers, their positions are unknown too, and reading
+    /// stops.
     fn lose(&mut self) {
         self.buffer.clear();
         self.at = 0;
@@ -278,7 +279,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a tagged segment: of the message that is under way, or of a new one.
+    /// Processes a tagged segment of the current message, or of a new one.
     fn tagged(
         &mut self,
         new: Placed,
@@ -335,7 +336,7 @@ impl Untagged {
 
     fn said(self, opcode: Opcode, word: u32, time: u64) -> Said {
         let what = match opcode {
-            _ if self.broken => What::Trouble("a message of which a part lacks".to_owned()),
+            _ if self.broken => What::Trouble("a message with a missing part".to_owned()),
             Opcode::ReadRequest => match ReadRequest::parse(&self.octets) {
                 Some(request) => What::ReadRequest(request),
                 None => What::Trouble("an RDMA Read Request that cannot be read".to_owned()),
@@ -355,8 +356,8 @@ fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Whether a segment of TCP may begin with an FPDU: as strictly as its header lets one tell, since anything can stand where
-/// octets lack before it.
+/// Returns true if a segment of TCP may begin with an FPDU. Checks as strictly as the header allows, since
+/// the missing octets before it are unknown.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

@@ -6,7 +6,7 @@ use rpcrdma_runtime::program::Program;
 
 use super::call::{Called, Status};
 
-/// Programs that travel beside NFS, by their numbers (IANA's registry of ONC RPC programs).
+/// Programs used together with NFS, by number (IANA's registry of ONC RPC programs).
 const PROGRAMS: [(u32, &str); 8] = [
     (100_000, "rpcbind"),
     (100_003, "NFS"),
@@ -60,7 +60,7 @@ impl Called {
         (self.program, self.version) == (MountV3::NUMBER, MountV3::VERSION)
     }
 
-    /// What results say that begin with these octets: those of NFSv3 and of MOUNT's MNT begin with a status.
+    /// The meaning of results with this first word: those of NFSv3 and of MOUNT's MNT begin with a status.
     #[must_use]
     pub fn status(&self, results: &[u8]) -> Status {
         const MNT: u32 = 1;

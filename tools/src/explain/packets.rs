@@ -4,13 +4,14 @@ use std::io::Read;
 
 use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, create_reader};
 
-/// The longest block of a capture that is read, in octets. tcpdump and Wireshark write packets of 262,144 at most.
+/// The longest block of a capture that is read, in octets. tcpdump and Wireshark write packets of 262,144 at
+/// most.
 const LONGEST: usize = 1 << 20;
 /// Interfaces of one section of a pcapng file.
 const INTERFACES: usize = 65_536;
 const NANOS: u64 = 1_000_000_000;
 
-/// Why a file is no capture, or not all of one.
+/// Why a file is not a capture, or an incomplete one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -18,7 +19,7 @@ pub enum ReadError {
     #[error("the file is empty")]
     Empty,
     /// It begins like no capture.
-    #[error("this is no capture: neither pcap nor pcapng")]
+    #[error("not a capture: neither pcap nor pcapng")]
     NoCapture,
     /// The system cannot read it.
     #[error("the file cannot be read")]
@@ -28,18 +29,19 @@ pub enum ReadError {
 /// A packet as it was captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub(super) time: u64,
-    /// What it begins with: a LINKTYPE number.
+    /// The outermost header: a LINKTYPE number.
     pub(super) link: i32,
     /// Its octets, as many as were kept.
     pub(super) data: &'a [u8],
 }
 
-/// Hands every packet to `take`. Gives what is wrong with the file's end, if something is: what came before is good.
+/// Passes every packet to `take`. Returns the problem at the end of the file, if any; earlier packets are
+/// valid.
 ///
 /// # Errors
-/// [`ReadError`]: there is no packet to be had at all.
+/// [`ReadError`] if there is no packet.
 pub(super) fn read(
     file: impl Read + Send,
     mut take: impl FnMut(Packet<'_>),
@@ -64,18 +66,18 @@ pub(super) fn read(
             },
             Err(PcapError::UnexpectedEof) => "the file ends in the middle of a packet",
             Err(PcapError::BufferTooSmall) => {
-                "the file has a packet of more than 1 MiB; what follows was not read"
+                "the file has a packet of more than 1 MiB; the rest was not read"
             }
-            Err(_) => "the file is damaged; what follows was not read",
+            Err(_) => "the file is damaged; the rest was not read",
         };
         return Ok(Some(trouble));
     }
 }
 
-/// What is known of the interfaces.
+/// The known interfaces.
 #[derive(Default)]
 struct Links {
-    /// Of a pcap file: its link type, and how many nanoseconds a unit of its fractions has.
+    /// Of a pcap file: its link type, and the nanoseconds per unit of its fractions.
     only: Option<(i32, u64)>,
     many: Vec<Link>,
 }
@@ -125,7 +127,7 @@ impl Links {
     }
 }
 
-/// Without what fills the block up.
+/// Without the padding of the block.
 fn kept(data: &[u8], len: u32) -> &[u8] {
     usize::try_from(len).ok().and_then(|len| data.get(..len)).unwrap_or(data)
 }

@@ -20,34 +20,34 @@ const COOKED_2: i32 = 276;
 /// A segment of TCP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
-    /// Who sent it.
+    /// The sender.
     pub(super) from: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub(super) to: SocketAddr,
     /// Sequence number of its first octet, or of its SYN.
     pub(super) seq: u32,
-    /// What its sender has of the other direction, if it says so.
+    /// The acknowledgement of the sender, if any.
     pub(super) ack: Option<u32>,
     /// It begins a direction.
     pub(super) syn: bool,
-    /// It ends one.
+    /// It closes a connection.
     pub(super) fin: bool,
     /// It breaks the connection off.
     pub(super) rst: bool,
-    /// What it carries, as far as it was captured.
+    /// The payload, as far as it was captured.
     pub(super) payload: &'a [u8],
 }
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sorted<'a> {
     /// A segment of TCP.
     Tcp(Segment<'a>),
-    /// A part of a packet of IP, which nobody puts together here.
+    /// An IP fragment, which is not reassembled.
     Fragment,
     /// Anything else.
     Other,
-    /// Of a link that is unknown here.
+    /// Of an unknown link type.
     UnknownLink(i32),
 }
 

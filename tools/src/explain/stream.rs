@@ -1,27 +1,27 @@
-//! One direction of a TCP connection, put together again: in order, each octet once, with a word where some lack.
+//! Reassembles one direction of a TCP connection: in order, each octet once, with a note for missing ones.
 
 use std::collections::BTreeMap;
 
 use super::segments::Segment;
 
-/// What is held of octets that came before others that are to come first.
+/// The limit on stored octets that arrived out of order.
 const HELD: usize = 16 << 20;
 
-/// What a direction gives.
+/// The output of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// The next octets, captured at this time.
     Octets {
-        /// When, in nanoseconds since 1970.
+        /// The time, in nanoseconds since 1970.
         time: u64,
         /// The octets.
         octets: &'a [u8],
     },
-    /// So many octets are not in the capture. What comes next begins with a segment of TCP.
+    /// The number of octets missing in the capture. The next octets begin a segment of TCP.
     Lost {
-        /// When it was noticed.
+        /// The time of its detection.
         time: u64,
-        /// How many.
+        /// The number.
         octets: u64,
     },
 }
@@ -29,21 +29,21 @@ pub(super) enum Piece<'a> {
 /// One direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// The sequence number that is due, and how many octets there were before it.
+    /// The next sequence number, and the number of octets before it.
     due: Option<(u32, u64)>,
-    /// What came too early, by its place.
+    /// Segments that arrived early, by position.
     early: BTreeMap<u64, (u64, Vec<u8>)>,
     held: usize,
-    /// Octets that came more than once.
+    /// Retransmitted octets.
     pub(super) again: u64,
-    /// Octets that lack.
+    /// Missing octets.
     pub(super) lost: u64,
-    /// Whether the capture has its beginning.
+    /// Whether the capture has its start.
     pub(super) from_start: bool,
 }
 
 impl Direction {
-    /// Takes a segment of this direction, and hands on what is in order now.
+    /// Adds a segment of this direction, and passes on the octets that are now in order.
     pub(super) fn take(&mut self, time: u64, segment: &Segment<'_>, mut give: impl FnMut(Piece<'_>)) {
         let (mut seq, mut payload) = (segment.seq, segment.payload);
         if segment.syn {
@@ -76,7 +76,7 @@ impl Direction {
         }
     }
 
-    /// The other end has everything before this number: what of it is not here was not captured.
+    /// The peer has received everything before this number, so missing octets were not captured.
     pub(super) fn acknowledged(&mut self, time: u64, ack: u32, mut give: impl FnMut(Piece<'_>)) {
         while let (Some((due, at)), Some((first, _))) = (self.due, self.early.first_key_value()) {
             let ahead = u64::from(u32::try_from(ack.wrapping_sub(due).cast_signed()).unwrap_or(0));
@@ -87,7 +87,7 @@ impl Direction {
         }
     }
 
-    /// Hands on what was held back: nothing more will come.
+    /// Passes on the stored octets: no more segments follow.
     pub(super) fn finish(&mut self, time: u64, mut give: impl FnMut(Piece<'_>)) {
         while !self.early.is_empty() {
             self.skip(time, &mut give);
@@ -115,7 +115,7 @@ impl Direction {
         give(Piece::Octets { time, octets });
     }
 
-    /// Hands on what came too early and is due now.
+    /// Passes on early segments that are now in order.
     fn go_on(&mut self, give: &mut impl FnMut(Piece<'_>)) {
         while let Some((_, at)) = self.due {
             let Some(entry) = self.early.first_entry().filter(|entry| *entry.key() <= at) else { return };
@@ -130,7 +130,7 @@ impl Direction {
         }
     }
 
-    /// Gives up on what lacks before the first that is held.
+    /// Skips the missing octets before the first stored segment.
     fn skip(&mut self, time: u64, give: &mut impl FnMut(Piece<'_>)) {
         let (Some((due, at)), Some((first, _))) = (&mut self.due, self.early.first_key_value()) else {
             self.early.clear();
@@ -155,7 +155,7 @@ fn len64(len: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// What comes out of segments, lost octets as dots.
+    /// The reassembled segments, with lost octets as dots.
     fn read(base: u32, segments: &[(u32, &[u8])]) -> (String, Direction) {
         let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         let (mut direction, mut text) = (Direction::default(), String::new());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_and_repetition_gives_the_octets_once() {
+    fn reordered_and_repeated_segments_yield_each_octet_once() {
         // Sequence numbers that wrap as well.
         for base in [0, 7, u32::MAX - 4] {
             let syn: (u32, &[u8]) = (0, b"");
@@ -188,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_is_said_once() {
+    fn a_missing_name_is_reported_once() {
         let (text, direction) = read(9, &[(0, b""), (1, b"ab"), (5, b"ef"), (9, b"ij"), (7, b"gh")]);
         assert_eq!((text.as_str(), direction.lost), ("ab..efghij", 2));
     }
 
     #[test]
-    fn what_the_peer_has_and_the_capture_has_not_is_not_waited_for() {
+    fn segments_missing_from_a_capture_do_not_stall() {
         let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         let mut direction = Direction::default();
         let mut segment =

@@ -6,10 +6,10 @@ use std::fmt;
 use super::Connection;
 use super::call::{Called, Side};
 
-/// What all calls of a connection come to.
+/// The totals of a connection's calls.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// A line a procedure; calls whose RPC header could not be read have one of their own.
+    /// A line per procedure; calls with an unreadable RPC header have a separate line.
     pub procedures: BTreeMap<Option<Called>, Line>,
     /// Calls without a reply in the capture.
     pub unanswered: u64,
@@ -17,22 +17,22 @@ pub struct Summary {
     pub in_flight: (usize, u32),
     /// Replies that invalidated a handle.
     pub invalidations: u64,
-    /// Things that went wrong beside the calls.
+    /// Problems outside the calls.
     pub troubles: u64,
-    /// Octets of TCP that are not in the capture, and that came again.
+    /// Octets of TCP that are missing in the capture, and retransmitted ones.
     pub lost: (u64, u64),
 }
 
-/// What the calls of a procedure come to.
+/// The totals of a procedure's calls.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// Calls.
     pub calls: u64,
-    /// Those that ended with something else than results.
+    /// Calls that ended without results.
     pub failed: u64,
-    /// Those with a reply.
+    /// Calls with a reply.
     pub answered: u64,
-    /// From call to reply, all together and at most, in nanoseconds.
+    /// Time from call to reply, total and maximum, in nanoseconds.
     pub latency: (u64, u64),
     /// Octets of Sends, calls and replies.
     pub inline: u64,
@@ -77,7 +77,7 @@ impl Summary {
         summary
     }
 
-    /// What stands above the table.
+    /// The header of the table.
     #[must_use]
     pub fn heading(&self) -> String {
         let calls: u64 = self.procedures.values().map(|line| line.calls).sum();
@@ -131,7 +131,8 @@ impl fmt::Display for Summary {
         if self.procedures.is_empty() {
             return Ok(());
         }
-        let (a, b, c, d, e, g, h) = ("calls", "failed", "mean ms", "max ms", "inline", "by Read", "by Write");
+        let (a, b, c, d) = ("calls", "failed", "mean, ms", "max, ms");
+        let (e, g, h) = ("inline, B", "Read, B", "Write, B");
         writeln!(f, "  {:<24} {a:>7} {b:>7} {c:>10} {d:>10} {e:>12} {g:>12} {h:>12}", "procedure")?;
         for (called, line) in &self.procedures {
             let (mean, max) = line.times();

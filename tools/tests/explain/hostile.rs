@@ -22,7 +22,7 @@ fn show(file: &[u8]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_beginning_of_a_capture_shows_what_is_in_it() {
+async fn every_prefix_of_a_capture_is_explained() {
     let capture = short().await;
     let all = show(&capture);
     let mut before = 0;
@@ -37,7 +37,7 @@ async fn every_beginning_of_a_capture_shows_what_is_in_it() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
+fn files_that_are_not_captures_are_rejected() {
     assert_eq!(read(&b""[..]).unwrap_err(), ReadError::Empty);
     assert_eq!(read(&b"MPA ID Req Frame, and what follows it"[..]).unwrap_err(), ReadError::NoCapture);
     let nothing = read(&short_head()[..]).unwrap();
@@ -50,7 +50,7 @@ fn short_head() -> Vec<u8> {
 }
 
 /// A segment of TCP in a packet of IPv4, with the capture's header for it.
-fn segment(from: u32, to: u32, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn segment(from: u32, to: u32, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend(u16::try_from(40 + payload.len()).unwrap().to_be_bytes());
     packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
@@ -67,11 +67,11 @@ fn segment(from: u32, to: u32, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     [head, packet].concat()
 }
 
-const SYN: u8 = 2;
-const ACK: u8 = 16;
+pub(super) const SYN: u8 = 2;
+pub(super) const ACK: u8 = 16;
 const RAW: u8 = 101;
 
-fn file_of(segments: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+pub(super) fn file_of(segments: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut file = short_head();
     file[20] = RAW;
     segments.for_each(|segment| file.extend(segment));
@@ -102,12 +102,12 @@ async fn a_flood_of_connections_is_left_out() {
 }
 
 /// An MPA request without private data, CRC or markers.
-fn frame() -> Vec<u8> {
+pub(super) fn frame() -> Vec<u8> {
     [&b"MPA ID Req Frame"[..], &[0, 1, 0, 0]].concat()
 }
 
 /// An FPDU without CRC.
-fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
+pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(header.len() + payload.len()).unwrap();
     let mut fpdu = [&len.to_be_bytes(), header, payload].concat();
     fpdu.resize(fpdu.len().next_multiple_of(4) + 4, 0);
@@ -146,7 +146,7 @@ fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// How long this thread has had a processor, in nanoseconds.
+/// The processor time of this thread in nanoseconds.
 fn computed() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
 }
@@ -167,6 +167,65 @@ fn the_segments_of_a_call_do_not_multiply_the_time_of_its_writes() {
         return not_run::not_run("the kernel does not count the time of a thread");
     };
     assert!(many < few * 4, "{few} ns with one segment, {many} ns with 4,000");
+}
+
+/// A WRITE call whose data, of this length, is in a Read chunk, with an RPC header of `padding` bytes more.
+fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
+    let header = [xid, 1, 1, 0, 1, 40 + 24, 7, len, 0, 0, 0, 0, 0];
+    let rpc = [xid, 0, 2, 100_003, 3, 7, 0, 0, 0, 0];
+    let arguments = [0, 0, 0, 0, 2, len];
+    let words = header.iter().chain(&rpc).chain(&arguments).flat_map(|word| word.to_be_bytes());
+    words.chain(vec![0; padding]).collect()
+}
+
+/// A capture in which the client sends these messages, and nothing is answered.
+fn sends(messages: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];
+    let mut seq = 6;
+    let sends = messages.zip(1u32..).map(|(message, number)| send(number, &message));
+    for octets in std::iter::once(frame()).chain(sends) {
+        file.push(segment(1, 2, seq, ACK, &octets));
+        seq += u32::try_from(octets.len()).unwrap();
+    }
+    file_of(file.into_iter())
+}
+
+/// The FPDU of a Send.
+pub(super) fn send(number: u32, message: &[u8]) -> Vec<u8> {
+    fpdu(&[&[0x41, 0x43][..], &[0, 0, number, 0].map(u32::to_be_bytes).concat()].concat(), message)
+}
+
+#[test]
+fn what_is_kept_for_values_is_limited() {
+    let file = sends([write_call(1, 16 << 20, 0), write_call(2, (16 << 20) + 1, 0)].into_iter());
+    let calls = &read(&file[..]).unwrap().connections[0].conversation.calls;
+    let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_deref()).collect();
+    assert!(arguments[0].is_some_and(|text| text.contains("(16777216 bytes)")), "{arguments:?}");
+    assert_eq!(arguments[1], None);
+    // 4 MiB of calls without a reply.
+    const LEN: usize = 30_000;
+    let file = sends((0..200).map(|xid| write_call(xid, 8, LEN)));
+    let calls = &read(&file[..]).unwrap().connections[0].conversation.calls;
+    let shown = calls.iter().take_while(|call| call.arguments.is_some()).count();
+    assert_eq!((calls.len(), shown), (200, (4 << 20) / (LEN + 64)));
+    assert!(calls.iter().skip(shown).all(|call| call.arguments.is_none()));
+}
+
+#[test]
+fn the_text_of_values_is_limited() {
+    const TEXT: usize = 16 << 20;
+    // A LOOKUP of a name in which each byte is shown as four characters.
+    let lookup = |xid: u32| {
+        let words = [xid, 1, 1, 0, 0, 0, 0, xid, 0, 2, 100_003, 3, 3, 0, 0, 0, 0, 0, 252];
+        words.into_iter().flat_map(u32::to_be_bytes).chain([0xff; 252]).collect::<Vec<u8>>()
+    };
+    let file = sends((0..28_000).map(lookup));
+    let conversation = &read(&file[..]).unwrap().connections[0].conversation;
+    let len = |call: &rpcrdma_tools::explain::Call| call.arguments.as_ref().map_or(0, String::len);
+    let text: usize = conversation.calls.iter().map(len).sum();
+    assert!((TEXT..TEXT + 1000).contains(&text), "{text}");
+    assert_eq!((conversation.calls.len(), len(&conversation.calls[27_999])), (28_000, 0));
+    assert!(conversation.notes.iter().any(|note| note.text.contains("of later calls are not shown")));
 }
 
 fn capture() -> &'static [u8] {

@@ -1,4 +1,4 @@
-//! The same traffic in every form of file and of link, and with what networks do to packets.
+//! The same traffic in every file format and link type, and with typical network effects on packets.
 
 use rpcrdma_tools::explain::{Trace, read};
 
@@ -48,7 +48,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
 fn pcapng(link: u16, packets: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     let mut file =
         block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
-    // Times in nanoseconds: option 9 says 10 to the power of -9.
+    // Times in nanoseconds: option 9 means 10 to the power of -9.
     let interface =
         [&link.to_le_bytes()[..], &[0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]].concat();
     file.extend(block(1, &interface));
@@ -99,14 +99,14 @@ async fn every_kind_of_file_and_link_shows_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_link_is_said() {
+async fn an_unknown_link_is_reported() {
     let trace = trace(&pcap(127, &packets(&short().await)));
     assert!(trace.connections.is_empty());
     assert!(trace.remarks[0].contains("LINKTYPE 127"), "{:?}", trace.remarks);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn packets_that_come_twice_or_late_change_nothing() {
+async fn duplicate_and_late_packets_are_ignored() {
     let capture = short().await;
     let expected = trace(&capture);
     let mut packets = packets(&capture);
@@ -117,7 +117,7 @@ async fn packets_that_come_twice_or_late_change_nothing() {
         again.connections[0].conversation.calls.len(),
         expected.connections[0].conversation.calls.len()
     );
-    // Neighbours of one direction change places: only data, so that nothing acknowledges what is late.
+    // Swaps neighbours of one direction: only data, so that no late packet is acknowledged.
     let from = |packet: &(u32, u32, Vec<u8>)| packet.2[20..22].to_vec();
     let mut at = 3;
     while at + 2 < packets.len() {
@@ -135,9 +135,9 @@ async fn packets_that_come_twice_or_late_change_nothing() {
     );
 }
 
-/// Whatever packet lacks, what comes after it is found again.
+/// Whichever packet is missing, the rest is explained.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_packet_that_lacks_is_said_and_the_rest_is_shown() {
+async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
     let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let mut noticed = 0;
@@ -158,7 +158,7 @@ async fn a_packet_that_lacks_is_said_and_the_rest_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_capture_that_begins_later_shows_what_comes_later() {
+async fn a_capture_that_starts_late_shows_later_calls() {
     let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let half = trace(&pcap(101, &packets[packets.len() / 2..]));

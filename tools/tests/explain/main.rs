@@ -1,14 +1,16 @@
-//! `rpcrdma explain`: what it shows of a capture is what happened.
+//! `rpcrdma explain` shows the actual traffic of a capture.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
+mod browser;
 mod hostile;
 mod links;
 mod programs;
 mod traffic;
 mod troubles;
 mod tshark;
+mod vectors;
 mod wireshark;
 
 use std::fs;
@@ -29,7 +31,7 @@ use rpcrdma_tools::explain::{self, Selection, Trace};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
-/// Options of both ends.
+/// Options of both peers.
 fn framing(crc: bool, markers: bool) -> iwarp::IwarpOptions {
     iwarp::IwarpOptions { crc, markers, ..iwarp::IwarpOptions::default() }
 }
@@ -47,11 +49,11 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     address
 }
 
-/// A client that writes a capture, and what it says itself of its calls.
+/// A client that writes a capture, and its own record of its calls.
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
-    // The least threshold there is, so that short things are long already.
+    // The smallest possible threshold, so that short messages are long ones.
     let private_data = PrivateData::new(true, 1024, 1024);
     let capture = Capture::File(CaptureFile::create(path).unwrap());
     let options = ClientOptions {
@@ -80,7 +82,8 @@ async fn create(nfs: &nfs_v3::Client<Client>, dir: NfsFh3, name: &str) -> NfsFh3
     made.obj.unwrap()
 }
 
-/// Calls that go every way there is: inline, by Read, Write and Reply chunks, by a Position-Zero Read chunk, and an error.
+/// Calls that go every way there is: inline, by Read, Write and Reply chunks, by a Position-Zero Read chunk,
+/// and an error.
 async fn every_way(client: &Client) {
     let nfs = nfs_v3::Client(client.clone());
     nfs.null().await.unwrap();
@@ -109,7 +112,7 @@ async fn every_way(client: &Client) {
     assert!(matches!(nfs.symlink(&args).await.unwrap(), Symlink3Res::Nfs3Ok(_)));
 }
 
-/// A capture of [`every_way`], and what the client says itself.
+/// A capture of [`every_way`], and the client's own record.
 async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -146,18 +149,27 @@ fn text(trace: &Trace, selection: Selection) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The text without what differs from run to run: times, handles and XIDs, ports.
+/// The text without parts that vary between runs: times, handles and XIDs, ports.
 fn redacted(trace: &Trace) -> String {
     let mut text = text(trace, Selection::default());
     for connection in &trace.connections {
         text = text.replace(&format!(":{}", connection.client.port()), ":CLIENT");
         text = text.replace(&format!(":{}", connection.server.port()), ":SERVER");
-        let begun = format!("{}.{:09}", connection.begun / 1_000_000_000, connection.begun % 1_000_000_000);
-        text = text.replace(&begun, "TIME");
     }
     // The client does not wait for the server's end.
     let words = text.lines().filter(|line| !line.ends_with("closes")).map(|line| {
-        let mut words: Vec<String> = line.split_whitespace().map(redacted_word).collect();
+        let line = line.split_once(", at 20").map_or(line, |(before, _)| before);
+        let mut is_time = false;
+        let redact = |word: &str| {
+            // Of a file system in memory.
+            let was_time = std::mem::replace(&mut is_time, word.ends_with("seconds:"));
+            if was_time { "N".to_owned() } else { redacted_word(word) }
+        };
+        let mut words: Vec<String> = line.split_whitespace().map(redact).collect();
+        if ["arguments", "results"].contains(&words.first().map_or("", String::as_str)) {
+            // The position where a value is truncated depends on the digits of times.
+            words.truncate(30);
+        }
         if line.starts_with(' ') {
             words.insert(0, String::new());
         }
@@ -174,7 +186,9 @@ fn redacted_word(word: &str) -> String {
     });
     match bare {
         _ if is_time => format!("T{rest}"),
-        _ if bare.starts_with("0x") && bare.len() == 10 => format!("0x{rest}"),
+        _ if bare.starts_with("0x") => format!("0x{rest}"),
+        // Of a file system in memory: its number.
+        _ if bare.len() > 8 && bare.bytes().all(|byte| byte.is_ascii_digit()) => format!("N{rest}"),
         _ => word.to_owned(),
     }
 }

@@ -15,7 +15,7 @@ fn utf8(octets: &[u8]) -> String {
 
 /// As in `rpcrdma explain FILE | head -1`: a closed pipe is not an error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_standard_output_ends_the_program_quietly() {
+async fn a_closed_standard_output_ends_the_program_silently() {
     let work = tempfile::tempdir().unwrap();
     let capture = work.path().join("a.pcap");
     fs::write(&capture, short().await).unwrap();
@@ -32,7 +32,7 @@ async fn a_closed_standard_output_ends_the_program_quietly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drawings_are_whole_and_need_nothing_else() {
+async fn drawings_are_complete_and_self_contained() {
     let work = tempfile::tempdir().unwrap();
     let capture = work.path().join("a.pcap");
     fs::write(&capture, short().await).unwrap();
@@ -42,11 +42,26 @@ async fn drawings_are_whole_and_need_nothing_else() {
     for text in ["NFSv3 LOOKUP", "NFS3ERR_NOENT", "RDMA Read of 1500 bytes", "invalidates", "MPA request"] {
         assert!(drawing.contains(text), "{text}");
     }
-    // An arrow has its tip where it ends: at the server's lane for calls, at the client's for replies.
+    for words in ["call", "reply", "RDMA Read", "RDMA Write", "detail", "connection", "failure"] {
+        let entry = format!(r#"y="20">{words}</text>"#);
+        assert_eq!(drawing.matches(&entry).count(), 1, "legend: {words}");
+    }
+    // A tick at the beginning, further ones with units, and a bar for each call.
+    assert!(drawing.contains(r#"<text class="tick" x="190" y="46">0</text>"#), "{drawing}");
+    let ticks: Vec<_> = drawing.split(r#"<text class="tick" "#).skip(2).collect();
+    let has_unit =
+        |tick: &&str| ["s</text>", "ms</text>", "us</text>"].iter().any(|unit| tick.contains(unit));
+    assert!(!ticks.is_empty() && ticks.iter().all(has_unit), "{ticks:?}");
+    assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
+    // What does not fit is cut, and whole in a tooltip.
+    assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
+    // The tip of an arrow is at its end: at the server's lane for calls, at the client's for replies.
     for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
         assert!(drawing.contains(tip), "{tip}");
     }
-    assert_eq!(drawing.matches("<line").count() - 2, drawing.matches("<path").count());
+    let lanes =
+        drawing.matches(r#"<line class="lane""#).count() + drawing.matches(r#"<line class="axis""#).count();
+    assert_eq!(drawing.matches("<line").count() - lanes, drawing.matches("<path").count());
     let page = work.path().join("page.html");
     let done = explain(&["--html", "-o", page.to_str().unwrap(), capture]);
     assert!(done.status.success() && done.stdout.is_empty());
@@ -54,13 +69,14 @@ async fn drawings_are_whole_and_need_nothing_else() {
     assert!(
         page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("<td>NFSv3 WRITE</td>")
     );
+    assert!(page.contains("<th>mean, ms</th>") && page.contains("<th>RDMA Read, bytes</th>"), "units");
     assert!(!page.contains(" id="), "drawings on one page name no part alike");
     let links = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!links.contains("http") && !links.contains("src="), "nothing is fetched");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_said_in_a_line() {
+async fn errors_are_one_line() {
     let work = tempfile::tempdir().unwrap();
     let path = |name: &str| work.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("a.pcap"), short().await).unwrap();
@@ -72,9 +88,34 @@ async fn what_is_wrong_is_said_in_a_line() {
         utf8(&output.stderr)
     };
     assert!(refused(&[&path("nowhere")]).contains("nowhere: No such file"));
-    assert!(refused(&[&path("text")]).contains("this is no capture: neither pcap nor pcapng"));
+    assert!(refused(&[&path("text")]).contains("not a capture: neither pcap nor pcapng"));
     assert!(refused(&[&path("empty")]).contains("the file is empty"));
     assert!(refused(&["--connection", "7", &path("a.pcap")]).contains("no connection 7: the capture has 1"));
     assert!(refused(&["--xid", "blue", &path("a.pcap")]).contains("expected a 32-bit number"));
     assert!(refused(&[work.path().to_str().unwrap()]).contains("cannot be read"));
+}
+
+/// The heading shows the time of this machine's zone, and columns have units.
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_local() {
+    let work = tempfile::tempdir().unwrap();
+    let capture = work.path().join("a.pcap");
+    fs::write(&capture, short().await).unwrap();
+    let heading = |zone: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rpcrdma"));
+        let shown = utf8(&command.arg("explain").arg(&capture).env("TZ", zone).output().unwrap().stdout);
+        let header = shown.lines().nth(4).unwrap_or_default();
+        assert_eq!(header.split_whitespace().collect::<Vec<_>>(), ["call", "ms"], "{shown}");
+        for unit in ["mean, ms", "max, ms", "inline, B", "Read, B", "Write, B"] {
+            assert!(shown.contains(unit), "{unit}: {shown}");
+        }
+        shown.lines().next().unwrap_or_default().to_owned()
+    };
+    let (utc, west) = (heading("UTC"), heading("XST+3"));
+    assert!(utc.ends_with(" +00:00") && west.ends_with(" -03:00"), "{utc}\n{west}");
+    let hour = |heading: &str| -> i32 {
+        let (_, time) = heading.rsplit_once(", at ").unwrap();
+        time[11..13].parse().unwrap()
+    };
+    assert_eq!((hour(&utc) - hour(&west)).rem_euclid(24), 3, "{utc}\n{west}");
 }

@@ -1,4 +1,4 @@
-//! What is shown, against what the client says of itself.
+//! Compares the output with the client's own record.
 
 use rpcrdma_tools::explain::{Call, Chunk, Selection, Status, read};
 
@@ -54,7 +54,7 @@ async fn chunks_and_lengths_are_those_that_the_client_reports() {
                 call.operations.iter().all(|operation| operation.done.is_some() && operation.segments > 0)
             );
         }
-        // Every way was gone.
+        // Every way was used.
         let sums = |of: fn(&Call) -> bool| conversation.calls.iter().filter(|call| of(call)).count();
         assert!(sums(|call| call.long) > 0, "a long call");
         assert!(sums(|call| call.reply.as_ref().unwrap().long) > 0, "a long reply");
@@ -71,7 +71,7 @@ async fn the_ladder_of_a_short_conversation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_selected_is_shown_and_nothing_else() {
+async fn only_selected_calls_are_shown() {
     let trace = read(&short().await[..]).unwrap();
     let call = &trace.connections[0].conversation.calls[1];
     let lines = |selection| text(&trace, selection).lines().count();
@@ -81,4 +81,59 @@ async fn what_is_selected_is_shown_and_nothing_else() {
     assert!(brief.contains("WRITE") && brief.contains("1500 by RDMA Read"), "{brief}");
     assert!(lines(Selection { brief: true, ..Selection::default() }) < lines(Selection::default()));
     assert_eq!(lines(Selection { connection: Some(2), ..Selection::default() }), 1);
+}
+
+/// The values of a call: its arguments and its results.
+fn values<'a>(calls: &'a [Call], name: &str) -> (&'a str, &'a str) {
+    let is_named = |call: &&Call| call.procedure.is_some_and(|called| called.procedure_name() == name);
+    let call = calls.iter().find(is_named).unwrap_or_else(|| panic!("no {name}"));
+    let results = call.reply.as_ref().and_then(|reply| reply.results.as_deref());
+    (call.arguments.as_deref().unwrap_or_default(), results.unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_shown_whichever_way_they_went() {
+    let (capture, _) = captured(framing(true, false)).await;
+    let trace = read(&capture[..]).unwrap();
+    let calls = &trace.connections[0].conversation.calls;
+    for (name, arguments, results) in [
+        ("NULL", "", ""),
+        ("MNT", r#""/""#, "Mnt3Ok({ fhandle: 0x"),
+        ("CREATE", r#"name: "data" }, how: ObjAttributes(Guarded, {"#, "Nfs3Ok({ obj: Some({ data: 0x"),
+        // Inline except for the data, in a Read and a Write chunk.
+        ("WRITE", "stable: FileSync, data: 0x00070e151c23", "Nfs3Ok({ file_wcc: {"),
+        ("READ", "offset: 0, count: 300003 }", "eof: true, data: 0x00070e151c23"),
+        ("LOOKUP", r#"name: "nowhere" } }"#, "Default(Nfs3errNoent, "),
+        // By the Reply chunk, and by a Position-Zero Read chunk.
+        ("READDIRPLUS", "dircount: 8192, maxcount: 32768 }", r#"name: "."#),
+        ("SYMLINK", r#"symlink_data: "far/far/"#, "Nfs3Ok({ obj: Some({ data: 0x"),
+    ] {
+        let shown = values(calls, name);
+        assert!(shown.0.contains(arguments) && shown.1.contains(results), "{name}: {shown:#?}");
+        assert_eq!((shown.0.is_empty(), shown.1.is_empty()), (arguments.is_empty(), results.is_empty()));
+    }
+    assert!(values(calls, "WRITE").0.ends_with("... (300003 bytes) }"));
+    assert!(values(calls, "READDIRPLUS").1.len() == 643 && values(calls, "READDIRPLUS").1.ends_with("..."));
+    let text = text(&trace, Selection::default());
+    assert!(text.contains(r#"arguments { what: { dir: { data: 0x"#), "{text}");
+    assert!(text.contains("results Default(Nfs3errNoent, "), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_repeat_are_one_row() {
+    let (capture, _) = captured(framing(true, false)).await;
+    let trace = read(&capture[..]).unwrap();
+    let shown = text(&trace, Selection::default());
+    let folded: Vec<_> = shown.lines().filter(|line| line.contains(" more calls of ")).collect();
+    let [folded] = folded[..] else { panic!("{shown}") };
+    let conversation = &trace.connections[0].conversation;
+    let is_create = |call: &&Call| call.procedure.is_some_and(|called| called.procedure == 8);
+    let last = conversation.calls.iter().rfind(is_create).unwrap().number;
+    assert!(folded.contains(&format!("... 19 more calls of NFSv3 CREATE, up to #{last}; all OK, mean ")));
+    assert!(folded.trim_start().starts_with(&format!("#{} ", last - 18)), "{folded}");
+    let names = |selection| text(&trace, selection).matches("name: \"a name that is a little longer").count();
+    let all = names(Selection { all: true, ..Selection::default() });
+    assert!(all >= 20 && names(Selection::default()) < all, "{all}");
+    let brief = text(&trace, Selection { brief: true, ..Selection::default() });
+    assert!(!brief.contains(" more calls of "), "{brief}");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong on a connection is shown where it happens.
+//! Problems of a connection are shown at their position.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -22,13 +22,13 @@ fn into(path: &Path) -> IwarpOptions {
     IwarpOptions { capture: Capture::File(CaptureFile::create(path).unwrap()), ..IwarpOptions::default() }
 }
 
-/// Waits until the connection says this.
+/// Waits until the connection reports this.
 async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool) {
     let waiting = async { while !wanted(&poll_fn(|cx| connection.poll_completion(cx)).await) {} };
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
-/// What is shown of a client that sends these messages to our server, and waits for what is to come.
+/// The output for a client that sends these messages to our server, and waits for the response.
 async fn said(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -69,7 +69,7 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminate_says_why() {
+async fn a_terminate_has_a_reason() {
     let closed: fn(&Completion) -> bool = |completion| matches!(completion, Completion::Closed { .. });
     let (trace, text) = said(&[Bytes::from(vec![0; 100_000])], closed).await;
     assert!(text.contains("! Terminate: the message is longer than the Receive"), "{text}");

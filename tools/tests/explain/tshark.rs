@@ -37,7 +37,7 @@ async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     (fs::read(&path).unwrap(), file)
 }
 
-/// What Wireshark finds malformed in a capture in which these octets, which are there once, were replaced.
+/// The malformed packets that Wireshark finds in a capture after replacing these octets, which occur once.
 fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
     let places: Vec<_> =
         capture.windows(old.len()).enumerate().filter(|(_, octets)| *octets == old).collect();

@@ -1,4 +1,5 @@
-//! What Wireshark finds in a capture, against what `rpcrdma explain` does. Shared with the tests in tests/interop.
+//! Compares Wireshark's reading of a capture with that of `rpcrdma explain`. Shared with the tests in
+//! tests/interop.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +8,10 @@ use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
 use rpcrdma_tools::explain::{Connection, Side, Trace, read};
 use serde_json::Value;
 
-/// An RPC-over-RDMA message: its XID, how long its three lists are, and all their segments.
+/// An RPC-over-RDMA message: its XID, the lengths of its three lists, and all their segments.
 type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 
-/// Whether Wireshark's program is to be run, and is there.
+/// Whether the test of Wireshark is enabled and the program is installed.
 pub(crate) fn is_there() -> bool {
     if std::env::var_os("RPCRDMA_TSHARK").is_none() {
         not_run::not_run("RPCRDMA_TSHARK is not set: Wireshark does not read the captures");
@@ -23,8 +24,8 @@ pub(crate) fn is_there() -> bool {
     there
 }
 
-/// Checks that Wireshark finds a capture well formed, down to the programs that are named, each in so many packets at least,
-/// and in it the messages with the chunks that are shown here, in their order.
+/// Checks that Wireshark finds a capture well formed, down to the programs that are named, each in so many
+/// packets at least, and in it the messages with the chunks that are shown here, in their order.
 pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     let suspicious = tshark(capture, &["-Y", "tcp.analysis.flags"]);
     assert!(suspicious.is_empty(), "{}", String::from_utf8_lossy(&suspicious));
@@ -46,7 +47,7 @@ pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     }
 }
 
-/// What is asked of each packet that Wireshark calls malformed.
+/// The fields queried for each packet that Wireshark calls malformed.
 const SHAPE: [&str; 8] = [
     "frame.number",
     "rpcordma.xid",
@@ -58,7 +59,7 @@ const SHAPE: [&str; 8] = [
     "_ws.malformed",
 ];
 
-/// The packets that Wireshark calls malformed and that are, each with what it says of it.
+/// Packets that Wireshark rightly calls malformed, each with its explanation.
 pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
     let fields: Vec<&str> = SHAPE.into_iter().flat_map(|field| ["-e", field]).collect();
     let arguments = [&["-Y", "_ws.malformed", "-T", "fields"], &fields[..]].concat();
@@ -69,11 +70,11 @@ pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
     found.lines().filter(|packet| !is_padding(packet)).map(str::to_owned).collect()
 }
 
-/// Whether a packet is the one thing that Wireshark (4.0) takes for malformed and that is not. Data in a Write chunk has no
-/// padding there (RFC 8166 section 3.4.6.2). Wireshark puts the padding back when it puts the reply together, but over iWARP only
-/// if the RDMA Writes filled all the room that the call had offered (`add_iwarp_padding` in its packet-rpcrdma.c). Where room is
-/// left, its reader of NFS misses the last one to three bytes of the result of a READ or READLINK: those that fill it up, and no
-/// other.
+/// Returns true for the only packet that Wireshark (4.0) wrongly calls malformed. Data in a Write chunk has
+/// no padding there (RFC 8166 section 3.4.6.2). Wireshark adds the padding when it reassembles the reply,
+/// but over iWARP only if the RDMA Writes filled all the memory that the call had offered
+/// (`add_iwarp_padding` in its packet-rpcrdma.c). Otherwise its NFS dissector misses the padding, the last
+/// one to three bytes, of the result of a READ or READLINK.
 fn is_padding_that_wireshark_forgets(connection: &Connection, packet: &str) -> bool {
     let values: Vec<&str> = packet.split('\t').collect();
     let Ok([_, xid, protocols, "1", "5" | "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values)

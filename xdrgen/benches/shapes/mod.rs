@@ -6,7 +6,7 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    /// What the document is called.
+    /// The name of the document.
     pub(crate) file: &'static str,
     /// The text, about proportional to the number.
     pub(crate) text: fn(usize) -> String,
@@ -221,7 +221,7 @@ fn undefined(n: usize) -> String {
     text
 }
 
-/// Each name is a letter away from what is defined.
+/// Each name differs by a letter from a defined one.
 fn slips(n: usize) -> String {
     let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
     for at in 0..n {

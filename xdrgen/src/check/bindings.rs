@@ -1,4 +1,4 @@
-//! The Upper-Layer Binding against the XDR: what is eligible, and how large replies can be.
+//! Checks the Upper-Layer Binding against the XDR: eligible items and bounds of replies.
 
 use super::{Facts, service};
 use crate::binding::{Binding, Direction, Placed, Reply, Term};
@@ -9,16 +9,16 @@ use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::likeness::nearest;
 use crate::source::Span;
 
-/// Items that are never larger stay in the message: the runtime moves nothing smaller unless it is told to, and what is
-/// this small fits into a message of the smallest inline threshold.
+/// Items of at most this size stay in the message. By default the runtime does not move smaller items, and
+/// this size fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
 
-/// A binding, and what its names mean.
+/// A binding with its resolved names.
 pub(super) struct Bound<'b> {
     pub(super) binding: &'b Binding,
     program: usize,
     version: usize,
-    /// The types that the version's messages are made of.
+    /// The types in the version's messages.
     reached: HashSet<TypeId>,
     items: Vec<Item<'b>>,
     replies: Vec<BoundReply<'b>>,
@@ -30,11 +30,11 @@ struct Item<'b> {
     of: TypeId,
     field: usize,
     size: ItemSize,
-    /// Where the field was named before.
+    /// The position where the field was named before.
     before: Option<Span>,
 }
 
-/// Whether RDMA may place a field, and how large it can be.
+/// Whether RDMA may place a field, and its maximum size.
 enum ItemSize {
     /// It is large enough, or has no bound.
     Large,
@@ -44,7 +44,7 @@ enum ItemSize {
     None,
 }
 
-/// What is said of the reply of a procedure.
+/// The bounds of the reply of a procedure.
 struct BoundReply<'b> {
     reply: &'b Reply,
     procedure: usize,
@@ -54,7 +54,7 @@ struct BoundReply<'b> {
 
 // ---- names
 
-/// Resolves the names in bindings. The second binding of a version is left out.
+/// Resolves the names in bindings. A second binding of a version is dropped.
 pub(super) fn resolve<'b>(
     hir: &Hir,
     graph: &Graph,
@@ -232,7 +232,7 @@ impl Bound<'_> {
         }
     }
 
-    /// Says of the version what is sound.
+    /// Applies the valid parts of a binding to the version.
     pub(super) fn write(&self, hir: &mut Hir, graph: &Graph) {
         let has_item = |one: &&BoundReply<'_>| {
             self.procedure_of(hir, one).is_some_and(|procedure| has_item(hir, graph, procedure))
@@ -266,7 +266,7 @@ fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f I
     })
 }
 
-/// X305: RDMA cannot place this.
+/// X305: the field is not eligible.
 pub(super) fn ineligible_items(facts: &Facts<'_>, found: &mut Found) {
     for (_, item, field) in items(facts).filter(|(_, item, _)| matches!(item.size, ItemSize::None)) {
         let inside = facts.hir.behind(&field.ty).named().and_then(|id| inside(facts.hir, id));
@@ -365,7 +365,7 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
-/// What to name instead of a union, or of a struct with data in it.
+/// Returns the names to use instead of a union, or of a struct that contains data.
 fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
     let of_union = match ty.body {

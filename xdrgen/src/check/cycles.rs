@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
 
-/// How many of the types of a cycle are named.
+/// Maximum number of types named in a report of a cycle.
 const NAMED: usize = 8;
 
 /// X222: every value of the type would be infinite.
@@ -27,7 +27,7 @@ pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
     report(facts.hir, &endless, false, found);
 }
 
-/// X223: a typedef leads back to itself by typedefs alone.
+/// X223: a typedef refers to itself through typedefs alone.
 pub(super) fn alias_cycles(facts: &Facts<'_>, found: &mut Found) {
     if !facts.hir.typed().any(|(id, ty)| is_alias(ty) && facts.graph.is_cycle(id, id)) {
         return;
@@ -53,15 +53,15 @@ pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     found.push(CycleKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
-/// Reports each cycle once: those of typedefs alone, or the others. The place is a field of the type that comes
-/// first in the documents: the field that leads into the cycle.
+/// Reports each cycle once: cycles of typedefs, or all others. The position is the field that leads into
+/// the cycle, in the type that is defined first.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     let mut said = HashSet::default();
     for (id, ty) in hir.typed() {
         if !graph.is_cycle(id, id) || !said.insert(graph.cycle(id)) {
             continue;
         }
-        // Each leads to the one before it, and the first to the last.
+        // Each refers to the one before it, and the first to the last.
         let way = graph.way_around(id);
         if way.iter().all(|id| hir.get(*id).is_some_and(is_alias)) != of_aliases {
             continue;
@@ -84,7 +84,7 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
     }
 }
 
-/// Which types have values that come to an end.
+/// The types with finite values.
 fn finite(facts: &Facts<'_>) -> Vec<bool> {
     facts.graph.settle(false, |id, finite| facts.hir.get(id).is_none_or(|ty| ends(&ty.body, finite)))
 }
@@ -100,7 +100,8 @@ fn ends(body: &Body, finite: &[bool]) -> bool {
     }
 }
 
-/// The type that a type holds in place. An array of none has an end, but its type has none in Rust, nor a size here.
+/// The type that a type contains in place. An array of no elements is finite, but its element type is not
+/// in Rust, and has no size here.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {
         Type::Named(id) => Some(*id),

@@ -1,6 +1,6 @@
-//! The bounds of replies against their types: a client has to know how much memory a reply can take.
+//! Checks the bounds of replies against their types: a client must know the maximum size of a reply.
 
-use rpcrdma_layout::{MAX_TRANSFER, Size};
+use rpcrdma_layout::{MEMORY, Size};
 
 use crate::binding::{Binding, Placed, Reply, Term};
 use crate::diag::{Few, Found, MessageKind};
@@ -8,7 +8,7 @@ use crate::ir::{Procedure, Version};
 use crate::sizes::layout::Layouts;
 use crate::sizes::messages as sizes;
 
-/// How many procedures are named.
+/// Maximum number of procedures named in a finding.
 const NAMED: usize = 3;
 
 /// A version with a binding, as it is emitted.
@@ -65,10 +65,11 @@ fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)
     Some((sum, numbers(sum).try_fold(0u64, |sum, number| Some(sum.saturating_add(number?)))?))
 }
 
-/// X322: a call whose reply has no bound fails before it is sent: no offered memory is surely large enough.
+/// X322: a call whose reply is unbounded fails before it is sent, since no offered memory is certain to be
+/// large enough.
 pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
-    // A bound that is wrong has been reported.
+    // An invalid bound was already reported.
     let is_wrong = |procedure: &Procedure| {
         procedure.reply.item.is_none()
             && procedure.reply.whole.is_none()
@@ -81,13 +82,14 @@ pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     }
 }
 
-/// X325: a server with the runtime's default limit refuses a call whose Read chunks hold more.
+/// X325: a server with the default memory budget rejects a call whose Read chunks hold more than half of it.
 pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
+    let most = MEMORY / 2;
     let read = |procedure: &Procedure| sizes::longest_read(procedure, version, layouts).unwrap_or(0);
-    let long = version.procedures.iter().filter(|procedure| read(procedure) > MAX_TRANSFER);
+    let long = version.procedures.iter().filter(|procedure| read(procedure) > most);
     let Some(bytes) = long.clone().map(read).max() else { return };
-    let long = MessageKind::LongCall { procedures: few(long), bytes, most: MAX_TRANSFER };
+    let long = MessageKind::LongCall { procedures: few(long), bytes, most };
     found.push(long.at(binding.version.span));
 }
 

@@ -1,10 +1,10 @@
-//! Programs that calls cannot tell apart.
+//! Programs whose calls cannot be distinguished.
 
 use super::Facts;
 use crate::diag::{Found, MeaningKind};
 use crate::hash::HashMap;
 
-/// X232: of two programs with one number, no server can tell a version that both have.
+/// X232: if two programs share a number, a server cannot distinguish versions that both define.
 pub(super) fn shared_numbers(facts: &Facts<'_>, found: &mut Found) {
     let mut seen = HashMap::default();
     for program in &facts.hir.programs {

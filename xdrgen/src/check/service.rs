@@ -1,4 +1,4 @@
-//! What a binding says of the service: where it is found, and how long its messages are.
+//! The service parameters of a binding: port, netids, and message lengths.
 
 use super::Facts;
 use crate::binding::{Binding, Direction, Placed};
@@ -14,7 +14,7 @@ const NETIDS: [&str; 2] = ["rdma", "rdma6"];
 const KIB: u32 = 1024;
 const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
-/// What of it is sound.
+/// Returns the valid parameters.
 pub(super) fn sound(binding: &Binding) -> hir::Binding {
     let mut netids: Vec<String> = Vec::new();
     for Placed { value, .. } in &binding.netids {

@@ -1,11 +1,11 @@
-//! Unions whose arms leave values of the discriminant without one, or leave none for the default arm.
+//! Unions whose arms leave values of the discriminant uncovered, or leave none for the default arm.
 
 use super::Facts;
 use crate::diag::{Few, Found, UnionKind};
 use crate::hash::HashSet;
 use crate::hir::{Body, Chooser, Hir, Union};
 
-/// How many values a warning names.
+/// Maximum number of values named in a warning.
 const NAMED: usize = 5;
 
 /// X214: a message with a value without an arm cannot be decoded. Each union has one finding for all values.

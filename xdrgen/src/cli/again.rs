@@ -1,4 +1,4 @@
-//! How a run is repeated: the command that the heads of files and manifests show.
+//! The command that repeats a run, shown in the headers of files and manifests.
 
 use std::path::Path;
 
@@ -7,18 +7,22 @@ use crate::generate::Options;
 use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
+use crate::relative;
 
-/// The command, with what was asked for. Paths are as they were given; of one that holds on this machine only, the last
-/// part stands there, so that the same documents give the same bytes elsewhere.
+/// The command with its arguments. For a crate, it runs in the crate's directory, otherwise where it ran
+/// first. Paths are relative, so that the output does not depend on the machine.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
+    let from = generation.directory();
+    let path = |path: &Path| quoted(&relative::shown(path, from));
     let mut words = vec!["rpcrdma-xdrgen".to_owned(), "generate".to_owned()];
     words.extend(inputs.documents.files.iter().map(|file| path(file)));
     let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     inputs.binding.iter().for_each(|file| set("--binding", path(file)));
     inputs.documents.define.iter().for_each(|name| set("-D", quoted(name)));
     inputs.externs.iter().for_each(|(name, rust)| set("--extern", quoted(&format!("{name}={rust}"))));
-    output.iter().for_each(|file| set("--output", path(file)));
+    let output = from.map(|_| Path::new(".")).or(output.as_deref());
+    output.iter().for_each(|file| set("--output", quoted(&relative::shown(file, None))));
     if generation.runtime != Options::module("").runtime {
         set("--runtime", quoted(&generation.runtime));
     }
@@ -33,7 +37,7 @@ pub(super) fn command(generation: &Generation) -> String {
         set("--crate", quoted(package));
         set("--title", quoted(&generation.title));
     }
-    generation.runtime_path.iter().for_each(|directory| set("--runtime-path", path(Path::new(directory))));
+    generation.manifest_path().iter().for_each(|directory| set("--runtime-path", quoted(directory)));
     let flags = [
         ("--no-prelude", inputs.no_prelude),
         ("--dialect xdrzcc", inputs.dialect == Dialect::Xdrzcc),
@@ -43,11 +47,6 @@ pub(super) fn command(generation: &Generation) -> String {
     ];
     words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
     words.join(" ")
-}
-
-fn path(path: &Path) -> String {
-    let shown = if path.is_absolute() { path.file_name().map(Path::new).unwrap_or(path) } else { path };
-    quoted(&shown.to_string_lossy().replace('\\', "/"))
 }
 
 /// A word as a shell takes it, on one line.

@@ -9,7 +9,7 @@ use crate::compat::{self, Addition, Compat, Kind, NotCompared, Rules, Verdict};
 use crate::diag;
 use crate::source::{Sources, Span};
 
-/// Two versions of a protocol, and how the second is meant.
+/// Two versions of a protocol, and their relation.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 An extension keeps every message of the base as it is and adds message types: values of an enum with the arms that they
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// NEW holds the additions only: it is compiled together with BASE.
     #[arg(long)]
     extends: bool,
-    /// The document whose rules say what an extension is.
+    /// The document whose rules define an extension.
     #[arg(long, value_name = "DOCUMENT", value_enum, default_value_t)]
     rules: Rules,
 }
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
         Verdict::Extension => reported?,
     }
     if additions.is_empty() {
-        return print("compatible; nothing is added\n");
+        return print("compatible; no additions\n");
     }
     let mut text = "compatible; this is added:\n".to_owned();
     for addition in &additions {
@@ -76,7 +76,7 @@ fn line(addition: &Addition) -> String {
     }
 }
 
-/// What was not compared: its name, why not, and where.
+/// A definition that was not compared: its name, the reason, and its position.
 pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
     let name = if one.name.is_empty() { "a definition" } else { &one.name };
     format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))

@@ -1,4 +1,4 @@
-//! `rpcrdma-xdrgen diff`: what changed between two versions of a protocol.
+//! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol.
 
 use clap::Args;
 use serde::Serialize;
@@ -75,13 +75,13 @@ fn line(sources: &Sources, change: &Change) -> String {
     let places: Vec<String> = sides().map(|side| place(sources, side.span)).collect();
     let sent = if *wire { "" } else { " (not sent)" };
     let texts = texts.join(" -> ");
-    // A whole definition says itself what it is and how it is called.
+    // A whole definition includes its kind and its name.
     let head =
         if texts.starts_with(&format!("{what} ")) { String::new() } else { format!("{what} {name}: ") };
     format!("{sign} {head}{texts}{sent}  [{}]\n", places.join(", "))
 }
 
-/// One line. Fields are added as time goes by, never taken away.
+/// One line. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {

@@ -1,4 +1,4 @@
-//! How findings are shown, and the exit status that follows from them.
+//! The output format of findings, and the exit status.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -9,14 +9,14 @@ use super::Failure;
 use crate::diag::{self, Count, Diagnostic, Severity};
 use crate::source::Sources;
 
-/// How many findings of a run are shown.
+/// Maximum number of findings shown.
 const SHOWN: usize = 200;
 
-/// How findings are shown. They go to standard error, in each form.
+/// The output format of findings. Every format goes to standard error.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Findings")]
 pub(super) struct Reporting {
-    /// How findings are written to standard error.
+    /// Options for findings on standard error.
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
     message_format: Form,
     /// Colours; `auto` is only on a terminal, and without the variable NO_COLOR.
@@ -27,18 +27,18 @@ pub(super) struct Reporting {
     deny: Option<Deny>,
 }
 
-/// What a finding looks like.
+/// The format of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// The document's line, with what is wrong under it.
+    /// The line of the document, with the span underlined.
     Human,
     /// `file:line:column: error[X212]: message`, one line each.
     Short,
-    /// One JSON object a line: code, severity, message, file, spans, help, rendered.
+    /// One JSON object per line: code, severity, message, file, spans, help, rendered.
     Json,
 }
 
-/// What is denied.
+/// The findings to treat as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Deny {
     /// All warnings.
@@ -51,7 +51,7 @@ impl Reporting {
         self.report_with(sources, found, Count::default())
     }
 
-    /// The same where there are more that were not kept.
+    /// The same, if more findings exist than were stored.
     pub(super) fn report_with(
         &self,
         sources: &Sources,
@@ -86,7 +86,7 @@ impl Reporting {
         self.message_format == Form::Json
     }
 
-    /// Says why a run could not begin or end.
+    /// Reports why a run could not start or finish.
     pub(super) fn complain(&self, file: Option<&Path>, message: &str) {
         let file = file.map(|file| file.to_string_lossy());
         complain(&match (self.message_format, &file) {
@@ -132,7 +132,7 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
         let code = shown.iter().find(|found| found.severity == first.severity).map_or("", Diagnostic::code);
-        format!("; `rpcrdma-xdrgen explain {code}` says more")
+        format!("; see `rpcrdma-xdrgen explain {code}`")
     });
     format!("rpcrdma-xdrgen: {count}{hidden}{more}\n")
 }

@@ -8,7 +8,7 @@ use super::{Failure, Inputs, json_line, print};
 use crate::generate::Options;
 use crate::sizes::{self, Assumed, Bound, Message, Needs, ProcedureSizes, Size, VersionSizes};
 
-/// The documents, and what is assumed of messages.
+/// The documents, and assumptions about messages.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 For each procedure: the largest arguments and the largest result in bytes, whole and with the eligible items out of the
@@ -25,7 +25,7 @@ for any number), `long` and `unbounded`.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,
-    /// The inline threshold in bytes; by default that of the binding, or 1024. 4096 is common.
+    /// Inline threshold in bytes; the default is that of the binding, or 1024. 4096 is common.
     #[arg(long, value_name = "BYTES")]
     inline: Option<u32>,
     /// The body of the credential in a call, in bytes; the largest of AUTH_SYS is 340, AUTH_NONE has 0.
@@ -104,7 +104,7 @@ fn travels(needs: &Needs, chunk: &str, long: &str) -> String {
     chunks.into_iter().chain(long).collect::<Vec<_>>().join(" and ")
 }
 
-/// One line. Fields are added as time goes by, never taken away.
+/// One line. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 struct Line<'a> {
     kind: &'static str,

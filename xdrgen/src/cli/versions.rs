@@ -16,10 +16,10 @@ pub(super) struct Versions {
     base: PathBuf,
     /// The protocol as it is to be: a document.
     new: PathBuf,
-    /// One more document of BASE.
+    /// Another document of BASE.
     #[arg(long = "base", value_name = "FILE")]
     more_base: Vec<PathBuf>,
-    /// One more document of NEW.
+    /// Another document of NEW.
     #[arg(long = "new", value_name = "FILE")]
     more_new: Vec<PathBuf>,
     /// Define a name for `#ifdef`, and as a constant where the documents use it and do not define it.
@@ -31,7 +31,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// All documents, and which of them are whose.
+    /// All documents, and the version that each belongs to.
     pub(super) fn read(&self) -> Result<(Sources, Vec<SourceId>, Vec<SourceId>), Failure> {
         let mut sources = Sources::default();
         let of_base = std::iter::once(&self.base).chain(&self.more_base);

@@ -1,4 +1,4 @@
-//! What extends a protocol: changes judged by the rules of a document. Every finding of `compat` is made here.
+//! Judges changes by the rules of a document. Produces every finding of `compat`.
 
 use super::{Change, Compared, Effect, EnumUses, Kind as Of, Number, Pair, Path, view};
 use crate::diag::{BreachKind, Diagnostic, Gap, Part};
@@ -6,7 +6,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Hir, Member, TypeId};
 use crate::source::{SourceId, Span};
 
-/// What an extension adds.
+/// The additions of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A value of an enum that chooses an arm.
@@ -27,58 +27,59 @@ pub enum Kind {
     Procedure,
 }
 
-/// One thing that an extension adds.
+/// One addition of an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What it is added to, or its own name.
+    /// The definition that it extends, or its own name.
     pub name: String,
-    /// What was added, as XDR.
+    /// The addition, as XDR.
     pub text: String,
-    /// Where it stands.
+    /// The position.
     pub span: Span,
 }
 
-/// A definition that was not compared: it, or its counterpart, was left out of its protocol.
+/// A definition that was not compared, since it or its counterpart was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
-    /// Its name; empty where it cannot be told.
+    /// The name; empty if unknown.
     pub name: String,
     pub(crate) gap: Gap,
-    /// Where it stands, or where what is wrong with it stands.
+    /// The position of the definition or of its error.
     pub span: Span,
 }
 
 impl NotCompared {
-    /// Why it was not compared, for people. The words may change from release to release.
+    /// The reason, for people. The wording may change between releases.
     #[must_use]
     pub fn why(&self) -> String {
         self.gap.to_string()
     }
 }
 
-/// The rules by which a protocol may be extended.
+/// The rules for extending a protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Rules {
-    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: an old peer can tell each new value from a malformed message, since it
-    /// chooses an arm of a union without a default.
+    /// Section 9.1 of draft-ietf-nfsv4-rfc5666bis-04: an old peer can distinguish each new value from a
+    /// malformed message, because the value selects an arm of a union without a default.
     #[default]
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,
-    /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and unions without a
-    /// default new arms. Programs may have no new procedures. No value of an enum and no flag may go.
+    /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and
+    /// unions without a default new arms. Programs may have no new procedures. No value of an enum and no
+    /// flag may go.
     #[cfg_attr(feature = "cli", value(name = "8178"))]
     Rfc8178,
 }
 
-/// The definitions that were left out of the new protocol. One of them may be what seems to be removed.
+/// Definitions omitted from the new protocol. A part that seems to be removed may be one of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
-    /// The names of what was; one may be empty.
+    /// The old names; one may be empty.
     names: HashSet<String>,
-    /// Whether there may be programs, or parts of one, among it.
+    /// Whether programs, or parts of one, may be among it.
     programs: bool,
 }
 
@@ -100,14 +101,14 @@ pub(crate) struct Judged {
     pub(crate) not_compared: Vec<NotCompared>,
 }
 
-/// Judges all changes between two protocols. A missing definition is not judged if it may have been left out
-/// of the new one.
+/// Judges all changes between two protocols. A missing definition is not judged if it may have been omitted
+/// from the new protocol.
 pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judged {
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
 
-/// The breaches in those types of a base that stand in documents before `before`. Documents of one run use one
-/// another's names, so members keep theirs.
+/// Finds breaches in types of a base in documents before `before`. Documents of one run use each other's
+/// names, so members keep their names.
 pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
     let compared = super::compare_before(base, new, before);
     judged(base, new, compared, Rules::default(), Unread::default(), true).breaches
@@ -150,7 +151,7 @@ impl<'m> Judge<'m> {
                 let names = pair.map(|one| one.map(|one| (one.name.as_str(), one.value, one.docs.span)));
                 self.name(None, path, names);
             }
-            Of::Type([Some(ty), _], true) => self.type_gone(&name, ty.docs.span),
+            Of::Type([Some(ty), _], true) => self.removed_type(&name, ty.docs.span),
             Of::Type([None, Some(ty)], true) if !name.contains('.') => {
                 self.add(Kind::Type, &name, String::new(), ty.docs.span);
             }
@@ -160,7 +161,7 @@ impl<'m> Judge<'m> {
             // Nothing on the wire is of this enum: its members are but names for numbers.
             Of::Member(_, [Some(old), None]) if change.effect != Effect::Unsent => {
                 if self.rules == Rules::Rfc8178 {
-                    self.value_gone(path, old);
+                    self.removed_value(path, old);
                 }
             }
             Of::Member(ids, pair) => {
@@ -210,8 +211,8 @@ impl<'m> Judge<'m> {
         self.judged.not_compared.push(NotCompared { name: name.to_owned(), gap, span });
     }
 
-    fn type_gone(&mut self, name: &str, span: Span) {
-        // That it was left out is said where it stands.
+    fn removed_type(&mut self, name: &str, span: Span) {
+        // The omission was already reported at its position.
         if self.unread.names.contains(name) {
             return;
         }
@@ -299,7 +300,7 @@ impl<'m> Judge<'m> {
                 let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.span);
                 self.breach(new.span, BreachKind::ValueMoved { name, of, was, is, base });
             }
-            [Some(old), None] if is_sent => self.value_gone(path, old),
+            [Some(old), None] if is_sent => self.removed_value(path, old),
             [Some(old), _] if self.together => {
                 let name = old.name.clone();
                 self.breach(path.new, BreachKind::MemberGone { name, of, base: path.base });
@@ -309,14 +310,14 @@ impl<'m> Judge<'m> {
         }
     }
 
-    fn value_gone(&mut self, path: &Path<'m>, member: &Member) {
+    fn removed_value(&mut self, path: &Path<'m>, member: &Member) {
         let (name, of) = (member.name.clone(), path.names[0].to_owned());
         let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.span };
         self.breach(path.new, gone);
     }
 
-    /// Judges a new value of an enum by the places where the enum is used. Further places that break the same
-    /// rule are counted with the first.
+    /// Judges a new value of an enum by the uses of the enum. Further uses that break the same rule are
+    /// counted with the first.
     fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
         let Some(uses) = self.uses.get(&ids) else { return };
         let is_strict = self.rules == Rules::Rfc5666bis;
@@ -355,9 +356,9 @@ impl<'m> Judge<'m> {
 
     // ---- names for numbers
 
-    /// A name for a number: a constant, or a member of an enum `of` that no message has. Those that are gone are on no
-    /// wire; those that stay keep their numbers. A flag is a new bit of its word. Members of an enum are flags together; a
-    /// constant is one that says so in its name.
+    /// A named number: a constant, or a member of an enum `of` that no message contains. Removed ones are
+    /// harmless, and kept ones must keep their numbers. A flag is a new bit of its word. The members of one
+    /// enum are flags of one word; a constant is a flag if its name contains `FLAG`.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;
@@ -389,7 +390,7 @@ impl<'m> Judge<'m> {
     }
 }
 
-/// A name for a number: the name, the number, and where it stands.
+/// A named number: name, number and position.
 type Name<'m> = (&'m str, i128, Span);
 
 /// Flags by their words and bits.
@@ -416,8 +417,8 @@ fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// The bits that a new name for a number takes, as a flag. A number of several bits is a flag only if its name says so:
-/// an enum that no message has may count as well.
+/// The bits of a new named number, if it is a flag. A number with several bits is a flag only if its name
+/// contains `FLAG`, since an enum that no message contains may also count.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let says_so = flag_word(one.0, "").is_some();
@@ -427,7 +428,7 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// The word that a flag is a bit of: the enum, or what a constant's name says up to `FLAG`.
+/// The word of a flag: the enum, or the prefix of the constant's name up to `FLAG`.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

@@ -1,28 +1,28 @@
-//! Types as they are on the wire: without typedefs, and with one form for what XDR can spell in several.
+//! Types by their wire form: without typedefs, and with one form if XDR allows several.
 
 use std::collections::BTreeSet;
 
 use crate::diag::Form;
 use crate::hir::{Body, Bound, Field, Hir, Scalar, Type, TypeId, Union};
 
-/// How many names for one thing are followed. More are an error of their own.
+/// Maximum length of a chain of typedefs. Longer chains are a separate error.
 const MAX_NAMES: usize = 128;
 
 /// A type where it is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use<'m> {
     Type(&'m Type),
-    /// A type by itself, as a message.
+    /// A type alone, as a message.
     Id(TypeId),
 }
 
 impl<'m> Use<'m> {
-    /// What an arm carries.
+    /// The payload of an arm.
     pub(super) fn payload(field: Option<&'m Field>) -> Self {
         Use::Type(field.map_or(&Type::Void, |field| &field.ty))
     }
 
-    /// The same for the same use: what tells one from another.
+    /// A key that is equal for equal uses.
     pub(super) fn key(self) -> usize {
         match self {
             Use::Type(ty) => std::ptr::from_ref(ty).addr(),
@@ -32,7 +32,7 @@ impl<'m> Use<'m> {
     }
 }
 
-/// What a type is on the wire.
+/// The wire form of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum View<'m> {
     Void,
@@ -56,7 +56,7 @@ impl<'m> View<'m> {
             let id = match of {
                 Use::Id(id) => id,
                 Use::Type(Type::Named(id)) => *id,
-                // One of something is the thing itself.
+                // An array of one element equals the element.
                 Use::Type(Type::FixedArray(ty, len)) if len.value == 1 => {
                     of = Use::Type(ty);
                     continue;
@@ -87,7 +87,7 @@ impl<'m> View<'m> {
             Type::Opaque(max) => View::Opaque(most(max)),
             Type::String(max) => View::String(most(max)),
             Type::FixedArray(of, len) => View::FixedArray(Use::Type(of), len.value),
-            // At most one of something: what RFC 4506 section 4.19 has a star for.
+            // At most one of a type: optional data in RFC 4506 section 4.19.
             Type::Array(of, Some(Bound { value: 1, .. })) => View::Optional(Use::Type(of)),
             Type::Array(of, max) => View::Array(Use::Type(of), most(max)),
             Type::Optional(of) => View::Optional(Use::Type(of)),
@@ -96,7 +96,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// The type that it is, if it has a name of its own.
+    /// The named type, if the type has a name.
     pub(super) fn id(&self) -> Option<TypeId> {
         match self {
             View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
@@ -104,7 +104,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// What is said of it.
+    /// The declaration.
     pub(super) fn form(&self, hir: &Hir) -> Form {
         let name = |id: &TypeId| name(hir, *id).to_owned();
         match self {

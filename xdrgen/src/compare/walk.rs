@@ -1,6 +1,6 @@
-//! What is sent: two types side by side, and all that they lead to.
+//! Compares the wire forms of two types and of all types that they contain.
 //!
-//! Nothing here recurses: a document may lead from type to type as far as it likes.
+//! This code does not recurse: a document may nest types without limit.
 
 use super::view::{Use, View, name, values};
 use super::{Arms, Change, Compared, Effect, EnumUses, Kind, Pair, Path, Side, line, side};
@@ -8,17 +8,18 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Field, Hir, TypeId, Union};
 use crate::namespace::last;
 
-/// How many fields of structs within structs are laid out side by side at most.
+/// Maximum number of fields of nested structs that are compared in sequence.
 const MOST_FIELDS: usize = 4096;
 
-/// When a walk ends.
+/// The stop condition of a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// When all has been compared.
+    /// Stops after everything was compared.
     Never,
-    /// When the new type is known not to extend the old one.
+    /// Stops once the new type is known not to extend the old one.
     AtBreach,
-    /// When the two are known to differ. Types of one name count as one: what differs in them differs there.
+    /// Stops once the two are known to differ. Types of one name count as equal, since their differences
+    /// are reported separately.
     AtDifference,
 }
 
@@ -27,21 +28,21 @@ pub(super) struct Walk<'m> {
     pub(super) base: &'m Hir,
     pub(super) new: &'m Hir,
     pub(super) changes: Vec<Change<'m>>,
-    /// Whether messages of both versions lead here.
+    /// Whether messages of both versions contain this.
     pub(super) in_messages: bool,
     /// Types that were compared.
     pub(super) bodies: HashSet<(TypeId, TypeId)>,
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
     uses: HashSet<(usize, usize)>,
-    /// How many more pairs are looked at, here and in trials. Types of one name are paired once; only a wild mixture needs
-    /// more.
+    /// The remaining number of pairs to compare, including trials. Types of one name are paired once, so
+    /// only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
     /// Whether types of two names have one layout.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
-    /// Whether it has come to its end before all was compared.
+    /// Whether it stopped before everything was compared.
     pub(super) is_over: bool,
 }
 
@@ -89,7 +90,7 @@ impl<'m> Walk<'m> {
         }
         let trial = self.trial(old, new, Stop::AtDifference);
         let same = !trial.is_over;
-        // If they have, so have all types that they lead to.
+        // If they have, so have all types that they contain.
         let pairs = trial.bodies.into_iter().filter(|pair| same || Some(*pair) == ids);
         self.known.extend(pairs.map(|pair| (pair, same)));
         same
@@ -100,7 +101,7 @@ impl<'m> Walk<'m> {
         self.stop == Stop::Never && name(self.base, old) == name(self.new, new)
     }
 
-    /// Adds a change. To a trial only matters what is sent.
+    /// Adds a change. In a trial, only changes of the wire form matter.
     pub(super) fn emit(&mut self, path: Path<'m>, kind: Kind<'m>, wire: bool, sides: Pair<Side>) {
         let effect = match (wire, self.in_messages) {
             (false, _) => Effect::Unsent,
@@ -122,7 +123,7 @@ impl<'m> Walk<'m> {
         self.emit(path, kind, true, [None, None]);
     }
 
-    /// Compares two uses, and all that they lead to.
+    /// Compares two uses, and all types that they contain.
     pub(super) fn compare(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         self.pending.push((base, new, path));
         while let Some((base, new, path)) = self.pending.pop() {
@@ -199,7 +200,7 @@ impl<'m> Walk<'m> {
 
     // ---- structs
 
-    /// Compares what is sent one behind the other. That one struct stands in another is not seen on the wire.
+    /// Compares sequences of fields. Nesting of structs is invisible on the wire.
     fn streams(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         let (old_hir, new_hir) = (self.base, self.new);
         let both = |most, arrays| (items(old_hir, base, most, arrays), items(new_hir, new, most, arrays));
@@ -213,7 +214,7 @@ impl<'m> Walk<'m> {
             sent = both(MOST_FIELDS, false);
         }
         if uneven(&sent, |view| matches!(view, View::FixedArray(..))) {
-            // Nor is it seen that several of one type were written as an array.
+            // An array and a sequence of equal fields have the same encoding.
             let all = both(MOST_FIELDS, true);
             if all.0.len() == all.1.len() {
                 sent = all;
@@ -329,7 +330,7 @@ impl<'m> Walk<'m> {
             _ if known.is_some() && known == kept => {}
             _ => {
                 self.emit_sent(path.part(&union.discriminant_name), Kind::Form(one, other));
-                // Arms that something else chooses are not the same arms.
+                // Arms with another discriminant are different arms.
                 self.in_messages = false;
             }
         }
@@ -394,14 +395,14 @@ fn label(arm: &Arm) -> &str {
     arm.docs.declaration.split_once(':').map_or(&arm.docs.declaration, |(label, _)| label)
 }
 
-/// One thing that is sent: a field with its struct's name, or what is no field.
+/// One element of a sequence: a field with the name of its struct, or a type that is not a field.
 struct Sent<'m> {
     of: Use<'m>,
     field: Option<(&'m str, &'m Field)>,
 }
 
-/// What a use sends one behind the other, structs within structs opened while fewer than `most` are there. The first
-/// one is opened always. With `arrays` those of fixed length are opened, too, while their elements are few.
+/// Returns the fields of a use in wire order. Expands nested structs while there are fewer than `most`
+/// fields; the first struct is always expanded. With `arrays`, also expands short arrays of fixed length.
 fn items<'m>(hir: &'m Hir, of: Use<'m>, most: usize, arrays: bool) -> Vec<Sent<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;

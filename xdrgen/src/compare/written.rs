@@ -1,4 +1,4 @@
-//! What is written: the parts of two definitions of one name, found by their names.
+//! Compares the declarations of two definitions of one name, by the names of their parts.
 
 use super::view::{Use, View};
 use super::walk::Walk;
@@ -7,7 +7,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Docs, Field, TypeDef, TypeId, Union};
 
 impl<'m> Walk<'m> {
-    /// Two definitions of one name that messages did not lead to.
+    /// Two definitions of one name that no message contains.
     pub(super) fn definition(&mut self, id: TypeId, other: TypeId) {
         let (Some(ty), Some(with)) = (self.base.get(id), self.new.get(other)) else { return };
         let path = self.types(id, other);
@@ -42,7 +42,7 @@ impl<'m> Walk<'m> {
         let wire = !self.same(old.0, new.0);
         let (mut one, mut other) = (line(old.1), line(new.1));
         if wire && one == other {
-            // Both are written in the same words, whose meaning changed: a constant's value.
+            // Both declarations have the same text, but its meaning changed: the value of a constant.
             let (was, is) =
                 (View::of(self.base, old.0).form(self.base), View::of(self.new, new.0).form(self.new));
             if was != is {
@@ -84,7 +84,7 @@ impl<'m> Walk<'m> {
         for field in new.iter().filter(is_new).filter(|field| !renamed.contains(field.name.as_str())) {
             self.emit(path(field), Kind::Written("field"), true, [None, text(field)]);
         }
-        // Fields that both have may have changed places: the first that did is a change.
+        // Common fields may have changed their order: the first that did is a change.
         let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
         let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
         if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {

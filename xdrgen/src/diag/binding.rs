@@ -1,4 +1,4 @@
-//! What the checks of bindings find.
+//! Findings of the checks of bindings.
 
 use super::{Text, text};
 use crate::source::Span;
@@ -6,8 +6,8 @@ use crate::source::Span;
 kinds! {
     /// X3: bindings
     ///
-    /// A binding (`NAME.ddp.toml`) says what of a program RDMA may place directly. The examples in this chapter are for this
-    /// document:
+    /// A binding (`NAME.ddp.toml`) lists the data of a program that RDMA may place directly. The examples
+    /// in this chapter are for this document:
     ///
     /// ```xdr document
     /// struct args { unsigned int count; int sign; opaque blob<>; string tag<16>; };
@@ -23,7 +23,7 @@ kinds! {
     ///       args LATEST(void) = 1;
     ///    } = 1;
     /// } = 0x2000009a;
-    /// struct image { opaque pixels<16777216>; };
+    /// struct image { opaque pixels<33554432>; };
     /// struct stripe { unsigned int first; opaque pixels<1048576>; };
     /// program SCAN {
     ///    version SCAN_V1 { void PUT(image) = 1; } = 1;
@@ -130,8 +130,9 @@ kinds! {
     X304 Error NoPath { item: String } => text(format!("`{item}` names no field")).label("expected `Type.field`");
     /// a field cannot be DDP-eligible
     ///
-    /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds such data, name the
-    /// field there: the data around it must stay in the message, and one item cannot contain another.
+    /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds
+    /// such data, name the field there: the data around it must stay in the message, and one item cannot
+    /// contain another.
     ///
     /// ```toml
     /// [[binding]]
@@ -149,9 +150,9 @@ kinds! {
     X305 Error NotEligible { item: String, declaration: String, inside: Option<Inside> } => {
         let help = inside.as_ref().map(|Inside { of_union, item, already }| {
             let what = if *of_union {
-                "a union's discriminant has to stay in the message"
+                "a union's discriminant must stay in the message"
             } else {
-                "a struct's other fields have to stay in the message"
+                "a struct's other fields must stay in the message"
             };
             let already = if *already { ", which is named already" } else { "" };
             format!("{what}: name the data inside, `{item}`{already}")
@@ -242,13 +243,14 @@ kinds! {
     /// eligible = ["res.data"]
     /// ```
     X313 Warning InNoMessage { item: String } => text(format!("`{item}` is in no message of this version"))
-        .label("no procedure takes or returns it");
+        .label("no procedure uses it");
     /// borrowed output leaves a binding out
     ///
-    /// With `--data borrowed` or `Build::borrowed()` types refer to the message that they were decoded from. What may be placed
-    /// directly is memory that a transport takes and keeps until the peer is done with it, and a borrower
-    /// cannot give it borrowed. So nothing is marked, and the version has no binding: it cannot be called
-    /// over RPC-over-RDMA. A warning. A binding without eligible items stays.
+    /// With `--data borrowed` or `Build::borrowed()`, types refer to the message that they were decoded
+    /// from. Direct placement needs memory that the transport owns until the peer has finished, and
+    /// borrowed memory cannot be transferred to it. The compiler therefore marks no items and omits the
+    /// binding of the version, which cannot be called over RPC-over-RDMA. A warning. A binding without
+    /// eligible items is kept.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data borrowed
@@ -264,8 +266,9 @@ kinds! {
             this program over RPC-over-RDMA");
     /// an item is not worth a chunk
     ///
-    /// It has less than 1,024 bytes, whatever is in it, and is sent in the message. A warning. Data of variable length stays
-    /// eligible, so that peers may place it whose binding has it; data of fixed length does not.
+    /// The item is always shorter than 1,024 bytes and is sent in the message. A warning. Data of variable
+    /// length stays eligible, so that a peer may place it if its binding lists it. Data of fixed length
+    /// does not.
     ///
     /// ```toml
     /// [[binding]]
@@ -291,8 +294,8 @@ kinds! {
     };
     /// nothing of a backward program is eligible
     ///
-    /// With `direction = "backward"` a binding says that the end that was connected to calls the program, and no other does. Such
-    /// calls and their replies have no chunks (RFC 8167 section 5.3), so no item of them can be placed.
+    /// With `direction = "backward"`, only the side that accepted the connection calls the program. Such
+    /// calls and their replies have no chunks (RFC 8167 section 5.3), so none of their items can be placed.
     ///
     /// ```toml
     /// [[binding]]
@@ -314,7 +317,7 @@ kinds! {
         .help("write `eligible = []`, or leave out `direction` if the end that connects calls it too");
     /// an inline threshold that cannot be announced
     ///
-    /// An end of a connection announces how much it sends and receives in whole KiB, from 1 to 256 (RFC 8797 section 4.2).
+    /// Each peer announces its send and receive sizes in whole KiB, from 1 to 256 (RFC 8797 section 4.2).
     ///
     /// ```toml
     /// [[binding]]
@@ -336,8 +339,8 @@ kinds! {
         .help(format!("`inline_threshold = {near}` is near"));
     /// not a netid of RPC-over-RDMA
     ///
-    /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166 section 5), each
-    /// once. Other transports need no binding.
+    /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166
+    /// section 5), each once. Other transports need no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -360,7 +363,7 @@ kinds! {
             .help("they are `rdma`, with IPv4 addresses, and `rdma6`; other transports need no binding");
         if name.near.is_some() { text.like(&name.near) } else { text }
     };
-    /// One of them again.
+    /// A repeated netid.
     X318 Error NetidTwice { netid: String, first: Span } => twice(netid, *first).help("one of them is enough");
     /// port 0
     ///
@@ -383,11 +386,12 @@ kinds! {
     /// ```
     X319 Error PortZero => text("port 0 is not a valid port")
         .label("ports go from 1 to 65535")
-        .help("leave `port` out if the service has no assigned port: clients must then know it");
+        .help("omit `port` if the service has no assigned port: clients must then know it");
     /// an item is in messages of a backward-only program
     ///
-    /// An item is eligible in all messages that hold its type, and in those of a program with `direction = "backward"` nothing
-    /// may be: they have no chunks (RFC 8167 section 5.3). Leave the item out, or give one of the programs a type of its own.
+    /// An item is eligible in every message that contains its type. Messages of a program with
+    /// `direction = "backward"` have no chunks (RFC 8167 section 5.3), so nothing in them may be eligible.
+    /// Omit the item, or define a separate type for one of the programs.
     ///
     /// ```toml
     /// [[binding]]
@@ -418,11 +422,11 @@ kinds! {
         text(format!("`{item}` is in messages of `{version}`, too, where nothing is eligible"))
         .label("eligible here")
         .and(*place, "called in the backward direction only")
-        .help(format!("give `{version}` a type of its own in place of `{of}`"));
-    /// what a backward-only program has no use for
+        .help(format!("define a separate type for `{version}` in place of `{of}`"));
+    /// options that a backward-only program cannot use
     ///
-    /// Its calls come by a connection that is there already, and they and their replies go inline. So it has no port, no netids, no
-    /// inline threshold of its own and no bounds of replies. A warning.
+    /// Backward calls use an existing connection, and they and their replies are sent inline. They have no
+    /// port, netids, inline threshold or bounds of replies. A warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -453,18 +457,18 @@ pub(crate) struct Unknown {
     pub(crate) near: Option<String>,
 }
 
-/// What to name instead of a union or a struct.
+/// The names to use instead of a union or a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) of_union: bool,
     /// `Type.field`
     pub(crate) item: String,
-    /// Whether it is named.
+    /// Whether its name is known.
     pub(crate) already: bool,
 }
 
 impl BindingKind {
-    /// The names that it says nothing has.
+    /// The names that do not exist.
     pub(super) fn missing(&self) -> Vec<&str> {
         match self {
             BindingKind::NoProgram { name }

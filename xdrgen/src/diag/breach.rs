@@ -9,16 +9,18 @@ use crate::source::Span;
 kinds! {
     /// X5: extensions
     ///
-    /// What `rpcrdma-xdrgen compat` finds. A protocol may grow without a new version number by the rules of section 9.1 of
-    /// draft-ietf-nfsv4-rfc5666bis-04: what was valid stays valid and means the same, and an old peer can tell what is new from
-    /// it. New message types with their bodies do that, which are values of an enum and the arms that they choose in unions
-    /// without a default; so do new flag bits, and in programs new versions and procedures. Each finding has the place in the
-    /// new protocol and the place in the base. Names, typedefs, comments and the grouping of fields in structs and in arrays of fixed length
-    /// are not sent, so they may change.
+    /// The findings of `rpcrdma-xdrgen compat`. By section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, a
+    /// protocol may grow without a new version number: valid messages stay valid with the same meaning, and
+    /// an old peer can recognize new messages. Allowed are new message types with their bodies (values of
+    /// an enum and their arms in unions without a default), new flag bits, and in programs new versions and
+    /// procedures. Each finding has a position in the new protocol and one in the base. Names, typedefs,
+    /// comments and the grouping of fields in structs and in arrays of fixed length are not sent, so they
+    /// may change.
     ///
-    /// Extensions of NFS version 4 have the rules of section 4.2 of RFC 8178 (`--rules 8178`). By these, enums may have new values
-    /// wherever they are used, and unions without a default arm new arms for any value (X505, X506, X509; X507 only for new arms).
-    /// Programs may have no new procedures (X514), and no value of an enum and no flag may go (X504), whether messages have it or not.
+    /// Extensions of NFS version 4 have the rules of section 4.2 of RFC 8178 (`--rules 8178`). By these,
+    /// enums may have new values wherever they are used, and unions without a default arm new arms for any
+    /// value (X505, X506, X509; X507 only for new arms). Programs may have no new procedures (X514), and no
+    /// value of an enum and no flag may go (X504), whether messages have it or not.
     ///
     /// In the examples the lines with `-` are the base's, those with `+` the new protocol's.
     Breach BreachKind {
@@ -37,10 +39,10 @@ kinds! {
     /// ```
     X500 Error Gone { name: String } => text(format!("`{name}` was removed"))
         .label("defined in the base; no type of the new protocol has its layout")
-        .help("what was valid must stay valid");
+        .help("valid messages must stay valid");
     /// fields were added or removed
     ///
-    /// An old peer would take what follows for something else. What is new goes into a new message type.
+    /// An old peer would misread the data that follows. Define a new message type instead.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -59,9 +61,9 @@ kinds! {
         both(format!("`{of}` had {was} parts and has {is}"), *base);
     /// a type changed
     ///
-    /// The encoding differs. Another name of a type is not a change: typedefs are followed, optional data may
-    /// be written as a union over a bool or as an array of at most one, and a struct may be nested in a
-    /// struct. A comparison of large protocols that share almost nothing ends with this code, too.
+    /// The encoding differs. Another name of a type is not a change: typedefs are followed, optional data
+    /// may be written as a union over a bool or as an array of at most one, and a struct may be nested in a
+    /// struct. A comparison of large protocols with little in common also ends with this code.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -98,8 +100,9 @@ kinds! {
     };
     /// a value was removed or changed
     ///
-    /// Values of an enum are what is sent. Names are not, but for documents that are compiled together: there a definition that
-    /// takes the place of another keeps the names of its members as well. A name that both versions have keeps its value.
+    /// The values of an enum are sent, their names are not. Names matter only for documents that are
+    /// compiled together: a definition that replaces another keeps the names of its members. A name that
+    /// both versions have keeps its value.
     ///
     /// ```diff
     /// -enum kind { ASK = 0, TELL = 1 };
@@ -120,14 +123,14 @@ kinds! {
     /// A name that was replaced.
     X504 Error MemberGone { name: String, of: String, base: Span } =>
         both(format!("the member `{name}` of `{of}` was removed"), *base);
-    /// A flag whose bit no flag has.
+    /// A flag whose bit is unused.
     X504 Error FlagGone { name: String } => text(format!("the flag `{name}` was removed"))
         .label("no flag of the new protocol has its bit")
         .help("RFC 8178 forbids the removal of flags");
     /// a new value where no union is chosen by it
     ///
-    /// An old peer cannot tell it from a malformed message. A value that chooses the arm of a union says that an extension
-    /// follows.
+    /// An old peer cannot distinguish it from a malformed message. A value that selects the arm of a union
+    /// announces an extension.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -147,10 +150,10 @@ kinds! {
         text(format!("`{name}` is a new value where no union is chosen by it: `{of}`"))
         .label("the new value")
         .and(*base, "used here in the base")
-        .help("only a value that chooses an arm of a union tells an old peer that it meets an extension");
+        .help("only a value that selects an arm of a union announces an extension to an old peer");
     /// a new value without an arm
     ///
-    /// Each new value that chooses an arm comes with the arm, which may be `void`.
+    /// Each new value that selects an arm needs that arm, which may be `void`.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -173,11 +176,11 @@ kinds! {
         .label("the new value")
         .and(*new, "without an arm for it")
         .and(*base, "in the base")
-        .help("add `case` and what the message carries, or `void`");
-    /// a new arm beside a default arm
+        .help("add a `case` with the body of the message, or `void`");
+    /// a new arm in a union with a default arm
     ///
     /// The default arm covered the value: an old peer reads another body than the new one sends. The same
-    /// holds for a new value that the default arm would take.
+    /// holds for a new value that the default arm would cover.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -197,14 +200,14 @@ kinds! {
         text(format!("`{of}` has a new arm for {value}, which its default arm covered"))
         .label("the new arm")
         .and(*default, "the base's default arm");
-    /// A value without an arm of its own.
+    /// A value without an arm.
     X507 Error ValueForDefault { name: String, of: String, default: Span, more: usize } =>
         text(format!("`{name}` is a new value for the default arm of `{of}`{}", as_well(*more)))
         .label("the new value")
         .and(*default, "the base's default arm");
     /// an arm was removed
     ///
-    /// Valid messages become invalid. Keep an obsolete arm, and say in the document that it is obsolete.
+    /// Valid messages become invalid. Keep an obsolete arm, and mark it as obsolete in the document.
     ///
     /// ```diff
     ///  enum kind { ASK = 0, TELL = 1 };
@@ -225,8 +228,8 @@ kinds! {
         both(format!("the arm for {value} of `{of}` was removed ({arm})"), *base);
     /// a new arm for a value that is not new
     ///
-    /// An old peer knows the value and has no arm for it, so it rejects the message as malformed. A new value
-    /// with an arm of its own is an extension.
+    /// An old peer knows the value but has no arm for it, so it rejects the message as malformed. A new
+    /// value with a new arm is an extension.
     ///
     /// ```diff
     ///  enum kind { ASK = 0, TELL = 1 };
@@ -248,10 +251,10 @@ kinds! {
         text(format!("`{of}` has a new arm for {value}, which is not a new value"))
         .label("the new arm")
         .and(*base, "without it in the base")
-        .help("an old peer knows the value and takes the message for malformed, not for an extension");
+        .help("an old peer knows the value and rejects the message as malformed");
     /// a default arm was added or removed
     ///
-    /// It decides what happens to all values that have no arm.
+    /// The default arm applies to all values without an arm.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -271,7 +274,7 @@ kinds! {
     X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a new default arm"), *base);
     /// a constant has another value
     ///
-    /// Constants say what numbers in messages mean. One that has to differ gets a name of its own.
+    /// Constants define the meaning of numbers in messages. Give a different number a new name.
     ///
     /// ```diff
     /// -const VERSION = 1;
@@ -286,9 +289,9 @@ kinds! {
         both(format!("`{name}` was {was} and is {is}"), *base).label("the new value");
     /// two flags share a bit
     ///
-    /// Flags of one word are the members of an enum that no message is made of, and constants whose names are the same up to
-    /// `FLAG`. A new one needs a bit that none of them has, or several such
-    /// bits, if its name says that it is a flag.
+    /// The flags of one word are the members of an enum that no message contains, or constants whose names
+    /// have the same prefix up to `FLAG`. A new flag needs an unused bit, or several unused bits if its
+    /// name contains `FLAG`.
     ///
     /// ```diff
     ///  const HELLO_FLAG_FAST = 1;
@@ -333,8 +336,8 @@ kinds! {
     };
     /// a procedure is new
     ///
-    /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: what is new is an operation. By
-    /// other rules a new procedure is an extension.
+    /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: add an
+    /// operation instead. By other rules a new procedure is an extension.
     ///
     /// ```diff 8178
     ///  program GREETER {
@@ -360,7 +363,7 @@ kinds! {
     }
 }
 
-/// What differs from the base.
+/// The difference from the base.
 fn both(message: String, base: Span) -> Text {
     text(message).label("here").and(base, "in the base")
 }
@@ -373,7 +376,7 @@ fn as_well(more: usize) -> String {
     }
 }
 
-/// What a type is on the wire, with its name or its bound.
+/// The wire form of a type, with its name or its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Void,
@@ -416,11 +419,11 @@ impl fmt::Display for Form {
 /// Why a definition was not compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// It was left out, for this finding.
+    /// It was omitted because of this finding.
     LeftOut(Box<Diagnostic>),
-    /// What was left out of the new protocol may have its name or its layout.
+    /// A definition that was omitted from the new protocol may have its name or its layout.
     Type,
-    /// What was left out of the new protocol may have its number.
+    /// A definition that was omitted from the new protocol may have its number.
     Number(Part),
 }
 

@@ -1,4 +1,4 @@
-//! What extraction and inclusion find.
+//! Findings of extraction and inclusion.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ kinds! {
     Document DocumentKind {
     /// no definition was found
     ///
-    /// The document was read, and nothing in it is XDR. It is an error, or a warning if another document of the run has definitions.
+    /// The document was read, and nothing in it is XDR. It is an error, or a warning if another document of
+    /// the run has definitions.
     ///
     /// ```text
     /// 1. Introduction
@@ -18,8 +19,8 @@ kinds! {
     ///    This protocol is described elsewhere.
     /// ```
     ///
-    /// In RFC text, set `///` before each line of XDR, or indent whole definitions as RFCs do. A file named `.x` is XDR
-    /// throughout.
+    /// In RFC text, set `///` before each line of XDR, or indent whole definitions as RFCs do. A file named
+    /// `.x` is XDR throughout.
     ///
     /// ```text
     /// 1. Introduction
@@ -31,8 +32,8 @@ kinds! {
         .help("put definitions after `///`, in indented text of an RFC, or in a file named `.x`");
     /// the lines after `///` are not XDR
     ///
-    /// A published document sets `///` before lines of which none begins a definition. RFC 7532 does so with a schema for
-    /// directories.
+    /// A published document sets `///` before lines of which none begins a definition. RFC 7532 does so with
+    /// a schema for directories.
     ///
     /// ```text
     /// Request for Comments: 9999
@@ -51,13 +52,14 @@ kinds! {
     X002 Error NoXdr => text("the lines after `///` are not XDR")
         .label("no definition begins here, or later")
         .help("there is nothing to compile in this document; compile the one that defines the protocol");
-    /// a definition without a mark is left out
+    /// a definition without a mark is omitted
     ///
-    /// Where some lines of a document have `///`, all others are prose, in which definitions are often shown once more. This one
-    /// is shown nowhere else. A warning; not in published RFCs, which quote one another.
+    /// If some lines of a document have `///`, all others are prose, which often repeats definitions. This
+    /// definition occurs nowhere else. A warning; not in published RFCs, which quote one another.
     ///
-    /// A line without a mark between the marked lines of one body, which reads as a part of a body, is an error: without it
-    /// messages would have another layout. In a published RFC it is a warning, and the line stays prose.
+    /// A line without a mark between the marked lines of one body, which reads as a part of a body, is an
+    /// error: without it messages would have another layout. In a published RFC it is a warning, and the line
+    /// stays prose.
     ///
     /// ```text
     ///    /// const VERSION = 3;
@@ -74,27 +76,29 @@ kinds! {
     ///    ///    hyper id;
     ///    /// };
     /// ```
-    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and left out"))
+    X003 Warning Unmarked { name: String } => text(format!("`{name}` is defined without `///` and omitted"))
         .label("prose, since other lines are marked with `///`")
         .help("set `///` before each line of it, if it belongs to the protocol");
     /// A line of a body has none.
-    X003 Error UnmarkedLine => text("a line inside a body lacks `///`")
+    X003 Error UnmarkedLine => text("missing `///` before a line inside a body")
         .label("prose, since the lines around it are marked with `///`")
         .help("set `///` before it, or move it out of the body");
     /// an included file cannot be read
     ///
-    /// `#include "file.x"` is relative to the document that has it. `#include <file.x>`, `%#include` and files of C (`.h`, `.c`, `.cc`,
-    /// `.cpp`, `.hpp`) are not read. A missing file is an error if a name is missing that the file may define, else a warning.
+    /// `#include "file.x"` is relative to the document that has it. `#include <file.x>`, `%#include` and
+    /// files of C (`.h`, `.c`, `.cc`, `.cpp`, `.hpp`) are not read. A missing file is an error if a name is
+    /// missing that the file may define, else a warning.
     ///
-    /// An included file must be a regular file in UTF-8 of at most 16 MiB. A run includes at most 1000 files and 64 MiB. Breaking one of
-    /// these limits is an error.
+    /// An included file must be a regular file in UTF-8 of at most 16 MiB. A run includes at most 1000 files
+    /// and 64 MiB. Breaking one of these limits is an error.
     ///
     /// ```xdr file
     /// #include "types.x"
     /// struct entry { key id; };
     /// ```
     ///
-    /// Give the file's path from the document on, or name it as a document of the run (`rpcrdma-xdrgen check types.x entry.x`).
+    /// Give the file's path from the document on, or name it as a document of the run
+    /// (`rpcrdma-xdrgen check types.x entry.x`).
     ///
     /// ```xdr file
     /// #include "../common/types.x"

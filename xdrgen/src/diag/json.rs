@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Count, Diagnostic, Label, Text, render};
 use crate::source::Sources;
 
-/// One line. Fields are added as time goes by, never taken away.
+/// One line. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {
@@ -25,7 +25,7 @@ struct Finding<'a> {
     rendered: String,
 }
 
-/// A place in a file: bytes from 0, lines and columns (characters) from 1; ends are one behind.
+/// A span of a file: bytes from 0, lines and columns (characters) from 1. Ends are exclusive.
 #[derive(Serialize)]
 struct Place<'a> {
     file: String,
@@ -39,29 +39,29 @@ struct Place<'a> {
     label: Option<&'a str>,
 }
 
-/// A line for each finding: `kind` is `"finding"`, and `code`, `severity`, `message`, `file`, `spans` (the primary one
-/// first), `help` and `rendered`, what a person would be shown, follow.
+/// A line for each finding: `kind` is `"finding"`, followed by `code`, `severity`, `message`, `file`,
+/// `spans` (the primary one first), `help` and `rendered`, the text for people.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
 }
 
-/// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them that
-/// were `hidden` as too many.
+/// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them
+/// that were `hidden` as too many.
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
 }
 
-/// The only line of a run that could not begin or end: `kind` is `"failure"`, with the `file` that could not be read or
-/// written, if it is that, and a `message`.
+/// The only line of a run that could not begin or end: `kind` is `"failure"`, with the `file` that could not
+/// be read or written, if it is that, and a `message`.
 #[must_use]
 pub fn json_failure(file: Option<&str>, message: &str) -> String {
     line(&Line::Failure { file, message })
 }
 
 fn line(line: &Line<'_>) -> String {
-    // Only maps whose keys are not strings cannot be written, and there are none.
+    // Serialization fails only for maps with keys that are not strings, and there are none.
     serde_json::to_string(line).map_or_else(|_| String::new(), |text| text + "\n")
 }
 

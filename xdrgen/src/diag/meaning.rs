@@ -1,4 +1,4 @@
-//! What resolution and the rules of the language find.
+//! Findings of resolution and of the language rules.
 
 use super::{BreachKind, Diagnostic, Part, Text, text};
 use crate::ast::Hidden;
@@ -28,12 +28,12 @@ kinds! {
     X200 Error NoType { name: Unresolved } => unresolved(name);
     /// a name is defined twice, and differently
     ///
-    /// Types and constants have one name space (RFC 4506 section 6.4), over all documents of a run. The names of programs,
-    /// versions and procedures are separate. An equal definition is not an error (X218 is the warning). Nor
-    /// is a definition in a later document that extends an enum or a union of an earlier one by the rules of
-    /// `rpcrdma-xdrgen compat` (chapter X5): it replaces the earlier one. A published document may define a
-    /// type again, as an excerpt or with an erratum: the last complete definition without undefined names is
-    /// used, with a warning at the others.
+    /// Types and constants have one name space (RFC 4506 section 6.4), over all documents of a run. The names
+    /// of programs, versions and procedures are separate. An equal definition is not an error (X218 is the
+    /// warning). Nor is a definition in a later document that extends an enum or a union of an earlier one by
+    /// the rules of `rpcrdma-xdrgen compat` (chapter X5): it replaces the earlier one. A published document
+    /// may define a type again, as an excerpt or with an erratum: the last complete definition without
+    /// undefined names is used, with a warning at the others.
     ///
     /// ```xdr
     /// struct point { int x; };
@@ -50,7 +50,7 @@ kinds! {
             Twice::ConstantAndType => format!("`{name}` is a constant and a type"),
         });
         again(text, *first).help(match how {
-            Twice::Differently => "remove one of them or give it another name; a repetition that is the same is no error",
+            Twice::Differently => "remove or rename one of them; an equal repetition is allowed",
             Twice::ConstantAndType => {
                 "constants and types share one name space (RFC 4506 section 6.4): give one of them another name"
             }
@@ -61,7 +61,7 @@ kinds! {
         .label("left out")
         .and(*by, "this one is used")
         .help("of several definitions in a published document, the last complete and valid one is used");
-    /// What a later document defines again breaks the rules of extensions.
+    /// A redefinition in a later document breaks the rules of extensions.
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
         let message = format!("defined twice, and not as an extension: {}", text.message);
@@ -116,8 +116,8 @@ kinds! {
         .help("numbers reach from -2^63 to 2^64-1");
     /// a value does not fit an enum
     ///
-    /// An enum's values are signed and have 32 bits (RFC 4506 section 4.3). Values up to 0xffffffff are taken for the same 32
-    /// bits, with warning X209.
+    /// An enum's values are signed and have 32 bits (RFC 4506 section 4.3). Values up to 0xffffffff are taken
+    /// for the same 32 bits, with warning X209.
     ///
     /// ```xdr
     /// enum size { SMALL = 1, LARGE = 0x100000000 };
@@ -131,7 +131,7 @@ kinds! {
         .help(ENUM_VALUES);
     /// two members of an enum have one name
     ///
-    /// A name has one value. To give one value two names, see X207.
+    /// A name has one value. For two names with one value, see X207.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, RED = 3 };
@@ -143,8 +143,8 @@ kinds! {
     X206 Error SecondMember { name: String, first: Span } => second("members", name, *first);
     /// two members of an enum have one value
     ///
-    /// Some protocols have a second name for a value, so this is a warning. In Rust the later one is a constant that equals
-    /// the first.
+    /// Some protocols have a second name for a value, so this is a warning. In Rust the later one is a
+    /// constant that equals the first.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, BLUE = 2 };
@@ -160,8 +160,9 @@ kinds! {
         .help("in Rust the later one is a constant that equals the first");
     /// a member's name is taken
     ///
-    /// The members of all enums, the constants and the types have one name space (RFC 4506 section 6.4). As a constant the name
-    /// means the first. A warning, because published RFCs have it.
+    /// The members of all enums, the constants and the types share one name space (RFC 4506 section 6.4).
+    /// Used as a constant, the name refers to the first definition. A warning, because published RFCs
+    /// contain this.
     ///
     /// ```xdr
     /// enum answer { OK = 0, FAILED = 1 };
@@ -181,7 +182,8 @@ kinds! {
         .help("members of enums share the name space of types (RFC 4506 section 6.4)");
     /// a value is sent as a negative one
     ///
-    /// An enum's value is signed: above 0x7fffffff it means the negative number with the same 32 bits. A warning.
+    /// An enum's value is signed: above 0x7fffffff it means the negative number with the same 32 bits. A
+    /// warning.
     ///
     /// ```xdr
     /// enum flags { ALL = 0xffffffff };
@@ -209,7 +211,7 @@ kinds! {
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
     /// the value of a constant in Rust is unknown
     ///
-    /// `--extern` says where a name is in Rust, and a size or a label must be known when the document is compiled.
+    /// `--extern` maps a name to Rust, but a size or a label must be known when the document is compiled.
     ///
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT
@@ -219,7 +221,7 @@ kinds! {
     /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT -D LIMIT=255
     /// ```
     X211 Error NumberInRust { name: String } => text(format!("the number of `{name}` is not known here"))
-        .label("a constant in Rust has no value yet when this is compiled")
+        .label("the value of a constant in Rust is unknown when this is compiled")
         .help(format!("give its number, too: `-D {name}=NUMBER`"));
     /// an argument or result without a name
     ///
@@ -246,8 +248,8 @@ kinds! {
         .help("define the type before the program and name it here");
     /// a definition is repeated
     ///
-    /// The two differ only in comments and layout. That is not an error, but one may be a copy that was meant
-    /// to be changed. A warning, not given in published documents, nor for definitions of two documents.
+    /// The two differ only in comments and layout. One may be a copy that was never edited. A warning,
+    /// which does not apply to published documents or to definitions in two documents.
     ///
     /// ```xdr
     /// struct point { int x; int y; };
@@ -260,7 +262,7 @@ kinds! {
     /// ```
     X218 Warning Repeated { name: String, first: Span } =>
         again(text(format!("`{name}` is defined twice, and equally")), *first)
-        .help("remove one of them; if it is a copy that was to be changed, give it another name");
+        .help("remove one of them, or rename it if it is an unedited copy");
     /// a bound is out of range
     ///
     /// Lengths and bounds go from 0 to 2^32-1.
@@ -293,7 +295,7 @@ kinds! {
     X224 Error VoidField => text("a struct's field cannot be `void`").label("nothing is declared here").help("remove it");
     /// two numbers are the same
     ///
-    /// Of two versions in a program, or of two procedures in a version.
+    /// Two versions of a program, or two procedures of a version.
     ///
     /// ```xdr
     /// program STORE {
@@ -338,7 +340,8 @@ kinds! {
     X231 Error SecondName { of: Part, name: String, first: Span } => second(&format!("{}s", of.name()), name, *first);
     /// two programs have one number
     ///
-    /// A call names its program and version by number. Two programs may share a number if they share no version of it.
+    /// A call names its program and version by number. Two programs may share a number if they share no
+    /// version of it.
     ///
     /// ```xdr
     /// program STORE {
@@ -385,9 +388,9 @@ kinds! {
         .label("programs, versions and procedures have unsigned 32-bit numbers");
     /// an addition to an undefined type
     ///
-    /// A published document may add members to an enum, or arms to a union, of another document: RFC 8276 writes them into a
-    /// comment, behind one that says `to be added to` and a name. No document of the run defines that name. A warning: the lines
-    /// are left out.
+    /// A published document may add members to an enum, or arms to a union, of another document. RFC 8276
+    /// writes them into a comment, after one that contains `to be added to` and a name. No document of the
+    /// run defines that name. A warning: the lines are omitted.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -413,12 +416,12 @@ kinds! {
     /// ```
     X240 Warning NothingToAddTo { name: String } =>
         text(format!("lines are to be added to `{name}`, and no document of this run defines it"))
-        .label("these lines are left out")
+        .label("these lines are omitted")
         .help("compile the document that defines it together with this one");
-    /// an addition contradicts what is there
+    /// an addition conflicts with an existing definition
     ///
-    /// What a published document adds to another's type must have names and values, or labels, of its own. An
-    /// equal addition is not an error.
+    /// The additions of a published document to a type of another document need new names and values, or
+    /// labels. An equal addition is not an error.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -430,7 +433,7 @@ kinds! {
     ///    /// */
     /// ```
     ///
-    /// Use a version of the base, or of the extension, that the other goes with.
+    /// Use matching versions of the base and the extension.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -442,7 +445,7 @@ kinds! {
     ///    /// */
     /// ```
     X241 Error AddedToOther { name: String, base: Span } =>
-        text(format!("lines are to be added to `{name}` that have no place in it"))
+        text(format!("the added lines are not valid in `{name}`"))
         .label("an enum takes members, and a union takes arms")
         .and(*base, "defined here");
     /// A member of that name.
@@ -483,7 +486,7 @@ fn again(text: Text, first: Span) -> Text {
     text.label("defined again").and(first, "first defined here")
 }
 
-/// Two of one name in a place that has one.
+/// Two names in a position that allows one.
 fn second(what: &str, name: &str, first: Span) -> Text {
     text(format!("two {what} are named `{name}`")).label("the second").and(first, "the first")
 }
@@ -492,7 +495,7 @@ fn conflict(message: String, first: Span) -> Text {
     text(message)
         .label("to be added")
         .and(first, "already defined here")
-        .help("an addition has names and values of its own")
+        .help("an addition needs new names and values")
 }
 
 fn unresolved(of: &Unresolved) -> Text {
@@ -500,7 +503,7 @@ fn unresolved(of: &Unresolved) -> Text {
     let text = text(format!("no {what} named `{}`", of.name));
     match &of.reason {
         Reason::Erratum(near) => return text.label(format!("taken for `{near}`")),
-        Reason::LeftOut => return text.label("its definition is left out"),
+        Reason::LeftOut => return text.label("its definition is omitted"),
         _ => {}
     }
     let text = text.label("not defined in any document of this run");
@@ -534,7 +537,7 @@ fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
         .and(name.span, format!("defined here under {branch}`{condition}`"))
         .help(match wanted {
             Some(wanted) => format!("try `-D {wanted}`"),
-            None => "the condition leaves this definition out: change what `-D` defines".to_owned(),
+            None => "the condition excludes this definition: change the names that `-D` defines".to_owned(),
         })
 }
 

@@ -1,4 +1,4 @@
-//! What bindings say of replies and calls that their types contradict.
+//! Contradictions between bindings and types about replies and calls.
 
 use super::binding::{Unknown, unknown};
 use super::{Few, text};
@@ -111,7 +111,7 @@ kinds! {
     X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
         .label("bounds an item")
         .help("name the item in `eligible`, or bound the result by `whole`");
-    /// a table says nothing of its reply
+    /// a table has no bounds of its reply
     ///
     /// It needs `item`, `whole` or both.
     ///
@@ -138,8 +138,9 @@ kinds! {
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// a bound that no reply keeps
     ///
-    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave an eligible item no
-    /// byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is beyond 4294967295.
+    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave
+    /// an eligible item no byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is
+    /// beyond 4294967295.
     ///
     /// ```toml
     /// [[binding]]
@@ -169,7 +170,7 @@ kinds! {
         .label("bounds nothing")
         .help("remove it: the reply has no result");
     /// An item without bytes.
-    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` could hold nothing"))
+    X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` would always be empty"))
         .label("no item is this short")
         .help("the bound is for the largest item: a number of bytes, or a field of the arguments");
     /// A bound beyond any length.
@@ -178,9 +179,10 @@ kinds! {
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
     /// nothing bounds a reply
     ///
-    /// A client offers memory for the longest reply with each call over RPC-over-RDMA (RFC 8166 section 6.2). If neither the XDR nor
-    /// the binding bounds a reply, it cannot: each call of that procedure fails before it is sent, whatever its arguments. So the
-    /// binding is incomplete, and this is an error. A program that is only called over TCP needs no binding.
+    /// With each call over RPC-over-RDMA, a client offers memory for the longest reply (RFC 8166 section
+    /// 6.2). If neither the XDR nor the binding bounds a reply, each call of that procedure fails before it
+    /// is sent, whatever its arguments. The binding is therefore incomplete, which is an error. A program
+    /// that is only called over TCP needs no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -209,9 +211,10 @@ kinds! {
     };
     /// a call is longer than servers accept
     ///
-    /// The Read chunks of one call hold at most 8 MiB (8388608 bytes) unless a server has another limit
-    /// (`rpcrdma_runtime::proto::rdma::MessageLimits::transfer`). A longer call is rejected, although it keeps the bounds of its types. A
-    /// warning: both ends may have agreed on a larger limit.
+    /// A server accepts the longest calls of its programs, up to half of its memory budget: by default, the
+    /// Read chunks of one call hold at most 24 MiB (25165824 bytes). A longer call is rejected, although it
+    /// keeps the bounds of its types. A warning: a server may have a larger budget
+    /// (`rpcrdma_runtime::Limits::memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
     ///
@@ -232,8 +235,7 @@ kinds! {
             "a call of {} can need {bytes} bytes in Read chunks, and servers accept {most} by default",
             procedures.shown(|name| format!("`{name}`"))
         ))
-        .label("such a call is rejected unless the server has another limit")
-        .help("lower the bound in the document, or raise `MessageMessageLimits::transfer` in each \
-            server");
+        .label("such a call is rejected unless the server has a larger memory budget")
+        .help("lower the bound in the document, or raise `Limits::memory` in each server to twice the size");
     }
 }

@@ -1,4 +1,4 @@
-//! What the options of a run and the names in Rust bring up.
+//! Findings about the options of a run and the names in Rust.
 
 use super::text;
 
@@ -7,9 +7,10 @@ kinds! {
     Output OutputKind {
     /// two names become one in Rust
     ///
-    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ by case or underscores alone fall together.
-    /// The later one has an underscore added, so that nothing is lost; `--names verbatim` keeps them as they are. So it is with
-    /// modules, where the files of two documents have one name, or two namespaces (`a::b` and `a_b`). A warning.
+    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ by case or underscores
+    /// alone fall together. The later one has an underscore added, so that nothing is lost;
+    /// `--names verbatim` keeps them as they are. So it is with modules, where the files of two documents
+    /// have one name, or two namespaces (`a::b` and `a_b`). A warning.
     ///
     /// ```xdr
     /// struct foo_bar { int x; };
@@ -23,7 +24,7 @@ kinds! {
     X400 Warning SameName { name: String, other: String, ident: String } =>
         text(format!("`{name}` and `{other}` would have the same name in Rust"))
         .label(format!("named `{ident}` in Rust"))
-        .help("the later one has an underscore added; a name of its own in the document would avoid it");
+        .help("the later one has an underscore added; a unique name in the document would avoid it");
     /// The modules of two documents, or of two namespaces.
     X400 Warning SameModule { name: String, other: String, ident: String, is_file: bool } => {
         let what = if *is_file { "file name" } else { "namespace name" };
@@ -33,7 +34,8 @@ kinds! {
     };
     /// not a valid Rust path
     ///
-    /// In `--extern name=path`, in `--runtime`, in `--derive` (which knows `serde` and `arbitrary` without a path), or in what a build script gives for them.
+    /// In `--extern name=path`, in `--runtime`, in `--derive` (which knows `serde` and `arbitrary` without
+    /// a path), or in the corresponding methods of a build script.
     ///
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern handle=my-crate::Handle
@@ -46,7 +48,8 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and has letters, digits, `-` and `_`; a title is one line without quotes and backslashes, the directory in `--runtime-path` one without apostrophes.
+    /// A name begins with a letter and has letters, digits, `-` and `_`; a title is one line without quotes
+    /// and backslashes, the directory in `--runtime-path` one without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -62,9 +65,9 @@ kinds! {
         .help("a package's name has letters, digits, `-` and `_`");
     /// A directory that TOML cannot hold.
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");
-    /// what borrows cannot have this derive
+    /// borrowing types cannot have this derive
     ///
-    /// `serde` and `arbitrary` make values from something else than a message, so that there is nothing to borrow from.
+    /// `serde` and `arbitrary` create values without a message, so there is no memory to borrow from.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --data borrowed --derive serde
@@ -74,6 +77,6 @@ kinds! {
     /// rpcrdma-xdrgen generate store.x --data bytes --derive serde
     /// ```
     X403 Error BorrowedDerive { derive: String } => text(format!("borrowed output cannot derive `{derive}`"))
-        .help("use `bytes` output, whose values own what they hold");
+        .help("use `bytes` output, whose values own their data");
     }
 }

@@ -10,8 +10,8 @@ pub(super) struct Chapter {
     pub(super) pages: &'static [(&'static str, &'static str)],
 }
 
-/// The page about a code: what it means, an example, and how to fix it, as Markdown. None if no finding has
-/// the code.
+/// Returns the page of a code as Markdown: meaning, example and correction. Returns `None` for an unused
+/// code.
 #[must_use]
 pub fn page(code: &str) -> Option<String> {
     let (code, text) = CHAPTERS.iter().flat_map(|chapter| chapter.pages).find(|(of, _)| *of == code)?;
@@ -40,7 +40,7 @@ pub fn chapters() -> String {
     all.trim_end().to_owned() + "\n"
 }
 
-/// The text of a comment: each line begins behind a blank.
+/// The text of a comment: each line begins after a blank.
 fn plain(comment: &str) -> String {
     let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")

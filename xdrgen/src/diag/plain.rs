@@ -1,20 +1,21 @@
-//! Findings as plain text, without a rendering library: what build scripts print.
+//! Findings as plain text without a rendering library, as in build scripts.
 
 use std::ops::Range;
 
 use super::{Diagnostic, Label, Text};
 use crate::source::{Source, Sources};
 
-/// Renders findings as plain text in the order given, with one blank line between two: the place and the message, the
-/// lines of the documents with the labels under them, and the help.
+/// Renders findings as plain text in the order given, with one blank line between two: the position and the
+/// message, the lines of the documents with the labels under them, and the help.
 #[must_use]
 pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     let texts: Vec<String> = diagnostics.iter().map(|found| finding(found, sources)).collect();
     texts.join("\n")
 }
 
-/// Renders findings as one line each, for editors and `grep`: `file:line:column: error[X212]: message; help`. What stands
-/// in no document begins with `rpcrdma-xdrgen`.
+/// Renders findings as one line each, for editors and `grep`:
+/// `file:line:column: error[X212]: message; help`. A finding without a position begins with
+/// `rpcrdma-xdrgen`.
 #[cfg(feature = "cli")]
 #[must_use]
 pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
@@ -26,7 +27,8 @@ pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(line).collect()
 }
 
-/// `file:line:column: error[X212]: message`. A finding without a place begins with the name of the program.
+/// `file:line:column: error[X212]: message`. A finding without a position begins with the name of the
+/// program.
 fn head(found: &Diagnostic, text: &Text, sources: &Sources) -> String {
     let source = sources.get(found.span.source);
     let place = source.map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &text.primary));
@@ -66,17 +68,17 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
     text
 }
 
-/// How many bytes of a line are shown before and behind a place.
+/// The number of bytes of a line shown before and after a span.
 pub(super) const SIDE: usize = 500;
 
-/// The line of a document in which a label stands, or the part near the label if the line is very long.
+/// The line of a document that contains a label, or the part near the label if the line is very long.
 struct Line<'a> {
     source: &'a Source,
     label: &'a Label,
     mark: char,
     number: u32,
     text: &'a str,
-    /// The label's place in `text`.
+    /// The label's position in `text`.
     range: Range<usize>,
 }
 
@@ -113,17 +115,17 @@ fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// A label's place in the text. One line is shown: a place that runs over several is cut at its first line's end.
+/// The span of a label in the text. Shows one line: a span over several lines ends with its first line.
 pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
     let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
-    // A tab is shown as several blanks: what is missing before it is missed in one place.
+    // A tab is shown as several blanks, so columns before it shift together.
     let end = if text.get(start..end) == Some("\t") { start } else { end };
     start..line_end.map_or(end, |length| start + length)
 }
 
-/// The nearest place at or before `offset` where a character begins.
+/// The nearest character boundary at or before `offset`.
 pub(super) fn boundary(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {

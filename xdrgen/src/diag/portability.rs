@@ -1,4 +1,4 @@
-//! What only some compilers accept.
+//! Constructs that only some compilers accept.
 
 use super::{Text, text};
 use crate::hir::Scalar;
@@ -8,7 +8,7 @@ kinds! {
     Portability PortabilityKind {
     /// a name after a definition's body
     ///
-    /// RFC 5531 sets one behind a union; it has no meaning. In C it would be a variable. A warning.
+    /// RFC 5531 contains one after a union; it has no meaning. In C it would be a variable. A warning.
     ///
     /// ```xdr
     /// struct point { int x; } origin;
@@ -36,7 +36,7 @@ kinds! {
         .help("remove the `,`");
     /// a string is not a constant
     ///
-    /// rpcgen passes string constants on to C. Here the constant is left out. A warning.
+    /// rpcgen passes string constants to C. This compiler omits the constant. A warning.
     ///
     /// ```xdr
     /// const NAME = "store";
@@ -48,10 +48,10 @@ kinds! {
     /// ```
     X132 Warning TextConstant => text("a string is not an XDR constant")
         .label("only rpcgen knows this")
-        .help("the constant is left out");
+        .help("the constant is omitted");
     /// a string without `<>`
     ///
-    /// rpcgen takes it in places, RFC 4506 does not. A warning.
+    /// rpcgen accepts it in some positions, RFC 4506 does not. A warning.
     ///
     /// ```xdr
     /// struct file {
@@ -112,9 +112,10 @@ kinds! {
         .help("move the default arm to the end");
     /// not every compiler accepts this
     ///
-    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case, characters as numbers, arrays as
-    /// the arguments or results of procedures, unions over a `char`, a `short` or a `hyper`, and `long long`. They are encoded as those
-    /// compilers encode them; a `char` or a `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
+    /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case,
+    /// characters as numbers, arrays as the arguments or results of procedures, unions over a `char`, a
+    /// `short` or a `hyper`, and `long long`. They are encoded as those compilers encode them; a `char` or a
+    /// `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
     ///
     /// ```xdr
     /// union answer switch (bool known) {
@@ -150,7 +151,7 @@ kinds! {
     }
 }
 
-/// What only some compilers accept, and what the grammar of the RFCs has for it.
+/// A construct that only some compilers accept, and its form in the grammar of the RFCs.
 fn portability(what: &str, instead: &str) -> Text {
     text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
 }

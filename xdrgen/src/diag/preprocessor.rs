@@ -1,4 +1,4 @@
-//! What the preprocessor finds: conditions, macros and pragmas.
+//! Findings of the preprocessor: conditions, macros and pragmas.
 
 use super::text;
 use crate::source::Span;
@@ -7,9 +7,10 @@ kinds! {
     Preprocessor PreprocessorKind {
     /// a preprocessor's condition is not understood
     ///
-    /// An `#else` or `#endif` without its `#if`, a branch behind the `#else`, which is left out, or a condition that is not
-    /// made of `defined(NAME)`, names, numbers and C's operators, which is taken as true. Or a condition on a name that only an
-    /// included file defines: a `#define` counts in its own document. A warning.
+    /// An `#else` or `#endif` without its `#if`; a branch after the `#else`, which is omitted; or a
+    /// condition that does not consist of `defined(NAME)`, names, numbers and C's operators, which counts
+    /// as true. Also a condition on a name that only an included file defines: a `#define` applies to its
+    /// own document. A warning.
     ///
     /// ```xdr
     /// const A = 1;
@@ -24,12 +25,12 @@ kinds! {
     X105 Warning ElseWithoutIf => text("an `#else` without its `#if`").help("remove it");
     /// An `#endif` alone.
     X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
-    /// A branch behind the `#else`.
+    /// A branch after the `#else`.
     X105 Warning BehindElse { is_else: bool } => text(match is_else {
             true => "a second `#else` for one `#if`",
             false => "an `#elif` after its `#else`",
         })
-        .help("the text after it is left out: `#else` is the last branch");
+        .help("the text after it is omitted: `#else` is the last branch");
     /// A condition that only C understands.
     X105 Warning OddCondition => text("unsupported condition: taken as true")
         .help("write it with `defined(NAME)`, numbers, and the operators of C");
@@ -41,8 +42,7 @@ kinds! {
         .help(format!("try `-D {name}`"));
     /// a preprocessor's condition is never closed
     ///
-    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. Without the end, how much of the document depends on the condition
-    /// is unknown.
+    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. The extent of the condition is unknown.
     ///
     /// ```xdr
     /// #ifdef BIG
@@ -58,8 +58,8 @@ kinds! {
     X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
     /// a pragma is not understood
     ///
-    /// Linux's own compiler accepts `pragma` lines. Those about its C code are skipped; an unknown one may be
-    /// meant for something else. A warning: the line is left out.
+    /// Linux's compiler accepts `pragma` lines. Lines about its C code are skipped. An unknown line may
+    /// have another purpose. A warning: the line is omitted.
     ///
     /// ```xdr
     /// pragma small_endian;
@@ -70,10 +70,10 @@ kinds! {
     /// const A = 1;
     /// ```
     X133 Warning UnknownPragma => text("a `pragma` that is not known")
-        .label("this line is left out")
+        .label("this line is omitted")
         .help("those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
-    /// One without its `;`.
-    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is left out").help("end it with `;`");
+    /// A `pragma` line without its `;`.
+    X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is omitted").help("end it with `;`");
     /// a macro cannot be expanded
     ///
     /// A use has as many arguments as the `#define`. Macros nest at most 64 levels deep, and all macros of a
@@ -108,7 +108,7 @@ pub(crate) enum Fault {
     TooLong(usize),
     /// More tokens that `##` makes than this.
     TooManyPasted(usize),
-    /// One of more bytes than this.
+    /// Longer than this many bytes.
     LongToken(usize),
     Open,
     Count {

@@ -1,4 +1,4 @@
-//! Findings as text: the document's own line, a caret under the place, and what to do.
+//! Findings as text: the document's own line, a caret under the span, and the advice.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ fn group<'a>(found: &Diagnostic, text: &'a Text, sources: &'a Sources) -> Group<
     group
 }
 
-/// The places, the primary one's first. Places in one document that are near one another are in one picture.
+/// The spans, the primary one's first. Nearby spans in one document share an excerpt.
 fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
     for label in &found.related {
@@ -40,25 +40,26 @@ fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     }
     let mut elements = Vec::new();
     for (id, source) in documents.iter().filter_map(|id| Some((*id, sources.get(*id)?))) {
-        let mut groups = near_places(found, id, source.text());
+        let mut groups = nearby_spans(found, id, source.text());
         groups.sort_by_key(|group| !group.iter().any(|place| place.kind == AnnotationKind::Primary));
         groups.into_iter().for_each(|group| picture(group, source, &mut elements));
     }
     elements
 }
 
-/// A label's place in its document.
+/// A label's span in its document.
 struct Place<'a> {
     kind: AnnotationKind,
     text: &'a str,
     range: Range<usize>,
 }
 
-/// How many bytes may stand between two places of one picture: a long document costs no more than a short one.
+/// Maximum distance in bytes between two spans of one excerpt, so that long documents cost no more than
+/// short ones.
 const NEAR: usize = 4096;
 
-/// The places in a document, in groups of those that are near one another.
-fn near_places<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
+/// The spans in a document, in groups of nearby ones.
+fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
     let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
     let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));
     let labels = labels.filter(|(_, label)| label.span.source == id);
@@ -78,7 +79,7 @@ fn near_places<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'
     groups
 }
 
-/// The lines from the first place to the last. Of a line that is very long a part is shown.
+/// The lines from the first span to the last. A very long line is truncated.
 fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Element<'a>>) {
     let text = source.text();
     let first = group.iter().map(|place| place.range.start).min().unwrap_or(0);
@@ -101,7 +102,7 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
         group.iter().map(|place| within(place.range.start)..within(place.range.end)).collect();
     let mut snippet = Snippet::source(shown).line_start(line);
     if begin.is_none() && from > 0 {
-        // What is shown does not begin where its line does, so the column is said beside it.
+        // The excerpt does not begin at the start of its line, so the column is printed next to it.
         let shown = group.iter().find(|place| place.kind == AnnotationKind::Primary).or(group.first());
         let at = source.line_column(narrow(shown.map_or(first, |place| place.range.start)));
         let origin = Origin::path(name).line(at.line as usize).char_column(at.column as usize);

@@ -1,4 +1,4 @@
-//! What the lexer and the parser find.
+//! Findings of the lexer and the parser.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ kinds! {
     Syntax SyntaxKind {
     /// unexpected text
     ///
-    /// The grammar (RFC 4506 section 6.3, RFC 5531 section 12.2) requires something else here. The message
-    /// says what was expected and what was found.
+    /// The grammar (RFC 4506 section 6.3, RFC 5531 section 12.2) requires another token here. The message
+    /// names the expected and the actual token.
     ///
     /// ```xdr
     /// const LIMIT 5;
@@ -29,7 +29,7 @@ kinds! {
         .label(format!("expected {expected} here"));
     /// a comment is never closed
     ///
-    /// A `/*` without its `*/`. The compiler goes on at the next line that begins a definition.
+    /// A `/*` without its `*/`. The compiler continues at the next line that begins a definition.
     ///
     /// ```xdr
     /// /* The longest name.
@@ -43,8 +43,8 @@ kinds! {
     X101 Error OpenComment => text("a comment is never closed").label("it begins here").help("end it with `*/`");
     /// invalid number
     ///
-    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is octal, and has the
-    /// digits 0 to 7 only.
+    /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
+    /// octal, and has the digits 0 to 7 only.
     ///
     /// ```xdr
     /// const MONTH = 08;
@@ -70,7 +70,7 @@ kinds! {
         .help("numbers reach from -2^63 to 2^64-1");
     /// a comment begins inside a comment
     ///
-    /// Comments do not nest: the first `*/` ends all of it, and what follows is read as XDR. A warning.
+    /// Comments do not nest: the first `*/` ends all of them, and the rest is read as XDR. A warning.
     ///
     /// ```xdr
     /// /* Not used yet:
@@ -96,12 +96,13 @@ kinds! {
     };
     /// In the lines that a published document adds to another.
     X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
-        .label("XDR has no such thing: the first `*/` ends both")
+        .label("comments do not nest: the first `*/` ends both")
         .and(*outer, "the comment begins here")
         .help("the lines up to the line with only `*/` are read as the addition");
     /// a character has no meaning in XDR
     ///
-    /// Names have letters, digits and `_`. Of other characters the language knows `{ } ( ) [ ] < > = * ; : ,`.
+    /// Names have letters, digits and `_`. Of other characters the language has only
+    /// `{ } ( ) [ ] < > = * ; : ,`.
     ///
     /// ```xdr
     /// const FIRST-ONE = 1;
@@ -115,8 +116,8 @@ kinds! {
     };
     /// a `;` is missing
     ///
-    /// A `;` ends each declaration and each definition, the last one of a body too. The place is the one where it should
-    /// stand, which may be a line above the one where the parser noticed.
+    /// A `;` ends each declaration and each definition, including the last one of a body. The position is
+    /// where the `;` is missing, which may be one line above the position where the parser noticed.
     ///
     /// ```xdr
     /// struct point {
@@ -136,8 +137,8 @@ kinds! {
         .help("a `;` ends each declaration and each definition");
     /// a `{` or `}` is missing
     ///
-    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body is open. Then the
-    /// second place is the `{` that is never closed.
+    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body
+    /// is open. In the second case, the second span is the `{` that is never closed.
     ///
     /// ```xdr
     /// struct point {
@@ -203,8 +204,8 @@ kinds! {
     X114 Error KeywordAsName { near: Near } => text(format!("{} is a keyword and cannot be a name", near.shown()))
         .label("expected a name")
         .help(match (near.before.as_str(), near.word.as_deref().unwrap_or("")) {
-            ("const", _) => "a constant has no type: `const NAME = 1;`",
-            (_, "unsigned") => "`unsigned` stands before `int`, `hyper`, `short` or `char`",
+            ("const", _) => "remove the type of the constant: `const NAME = 1;`",
+            (_, "unsigned") => "`unsigned` precedes `int`, `hyper`, `short` or `char`",
             ("typedef", _) => "a typedef is written `typedef type name;`",
             _ => "give it another name",
         });
@@ -227,7 +228,7 @@ kinds! {
     /// } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; } b; };
     /// ```
     ///
-    /// Give inner bodies a definition of their own.
+    /// Define inner bodies separately.
     ///
     /// ```xdr
     /// struct inner { int x; };
@@ -235,8 +236,8 @@ kinds! {
     /// ```
     X115 Error TooDeep { most: u8 } => text(format!("more than {most} bodies inside one another"))
         .label("this one is too deep")
-        .help("give inner bodies a definition of their own");
-    /// Namespaces, whose path has a length.
+        .help("define inner bodies separately");
+    /// Namespaces whose path is too long.
     X115 Error LongPath { most: usize } => text(format!("the names of nested namespaces have more than {most} bytes"))
         .label("with this one")
         .help("nest namespaces less deep");
@@ -290,7 +291,7 @@ kinds! {
         .help("an enum has at least one member");
     /// a union has one default arm
     ///
-    /// The default arm takes all values without an arm of their own, so a second one would never be chosen.
+    /// The default arm covers all values without an arm, so a second one would never be selected.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -316,8 +317,9 @@ kinds! {
         .and(*first, "the first is here");
     /// a `,` is missing
     ///
-    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a name (`bool known`), so a
-    /// missing `,` before a type's name gives a warning only: the name is read as the argument's.
+    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a name
+    /// (`bool known`), so a missing `,` before a type's name gives a warning only: the name is read as the
+    /// argument's.
     ///
     /// ```xdr
     /// enum colour {
@@ -335,7 +337,7 @@ kinds! {
     X119 Error NoComma => text("a `,` is missing")
         .label("expected `,` here")
         .help("a `,` separates the members of an enum");
-    /// A word without a value behind members that have one.
+    /// A member without a value after members that have one.
     X119 Error StrayWord { word: String } =>
         text(format!("{} follows the last member of an enum", quoted(word)))
         .label("the members before it have values")
@@ -364,7 +366,7 @@ kinds! {
         .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
     /// a string has no fixed size
     ///
-    /// A string brings its length along, so `[n]` says nothing of it.
+    /// A string includes its length, so `[n]` has no effect.
     ///
     /// ```xdr
     /// struct file {
@@ -382,7 +384,7 @@ kinds! {
         .help("write `<n>` for up to n bytes, `<>` for any number");
     /// a definition inside another
     ///
-    /// A body in place of a type has no name of its own. In C it may have one.
+    /// A body in place of a type is anonymous. In C it may have a name.
     ///
     /// ```xdr
     /// typedef struct point {
@@ -396,11 +398,12 @@ kinds! {
     /// };
     /// ```
     X122 Error NamedInside => text("a definition inside another")
-        .label("a body with a name must stand by itself")
+        .label("a named body must be a separate definition")
         .help("move it out, or remove its name");
     /// `opaque` is not a type by itself
     ///
-    /// Where a type's name must stand, as for an argument of a procedure, `opaque` has no place for its size.
+    /// Where a type name is required, as for an argument of a procedure, `opaque` has no place for its
+    /// size.
     ///
     /// ```xdr
     /// program STORE {
@@ -423,7 +426,7 @@ kinds! {
         .help("define a name for it: `typedef opaque name<n>;`");
     /// a declaration has one `*`, `[n]` or `<n>`
     ///
-    /// There are no arrays of arrays, and no pointers to arrays.
+    /// Arrays of arrays and pointers to arrays do not exist.
     ///
     /// ```xdr
     /// struct matrix {
@@ -460,7 +463,7 @@ kinds! {
     /// ```
     X125 Error SecondName => text("a declaration declares one name")
         .label("expected `;`")
-        .help("declare each by itself: `int a; int b;`");
+        .help("declare each separately: `int a; int b;`");
     /// a declaration has no value
     ///
     /// ```xdr
@@ -482,8 +485,8 @@ kinds! {
         .help("`const NAME = value;` defines a constant");
     /// XDR does not compute
     ///
-    /// Where a number must stand, it is written as one, or as the name of a constant or of an enum's member. Macros
-    /// (`#define`) are C's, and are computed.
+    /// A number is a literal, or the name of a constant or of an enum's member. Macros (`#define`) belong
+    /// to C, and are evaluated.
     ///
     /// ```xdr
     /// const FLAG = 1 << 3;
@@ -519,7 +522,8 @@ kinds! {
     /// };
     /// ```
     ///
-    /// `<>` has any length, none too. If there must be a difference between nothing and a text that is empty, define a type.
+    /// `<>` has any length, none too. If there must be a difference between nothing and a text that is empty,
+    /// define a type.
     ///
     /// ```xdr
     /// typedef string name<>;
@@ -533,7 +537,7 @@ kinds! {
     }
 }
 
-/// What is expected at a place.
+/// The token expected at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// A mark or a keyword.
@@ -553,7 +557,7 @@ pub(crate) enum Expected {
     Value,
     /// A version or the `}` of a program.
     Version,
-    /// No grammar function says so.
+    /// No grammar function reports this.
     Other,
 }
 
@@ -576,7 +580,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// The token at a place, none at the end of the text, and those around it.
+/// The token at a position, none at the end of the text, and its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Near {
     pub(crate) before: String,
@@ -590,7 +594,7 @@ impl Near {
     }
 }
 
-/// What is open where a `}` is missing.
+/// The open construct whose `}` is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
     Body,

@@ -1,10 +1,10 @@
-//! What the rules for unions find.
+//! Findings about unions.
 
 use super::{Few, Text, text};
 use crate::hir::Chooser;
 use crate::source::Span;
 
-/// What may choose the arm of a union.
+/// The types that may select the arm of a union.
 pub(super) const DISCRIMINANTS: &str =
     "a discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15)";
 
@@ -12,7 +12,8 @@ kinds! {
     Union UnionKind {
     /// two arms have one label
     ///
-    /// What is sent decides: a member's name and its number, or -1 and 0xffffffff, are one label.
+    /// Labels are compared by their encodings: a member's name and its number, or -1 and 0xffffffff, are
+    /// one label.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -72,8 +73,8 @@ kinds! {
         text(format!("`{of}` has no member `{name}`")).label(format!("taken for `{near}`"));
     /// a value has no arm
     ///
-    /// A union without a default arm has no form for some values of its discriminant, so a message that has one cannot be
-    /// decoded. That may be meant: a warning.
+    /// A union without a default arm cannot encode some values of its discriminant, so a message with such
+    /// a value cannot be decoded. This may be intended: a warning.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
@@ -97,7 +98,8 @@ kinds! {
         .help("add the arms, or `default: void;`");
     /// this cannot choose an arm
     ///
-    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers are X137.
+    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers
+    /// are X137.
     ///
     /// ```xdr
     /// union answer switch (float status) {
@@ -166,7 +168,7 @@ kinds! {
     /// };
     /// ```
     X226 Warning IdleDefault => text("no value chooses the default arm")
-        .label("`TRUE` and `FALSE` have arms of their own")
+        .label("`TRUE` and `FALSE` already have arms")
         .help("remove the default arm");
     }
 }

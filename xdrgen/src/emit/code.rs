@@ -1,7 +1,7 @@
 //! Rust text, written line by line.
 //!
-//! A line is written as if it had room. While it is written, the places where it may break are noted: brackets, commas,
-//! the dots of a chain of calls. Only a line that turns out too long is broken there, as a formatter breaks it.
+//! A line is first written without breaks, and its possible breaks are recorded: brackets, commas, the dots
+//! of a chain of calls. If the line is too long, it is broken there, in the way of a formatter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
@@ -13,7 +13,7 @@ const WIDTH: usize = 89;
 /// One level of indentation.
 const INDENT: &str = "    ";
 
-/// A place where a line may break.
+/// A possible line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Break {
     /// Behind an opening bracket.
@@ -22,7 +22,7 @@ enum Break {
     Comma,
     /// Before a closing bracket.
     Close,
-    /// Before a closing bracket with a comma in front of it if the parts have lines of their own.
+    /// Before a closing bracket, preceded by a comma if each part has its own line.
     CloseList,
     /// Before the blank that follows an attribute.
     Attribute,
@@ -55,9 +55,9 @@ pub(super) struct Code {
     indent: usize,
     /// Levels of indentation that do not make lines longer: those of a document's module.
     margin: usize,
-    /// Where the line begins in `out`, behind the margin.
+    /// The start of the current line in `out`, after the margin.
     line: usize,
-    /// Where the line may break.
+    /// The position of the break.
     breaks: Vec<(usize, Break)>,
     pub(super) used: Used,
 }
@@ -68,8 +68,8 @@ impl Code {
         Code { out: text, ..Code::default() }
     }
 
-    /// Returns the text. Characters that reorder what surrounds them are escaped: rustc rejects them, and readers should
-    /// see them.
+    /// Returns the text. Characters that reorder the text around them are escaped: rustc rejects them, and
+    /// readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         // Few texts have the first byte of these characters.
@@ -83,12 +83,12 @@ impl Code {
         seen
     }
 
-    /// Returns the names that were used, and a text for what imports them.
+    /// Returns the used names, and a text that imports them.
     pub(super) fn imports(&mut self) -> (Used, Code) {
         (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
     }
 
-    /// Inserts lines, with an empty line behind them.
+    /// Inserts lines, followed by an empty line.
     pub(super) fn insert(&mut self, at: usize, lines: Code) {
         if !lines.out.is_empty() {
             self.out.insert_str(at, &(lines.out + "\n"));
@@ -99,7 +99,7 @@ impl Code {
         self.out.len()
     }
 
-    /// Gives text of this line to a function that adds to it.
+    /// Passes the text of this line to a function that appends to it.
     pub(super) fn text(&mut self) -> &mut String {
         &mut self.out
     }
@@ -114,7 +114,7 @@ impl Code {
         self
     }
 
-    /// Writes a number, or what else has no place to break. Writing to a string does not fail.
+    /// Writes a number, or other text that cannot be broken. Writing to a string is infallible.
     pub(super) fn show(&mut self, value: impl Display) -> &mut Self {
         let _ = write!(self.out, "{value}");
         self
@@ -141,12 +141,12 @@ impl Code {
         self.out.push('\n');
     }
 
-    /// Writes a line that has no place to break.
+    /// Writes a line without possible breaks.
     pub(super) fn line<const N: usize>(&mut self, parts: [&str; N]) {
         self.begin().add(parts).push("\n");
     }
 
-    /// Writes lines that have no place to break.
+    /// Writes lines without possible breaks.
     pub(super) fn lines(&mut self, text: &str) {
         for line in text.lines() {
             if line.is_empty() { self.out.push('\n') } else { self.line([line]) }
@@ -160,7 +160,7 @@ impl Code {
         }
     }
 
-    /// Writes what stands between the braces behind a line that ends with one.
+    /// Writes the contents of the braces that the last line opened.
     pub(super) fn block(&mut self, body: impl FnOnce(&mut Code)) {
         let begin = self.out.len();
         self.deeper(1, body);
@@ -179,7 +179,7 @@ impl Code {
         self.indent -= levels;
     }
 
-    /// Writes the module of a document. Its lines break where they would in a file of their own.
+    /// Writes the module of a document. Its lines break as in a separate file.
     pub(super) fn module(&mut self, name: &str, body: impl FnOnce(&mut Code)) {
         self.line(["pub mod ", name, " {"]);
         self.margin += 1;
@@ -206,12 +206,12 @@ impl Code {
         self.note(Break::Close).push(text)
     }
 
-    /// Does the same behind a list that may end with a comma.
+    /// Does the same after a list that may end with a comma.
     pub(super) fn close_list(&mut self, text: &str) -> &mut Self {
         self.note(Break::CloseList).push(text)
     }
 
-    /// Separates an attribute in brackets from what it belongs to.
+    /// Separates an attribute in brackets from its item.
     pub(super) fn after_attribute(&mut self) -> &mut Self {
         self.note(Break::Attribute).push(" ")
     }
@@ -221,13 +221,13 @@ impl Code {
         self.note(Break::Dot).push(text)
     }
 
-    /// Continues with what a function writes.
+    /// Appends the output of a function.
     pub(super) fn then(&mut self, write: impl FnOnce(&mut Code)) -> &mut Self {
         write(self);
         self
     }
 
-    /// Writes an attribute with arguments in a line of its own.
+    /// Writes an attribute with arguments on its own line.
     pub(super) fn attribute<'p>(&mut self, name: &str, arguments: impl IntoIterator<Item = &'p str>) {
         self.begin().add(["#[", name]).open("(");
         for argument in arguments {
@@ -236,8 +236,8 @@ impl Code {
         self.close(")]").end();
     }
 
-    /// Writes the head of an implementation behind `impl` and the trait. The type has a line of its own if it does not fit
-    /// behind the trait.
+    /// Writes the header of an implementation after `impl` and the trait. The type gets its own line if it
+    /// does not fit after the trait.
     pub(super) fn end_impl(&mut self, target: impl Fn(&mut Code)) {
         self.settle();
         let end = self.out.len();
@@ -249,7 +249,8 @@ impl Code {
         self.end();
     }
 
-    /// Ends an arm of a `match`, whose body begins at `body`. The body has braces and lines of its own if it does not fit.
+    /// Ends an arm of a `match`, whose body begins at `body`. If the body does not fit, it gets braces and
+    /// separate lines.
     pub(super) fn end_arm(&mut self, body: usize) {
         // The comma may exceed the limit.
         if self.column() <= WIDTH {
@@ -288,7 +289,8 @@ impl Code {
         }
     }
 
-    /// Writes a part in one line if it fits with `tail` bytes behind it, else a chain's links in a line each.
+    /// Writes a part on one line if it fits with `tail` bytes after it, else each link of the chain on its
+    /// own line.
     fn expression(&mut self, part: &[Piece<'_>], tail: usize) {
         if self.column() + width(part) + tail <= WIDTH {
             return self.flat(part);
@@ -305,7 +307,7 @@ impl Code {
         self.indent = outer;
     }
 
-    /// Writes a part. Where the rest does not fit the line, the parts in the next brackets have lines of their own.
+    /// Writes a part. If the rest does not fit the line, each part in the next brackets gets its own line.
     fn brackets(&mut self, part: &[Piece<'_>], tail: usize) {
         let mut rest = part;
         while let Some((piece, behind)) = rest.split_first() {
@@ -330,7 +332,7 @@ impl Code {
                 if pieces.peek().is_some() {
                     self.brackets(piece, 0);
                 } else {
-                    // The comma behind the last part may exceed the limit.
+                    // The comma after the last part may exceed the limit.
                     self.expression(piece, usize::from(!is_last));
                 }
             }
@@ -359,9 +361,9 @@ impl Code {
 /// A piece of a line that is too long.
 enum Piece<'t> {
     Text(&'t str),
-    /// The parts between brackets, and whether a comma follows the last one if they have lines of their own.
+    /// The parts between brackets, and whether a comma follows the last one if each has its own line.
     List(Vec<Vec<Piece<'t>>>, bool),
-    /// The blank behind an attribute.
+    /// The blank after an attribute.
     Attribute,
     /// A dot follows.
     Dot,
@@ -379,12 +381,12 @@ fn width(part: &[Piece<'_>]) -> usize {
     part.iter().map(of).sum()
 }
 
-/// Cuts the text of a line at the places where it may break.
+/// Breaks the text of a line at its possible breaks.
 struct Cutter<'t> {
     text: &'t str,
-    /// Where the text begins, as the places count.
+    /// The start of the text, in the positions' coordinates.
     begin: usize,
-    /// How far it is cut.
+    /// The number of consumed bytes.
     at: usize,
     breaks: std::slice::Iter<'t, (usize, Break)>,
 }
@@ -396,7 +398,7 @@ impl<'t> Cutter<'t> {
         Cutter { text, begin, at: 0, breaks }.part().0
     }
 
-    /// Cuts a part off, up to the comma or the bracket behind it.
+    /// Splits off a part, up to the comma or the bracket after it.
     fn part(&mut self) -> (Vec<Piece<'t>>, Break) {
         let mut pieces = Vec::new();
         while let Some((at, place)) = self.breaks.next() {
@@ -441,8 +443,8 @@ impl<'t> Cutter<'t> {
 mod tests {
     use super::*;
 
-    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` one without a comma at its end, `;` separates parts, `@`
-    /// is behind an attribute, and a dot continues a chain.
+    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` one without a trailing comma, `;`
+    /// separates parts, `@` follows an attribute, and a dot continues a chain.
     fn marked(text: &str, code: &mut Code) {
         for sign in text.chars() {
             match sign {
@@ -466,7 +468,7 @@ mod tests {
     const LONG: &str = "abcdefghijklmnopqrstuvwxyz_abcdefghijklmnopqrstuvwxyz_abcdefghij_abcdefgh";
 
     #[test]
-    fn a_line_that_fits_stays_a_line() {
+    fn a_line_that_fits_is_not_wrapped() {
         let text = format!("{LONG}(‹a;#[b]@c.d;e›)");
         assert_eq!(line(0, &text), format!("{LONG}(a, #[b] c.d, e)\n"));
         assert_eq!(line(0, &text).trim_end().len(), WIDTH);
@@ -511,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_does_not_fit_behind_its_trait_has_a_line_of_its_own() {
+    fn a_long_type_in_an_impl_header_gets_its_own_line() {
         let head = |name: &str| {
             let mut code = Code::default();
             code.begin().then(|code| marked(&format!("impl From<‹{LONG}›>"), code));
@@ -540,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reorders_text_is_shown() {
+    fn bidirectional_controls_are_escaped() {
         assert_eq!(Code::behind("a\u{202e}b\u{20ac}".to_owned()).finish(), "a\\u{202e}b\u{20ac}");
     }
 }

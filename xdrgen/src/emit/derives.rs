@@ -1,4 +1,5 @@
-//! Derives besides the encoding: serde's, arbitrary's and others; and the attributes by which the first two keep bounds.
+//! Additional derives (serde, arbitrary and others), and the attributes by which serde and arbitrary
+//! enforce bounds.
 
 use super::code::Code;
 use super::types::{Stands, field_attribute};
@@ -31,7 +32,7 @@ impl Known {
         }
     }
 
-    /// Returns what its feature provides.
+    /// Returns the contents of its feature.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
             Known::Serde => "every type can be written and read by [serde](https://serde.rs).",
@@ -90,7 +91,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes what the derives are told of a field.
+    /// Writes the attributes of a field for additional derives.
     pub(super) fn field_hints(&self, field: &Field, stands: Stands, code: &mut Code) {
         if self.knows(Known::Serde)
             && let Some(shape) = self.shape(&field.ty, field.max.as_ref())
@@ -108,14 +109,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes what the derives are told of an arm: arbitrary skips one that no discriminant chooses.
+    /// Writes the attributes of an arm for additional derives: arbitrary skips an arm that no discriminant
+    /// selects.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
             self.attribute(Known::Arbitrary, Stands::Alone, code, |code| _ = code.push("skip"));
         }
     }
 
-    /// Writes what the derives are told of the discriminant that an arm keeps: it has to choose this arm.
+    /// Writes the attributes of the discriminant that an arm keeps: it must select this arm.
     pub(super) fn kept_hints(&self, name: &str, union: &Union, index: usize, code: &mut Code) {
         if self.knows(Known::Arbitrary)
             && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))
@@ -190,7 +192,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns what a type is behind its aliases.
+    /// Returns the type that an alias refers to.
     fn behind<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! Documentation: a document's comments as Markdown that shows what they say.
+//! Documentation: the comments of a document as Markdown with the same appearance.
 
 use super::code::Code;
 use crate::ir::Docs;
@@ -6,7 +6,7 @@ use crate::ir::Docs;
 /// The documentation of an item, line by line.
 pub(super) struct Lines<'c> {
     code: &'c mut Code,
-    /// Where it begins.
+    /// The start.
     begin: usize,
 }
 
@@ -28,7 +28,7 @@ impl<'c> Lines<'c> {
         }
     }
 
-    /// Adds a line of what `add` writes.
+    /// Adds a line of the output of `add`.
     fn with(&mut self, add: impl FnOnce(&mut String)) {
         self.code.begin();
         self.code.push("/// ");
@@ -37,7 +37,8 @@ impl<'c> Lines<'c> {
     }
 }
 
-/// Writes the documentation of a definition: its name and section, its comments, and its text in the document.
+/// Writes the documentation of a definition: its name and section, its comments, and its text in the
+/// document.
 pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     lines.with(|out| {
         code(name, out);
@@ -72,7 +73,7 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     }
 }
 
-/// Writes text as it is, in a block of its own.
+/// Writes verbatim text in a separate block.
 fn fenced(text: &str, lines: &mut Lines<'_>) {
     let mut fence = "```".to_owned();
     while text.as_bytes().contains(&b'`') && text.contains(&fence) {
@@ -83,7 +84,7 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Writes text with `tab` for each tab, and without the line ends that a comment must not have.
+/// Writes text with `tab` for each tab, and without line ends that are invalid in a comment.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);
@@ -155,7 +156,7 @@ fn escape(line: &str, out: &mut String) {
     out.truncate(begin + kept);
 }
 
-/// Returns true if Markdown interprets a character wherever it stands.
+/// Returns true if Markdown interprets a character in any position.
 fn is_mark(c: char) -> bool {
     matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '~' | '#' | '|')
 }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stays_what_it_was() {
+    fn text_is_unchanged() {
         assert_eq!(
             escaped("an array[n] of <x> and AUTH_SYS, _x"),
             "an array\\[n\\] of \\<x\\> and AUTH_SYS, \\_x"

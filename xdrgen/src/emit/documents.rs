@@ -5,7 +5,7 @@ use crate::hash::HashMap;
 use crate::ir::{Item, Module};
 use crate::source::SourceId;
 
-/// A document that has a module of its own.
+/// A document with its own module.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: SourceId,

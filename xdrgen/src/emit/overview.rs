@@ -1,4 +1,4 @@
-//! The front page of a crate: what it contains.
+//! The front page of a crate: an overview of its contents.
 
 use super::code::Code;
 use super::documents::Document;
@@ -28,7 +28,7 @@ impl Files<'_> {
 }
 
 impl Emitter<'_> {
-    /// Lists how many types, constants and programs there are, and in which modules.
+    /// Lists the numbers of types, constants and programs, and their modules.
     fn contents(&self, text: &mut Vec<String>) {
         let module = self.module;
         let counts = [

@@ -4,6 +4,8 @@
 
 use std::fmt::Display;
 
+use rpcrdma_layout::{MAX_HEADERS, MAX_TRANSFER};
+
 use super::code::Code;
 use super::docs::{self, Lines};
 use super::types::alias;
@@ -14,11 +16,11 @@ use crate::sizes::messages as sizes;
 /// A dispatcher of more procedures than this has more lines than Clippy accepts.
 const MANY: usize = 10;
 
-/// What a client's method documents of its errors.
-const CALL_FAILS: &str =
-    "Whatever keeps the carrier from having a result; a failure that the result itself tells is none.";
-/// What a handler's method documents of them.
-const HANDLER_REFUSES: &str = "A refusal of the call itself; what the protocol has a status for is a result.";
+/// The error documentation of a client's method.
+const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure with a status in the protocol is a result.";
+/// The error documentation of a handler's method.
+const HANDLER_REFUSES: &str =
+    "Returns an error if the call itself fails. A failure with a status in the protocol is a result.";
 
 impl Emitter<'_> {
     pub(super) fn version(&self, program: &Program, version: &Version, code: &mut Code) {
@@ -54,7 +56,7 @@ impl Emitter<'_> {
 
     fn version_imports(&self, version: &Version, code: &mut Code) {
         let is_lent = self.is_borrowed() && !version.procedures.is_empty();
-        let answer = if !is_lent || lacks_null(version) { ", answer" } else { "" };
+        let answer = if !is_lent || has_no_null(version) { ", answer" } else { "" };
         let borrowed = if is_lent { ", borrowed" } else { "" };
         code.line(["use ::core::future::Future;"]);
         code.line(["use ", &self.runtime, "::program::{self", answer, borrowed, "};"]);
@@ -101,7 +103,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Writes the function that overrides what the result's type allows, if the binding says more.
+    /// Writes the function that overrides the bounds of the result type, if the binding narrows them.
     fn reply_bounds(&self, reply: &ReplyBounds, code: &mut Code) {
         let sums = [(".with_item", &reply.item), (".with_whole", &reply.whole)];
         let sums = || sums.into_iter().filter_map(|(name, sum)| Some((name, sum.as_ref()?)));
@@ -216,6 +218,9 @@ impl Emitter<'_> {
         } else {
             ""
         };
+        let max_args = self.max_args(version).map_or_else(String::new, |bytes| {
+            format!("    fn max_args(&self) -> u64 {{\n        {bytes}\n    }}\n\n")
+        });
         code.apart();
         code.lines(&format!(
             "\
@@ -232,7 +237,7 @@ impl<H: Handler> program::Service for Server<H> {{
         <{program} as program::Program>::VERSION
     }}
 
-{allow}    fn dispatch<'a>(
+{max_args}{allow}    fn dispatch<'a>(
         &'a self,
         context: &'a program::CallContext,
         args: {runtime}::xdr::Reader<'a>,
@@ -249,9 +254,17 @@ impl<H: Handler> program::Service for Server<H> {{
         code.lines("        })\n    }\n}\n");
     }
 
+    /// Returns the length of the longest arguments, if servers do not accept them by default.
+    fn max_args(&self, version: &Version) -> Option<u64> {
+        let layouts = self.sizes?;
+        let arguments = version.procedures.iter().map(|procedure| layouts.ty(&procedure.arguments));
+        let longest = arguments.filter_map(|layout| layout.lengths.max.bound()).max()?;
+        (longest.saturating_add(MAX_HEADERS) > MAX_TRANSFER).then_some(longest)
+    }
+
     /// Writes the body of a dispatcher.
     fn dispatch(&self, version: &Version, code: &mut Code) {
-        let null = lacks_null(version);
+        let null = has_no_null(version);
         if self.is_borrowed() && !version.procedures.is_empty() {
             code.line([
                 "let call = borrowed::BorrowedCall::new(args",
@@ -277,10 +290,11 @@ impl<H: Handler> program::Service for Server<H> {{
     }
 }
 
-/// Writes the type that stands for a version.
+/// Writes the type that represents a version.
 fn marker(program: &Program, version: &Version, code: &mut Code) {
     code.apart();
-    let title = format!("The version itself: what a client and a server of `{}` name.", version.name);
+    let title =
+        format!("The version of the program, a type parameter of clients and servers of `{}`.", version.name);
     Lines::new(code).push(&title);
     alias(&version.name, &version.ident, code);
     unit_struct(&version.ident, code);
@@ -294,7 +308,7 @@ fn marker(program: &Program, version: &Version, code: &mut Code) {
     });
 }
 
-/// Writes what the Upper-Layer Binding of a version says.
+/// Writes the Upper-Layer Binding of a version.
 fn bound(name: &str, binding: &Binding, code: &mut Code) {
     if binding.backward {
         implementation("program::Directed", name, code);
@@ -337,7 +351,7 @@ fn slice(name: &str, elements: impl Iterator<Item = String>, code: &mut Code) {
     code.close_list("];").end();
 }
 
-/// Writes what a dispatcher does for one procedure.
+/// Writes the dispatch of one procedure.
 fn call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     let body = code.len();
@@ -350,7 +364,7 @@ fn call(procedure: &Procedure, code: &mut Code) {
     code.close_list(")").close_list(")").dot(".await").end_arm(body);
 }
 
-/// Writes what a dispatcher does for one procedure whose arguments borrow.
+/// Writes the dispatch of one procedure whose arguments borrow.
 fn lent_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     code.push("{\n").block(|code| {
@@ -374,9 +388,9 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
-/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention, procedure 0 of
-/// any program takes and returns nothing (RFC 5531 section 12.1).
-fn lacks_null(version: &Version) -> bool {
+/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention,
+/// procedure 0 of any program takes and returns nothing (RFC 5531 section 12.1).
+fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }
 

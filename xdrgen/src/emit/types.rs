@@ -9,10 +9,10 @@ use crate::namespace::last;
 /// The path of the runtime that derives assume.
 const OWN_PATH: &str = "::rpcrdma_runtime";
 
-/// Where an attribute stands.
+/// The placement of an attribute.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stands {
-    /// In a line of its own.
+    /// On its own line.
     Alone,
     /// Before a field in parentheses.
     Inline,
@@ -97,7 +97,7 @@ impl Emitter<'_> {
         conversion(parameter(ty), name, held, "value.0", code);
     }
 
-    /// Writes `#[xdr(...)]` of a type if it says anything.
+    /// Writes the `#[xdr(...)]` of a type, if it has options.
     fn container_attribute(&self, ty: &TypeDef, union: Option<&str>, code: &mut Code) {
         let own = Some(self.runtime.as_str()).filter(|path| *path != OWN_PATH);
         let arguments = [("union = ", union), ("crate = ", own)];
@@ -118,9 +118,9 @@ impl Emitter<'_> {
         code.close(")]").end();
     }
 
-    /// Writes what the derives are told of a field.
+    /// Writes the attributes of a field for additional derives.
     fn field_attributes(&self, field: &Field, stands: Stands, code: &mut Code) {
-        // What borrows states these things by its type.
+        // Borrowing types carry these properties in their types.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let says = |holds: bool, attribute: &str, code: &mut Code| {
             if holds {
@@ -218,7 +218,7 @@ impl Emitter<'_> {
         code.push(",").end();
     }
 
-    /// Writes the attribute that says which discriminants choose an arm.
+    /// Writes the attribute with the discriminants that select an arm.
     fn labels(&self, arm: &Arm, code: &mut Code) {
         code.begin().open("#[xdr(").push(if arm.labels.is_empty() { "default" } else { "" });
         for label in &arm.labels {
@@ -243,7 +243,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns a type beside the types, for use in a text.
+    /// Returns the path of a type outside the module of types, as text.
     pub(super) fn flat(&self, ty: &Type, code: &mut Code) -> String {
         let begin = code.len();
         self.ty(ty, Place::Types, code);
@@ -268,7 +268,7 @@ fn conversion(
     });
 }
 
-/// Writes `Default` for a union whose initial arm carries something.
+/// Writes `Default` for a union whose initial arm has a payload.
 fn default_arm(ty: &TypeDef, arm: &Arm, code: &mut Code) {
     code.begin().add(["impl", parameter(ty), " ::core::default::Default"]);
     code.end_impl(|code| _ = code.add([&ty.ident, parameter(ty)]));

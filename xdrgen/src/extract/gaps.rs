@@ -4,10 +4,10 @@ use super::lines::Line;
 use super::map::Map;
 use super::{Recognizer, Region, mark};
 use crate::diag::{Diagnostic, DocumentKind};
-use crate::keywords::begun_definition;
+use crate::keywords::definition_keyword;
 use crate::source::{SourceId, Span, narrow};
 
-/// Which lines without a mark are read as if they had one, and what is said of them.
+/// Decides which unmarked lines are read as marked ones, and reports them.
 #[derive(Default)]
 pub(super) struct Gaps {
     /// Their numbers, in order.
@@ -15,7 +15,7 @@ pub(super) struct Gaps {
     pub(super) found: Vec<Diagnostic>,
 }
 
-/// Looks at the lines without a mark that stand inside a body. In a published document they stay prose.
+/// Examines unmarked lines inside a body. In a published document they remain prose.
 pub(super) fn gaps(
     id: SourceId,
     document: &str,
@@ -31,7 +31,7 @@ pub(super) fn gaps(
         let text = line.text(document);
         if let Some(skip) = mark(text) {
             let xdr = text.get(skip..).unwrap_or("");
-            if begun_definition(xdr).is_some() {
+            if definition_keyword(xdr).is_some() {
                 waiting.clear();
                 body = Body { of_enum: xdr.trim_start().starts_with("enum"), ..Body::default() };
             }
@@ -57,11 +57,11 @@ fn lost(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool
     DocumentKind::UnmarkedLine.at(span).weakened_if(published)
 }
 
-/// How deep in bodies the marked lines are.
+/// The nesting depth of the marked lines.
 #[derive(Default)]
 struct Body {
     open: usize,
-    /// Whether a comment goes on in the next line.
+    /// Returns true if a comment continues on the next line.
     comment: bool,
     of_enum: bool,
 }

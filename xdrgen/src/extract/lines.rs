@@ -18,7 +18,7 @@ impl Line {
     }
 }
 
-/// Where a section begins, and how it is called.
+/// The start and the title of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// The offset of its heading in the document.
@@ -30,7 +30,7 @@ pub struct Section {
 /// Few documents have more lines than their length in bytes divided by this.
 const BYTES_OF_A_LINE: usize = 32;
 
-/// Cuts a document into lines and marks what belongs to page breaks.
+/// Splits a document into lines and marks those of page breaks.
 pub(crate) fn lines(document: &str) -> Vec<Line> {
     let mut lines = Vec::with_capacity(document.len() / BYTES_OF_A_LINE);
     let mut start = 0;
@@ -46,7 +46,7 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
 }
 
 fn mark_page_breaks(document: &str, lines: &mut [Line]) {
-    // Blank lines seen since the last line with text: they go with the footer that follows them.
+    // Blank lines since the last line with text: they belong to a footer that follows them.
     let mut blank_from = 0;
     let mut after_break = false;
     for index in 0..lines.len() {
@@ -80,7 +80,7 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
 pub(crate) fn is_blank(line: &str) -> bool {
     match line.bytes().find(|byte| !byte.is_ascii_whitespace()) {
         None => true,
-        // A blank beyond ASCII, or a vertical tab, is for the whole line to say.
+        // The check of the whole line reports blanks beyond ASCII and vertical tabs.
         Some(byte) => !byte.is_ascii_graphic() && line.trim().is_empty(),
     }
 }
@@ -134,7 +134,7 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
         let Some(title) = heading(line.text(document)) else { continue };
         let mut title = title.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
-        // A long title goes on in the next line, indented.
+        // A long title continues on the next line, indented.
         let next = lines.get(index + 1).map_or("", |line| line.text(document));
         if next.starts_with("    ") && !next.trim_start().starts_with("///") {
             title = format!("{title} {}", next.trim());
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_break_takes_its_blank_lines_with_it() {
+    fn a_page_break_includes_its_blank_lines() {
         let text = "a\n\n\nLever, et al.   Standards Track   [Page 20]\n\u{c}\nRFC 8166    RPC    June 2017\n\n\nb\n\nc\n";
         let kept: Vec<&str> =
             lines(text).iter().filter(|line| !line.furniture).map(|line| line.text(text)).collect();

@@ -1,22 +1,22 @@
-//! Where each byte of an extracted text stands in its document.
+//! Maps each byte of an extracted text to its document.
 
 use std::ops::Range;
 
 use crate::source::{SourceId, Span, narrow};
 
-/// A run of extracted bytes that stand in one run in the document, too.
+/// A run of extracted bytes that are contiguous in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     /// Its first byte in the extracted text.
     text: u32,
     /// Its first byte in the document.
     document: u32,
-    /// How many bytes; behind them, up to the next run, stands text that the document does not have,
-    /// and it belongs to the last byte of this run.
+    /// The length in bytes. Text after the run that is not in the document belongs to the last byte of this
+    /// run.
     length: u32,
 }
 
-/// From offsets in an extracted text to offsets in the document.
+/// Maps offsets in an extracted text to offsets in the document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
     source: SourceId,
@@ -30,8 +30,8 @@ impl Map {
         Map { source, runs: Vec::new() }
     }
 
-    /// The document's offset of a byte of the extracted text. One behind the text is one behind the
-    /// last byte that came from the document.
+    /// Returns the document offset of a byte of the extracted text. The end of the text maps to the end of
+    /// the last byte from the document.
     #[must_use]
     pub fn document(&self, offset: u32) -> u32 {
         self.run(offset).map_or_else(
@@ -40,7 +40,7 @@ impl Map {
         )
     }
 
-    /// A run of bytes of the extracted text as a place in the document. An empty run stays empty.
+    /// Maps a run of bytes of the extracted text to the document. An empty run stays empty.
     #[must_use]
     pub fn span(&self, text: Range<u32>) -> Span {
         let start = self.document(text.start);
@@ -52,7 +52,7 @@ impl Map {
         Span { source: self.source, start, end: end.max(start) }
     }
 
-    /// The document into which this leads.
+    /// The target document.
     pub(crate) fn source(&self) -> SourceId {
         self.source
     }
@@ -68,7 +68,7 @@ impl Map {
         self.runs.get(index.checked_sub(1)?)
     }
 
-    /// Says that the bytes from `text` on stand in the document from `document` on. Runs come in order.
+    /// Maps the bytes from `text` on to the document from `document` on. Runs arrive in order.
     pub(crate) fn push(&mut self, text: usize, document: usize, length: usize) {
         let run = Run { text: narrow(text), document: narrow(document), length: narrow(length) };
         match self.runs.last_mut() {
@@ -82,16 +82,16 @@ impl Map {
     }
 }
 
-/// Finds places in the document in the order of the text, without a search for each.
+/// Finds positions in the document in the order of the text, without a search for each.
 pub(crate) struct Places<'m> {
     map: &'m Map,
-    /// The first run that begins behind the last byte asked for.
+    /// The first run after the last requested byte.
     next: usize,
 }
 
 impl Places<'_> {
-    /// Where the first byte of a run that is not empty stands, and where the place behind its last does, as
-    /// [`Map::span`] says it. None may begin before an earlier one.
+    /// Returns the positions of the first byte of a nonempty run and of its end, as [`Map::span`] does.
+    /// Runs must be requested in order.
     pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
         let run = self.advance(text.start);
         let whole = run.filter(|run| text.end <= run.text + run.length);

@@ -1,18 +1,18 @@
 //! The older RFCs: definitions as indented text between paragraphs, without marks.
 //!
-//! A line that begins as a definition does is tried with the parser itself; what parses is kept, and so prose,
-//! pseudo code and examples of calls fall away. Text that only looks like a definition is
-//! reported, never lost.
+//! A line that begins like a definition is passed to the parser. The parts that parse are kept, which
+//! excludes prose, pseudo code and examples of calls. Text that only resembles a definition is reported,
+//! never lost.
 
 use std::collections::BTreeSet;
 
 use super::lines::{Line, Section, heading};
 use super::{Builder, Extract, Form, Recognizer, Region};
 use crate::diag::{Diagnostic, Note, SyntaxKind};
-use crate::keywords::{begins_definition, meant_keyword};
+use crate::keywords::{begins_definition, misspelt_keyword};
 use crate::source::{SourceId, Span, narrow};
 
-/// A definition that was found: its lines, comments before it included, and what to call it.
+/// A definition that was found: its lines, including comments before it, and its name.
 struct Found {
     /// Lines from here on, the first of them with a comment perhaps.
     first: usize,
@@ -20,11 +20,11 @@ struct Found {
     last: usize,
     /// The bytes of the last line that count end here.
     end: usize,
-    /// How many blanks stand before it.
+    /// The number of blanks before it.
     indent: usize,
 }
 
-/// A size that prose gives: `NFS3_FHSIZE 64` on a line by itself.
+/// A size in prose: `NFS3_FHSIZE 64` alone on a line.
 struct Size {
     line: usize,
     name: std::ops::Range<usize>,
@@ -137,8 +137,8 @@ impl<'a> Scan<'a> {
             } else if begins_definition(text)
                 && let Some(last) = self.definition(line, free)
             {
-                // The last line may hold the beginning of another definition; then it is a line to look at again,
-                // but never this one.
+                // The last line may contain the start of another definition; then it is examined again, but
+                // never this one.
                 line = last.max(line + 1);
                 free = line;
                 continue;
@@ -150,7 +150,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Tries the lines from `line` on. Gives the line behind the definition, if there is one.
+    /// Tries the lines from `line` on. Returns the line after the definition, if there is one.
     fn definition(&mut self, line: usize, free: usize) -> Option<usize> {
         let text = self.text(line);
         let indent = text.len() - text.trim_start_matches(' ').len();
@@ -173,11 +173,11 @@ impl<'a> Scan<'a> {
                 Some(last)
             }
             Region::Broken(found) => {
-                if self.looks_meant(line) {
+                if self.is_probably_intended(line) {
                     let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     let mut words = words.by_ref().filter(|word| !word.is_empty());
                     let (keyword, name) = (words.next(), words.next().unwrap_or(""));
-                    // The name of a typedef stands at its end.
+                    // The name of a typedef is at its end.
                     let name = if keyword == Some("typedef") { "" } else { name };
                     let published = self.published;
                     let found = found.weakened_if(published).with_note(Note::Scanned { published });
@@ -188,8 +188,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A definition but for its first word, which is a slip of a keyword. Gives the line behind it, if there is one. In a
-    /// published document it is prose.
+    /// A definition whose first word is a misspelled keyword. Returns the line after it, if there is one.
+    /// In a published document it counts as prose.
     fn misspelt(&mut self, line: usize) -> Option<usize> {
         let text = self.text(line);
         let (word, keyword) = slip(text).filter(|_| !self.published)?;
@@ -212,8 +212,8 @@ impl<'a> Scan<'a> {
         Some(self.lines.partition_point(|line| line.range.start < end))
     }
 
-    /// Where a definition that begins at `line` must have ended: at the next, as none stands inside another, or at
-    /// a heading. So every line is looked at for one definition only.
+    /// The line at which a definition that begins at `line` must have ended: the next definition, since
+    /// definitions do not nest, or a heading. Each line is thus examined for one definition only.
     fn limit(&self, line: usize) -> usize {
         let ends = |next: &usize| {
             let text = self.text(*next);
@@ -222,9 +222,8 @@ impl<'a> Scan<'a> {
         (line + 1..self.lines.len()).find(ends).unwrap_or(self.lines.len())
     }
 
-    /// Returns true if a line that parses as nothing was meant as a definition, and is not prose or a pattern
-    /// of one.
-    fn looks_meant(&self, line: usize) -> bool {
+    /// Returns true if an unparsable line was intended as a definition, and is neither prose nor a pattern.
+    fn is_probably_intended(&self, line: usize) -> bool {
         let text = self.text(line).trim();
         let words =
             text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).count();
@@ -273,7 +272,7 @@ impl<'a> Scan<'a> {
 fn slip(line: &str) -> Option<(&str, &'static str)> {
     let line = line.trim_start();
     let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
-    let keyword = line.contains('{').then(|| meant_keyword(word)).flatten()?;
+    let keyword = line.contains('{').then(|| misspelt_keyword(word)).flatten()?;
     Some((word, keyword))
 }
 

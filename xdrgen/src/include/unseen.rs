@@ -1,4 +1,4 @@
-//! Conditions on names that an included document defines: they do not see its `#define`.
+//! Conditions on names that an included document defines: its `#define` has no effect on them.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns of such conditions behind an `#include`. Names that `-D` or the document itself defines are not
-/// meant.
+/// Warns of such conditions after an `#include`. Names defined by `-D` or by the document itself are
+/// exempt.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,
@@ -53,7 +53,7 @@ pub(crate) fn report(
     }
 }
 
-/// The documents that one includes, and those that these include.
+/// The documents that one includes, directly or indirectly.
 fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> HashSet<SourceId> {
     let mut all = HashSet::default();
     let mut open = vec![document];

@@ -1,4 +1,4 @@
-//! Borrowed output: which types have a lifetime, and what becomes of bindings.
+//! Borrowed output: the types with a lifetime, and the changes of bindings.
 
 use crate::binding::Binding;
 use crate::diag::{BindingKind, Found};
@@ -6,8 +6,8 @@ use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
 
-/// Takes out of the protocol what bindings make eligible, and says so: a borrowed buffer cannot be handed over. A binding
-/// that makes nothing eligible stays, with its bounds of replies.
+/// Removes the eligible items of bindings and reports this: a borrowed buffer cannot be transferred. A
+/// binding without eligible items keeps its bounds of replies.
 pub(crate) fn leave_out_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
     fields.for_each(|field| field.eligible = false);
@@ -27,8 +27,8 @@ pub(crate) fn leave_out_eligible(hir: &mut Hir, bindings: &[Binding], found: &mu
     }
 }
 
-/// Finds the types that borrow: those with variable-length data, an array, a list or a value of their own kind in them,
-/// and those made of such types.
+/// Finds the types that borrow: those that contain variable-length data, an array, a list or a borrowing
+/// type.
 pub(crate) fn find_borrowing(module: &mut Module, graph: &Graph) {
     let borrows = graph.settle(false, |id, borrows| {
         module.get(id).is_some_and(|ty| match &ty.body {

@@ -1,11 +1,11 @@
-//! What needs all types at once: recursion, sizes, and which traits a type can have.
+//! Analyses of all types: recursion, sizes, and derivable traits.
 
 use crate::graph::Graph;
 use crate::hash::HashSet;
 use crate::ir::{Body, Data, Derives, Field, Module, Scalar, Type, TypeId, Union};
 use crate::sizes::layout::Layouts;
 
-/// Bounded opaque data of at most this many bytes is held in place.
+/// Bounded opaque data of at most this many bytes is stored in place.
 const SMALL: u32 = 128;
 /// Plain data of at most this many bytes on the wire is `Copy`.
 const COPIED: u64 = 128;
@@ -14,7 +14,7 @@ const DEFAULT_ARRAY: u32 = 32;
 /// A union is uneven if its largest arm takes so many bytes of memory more than the next.
 const UNEVEN: u64 = 160;
 
-/// Holds small opaque data in place, but for what RDMA may place: that shares the memory it came in.
+/// Stores small opaque data in place, unless it is eligible: eligible data shares the message's memory.
 pub(crate) fn hold_small_opaque(module: &mut Module) {
     let shared = shared(module);
     let small = |ty: &mut Type| {
@@ -32,7 +32,7 @@ pub(crate) fn hold_small_opaque(module: &mut Module) {
     }
 }
 
-/// The typedefs that eligible fields are made of.
+/// The typedefs of eligible fields.
 fn shared(module: &Module) -> HashSet<TypeId> {
     let fields = module.types.iter().flat_map(|ty| ty.body.fields()).filter(|field| field.eligible);
     let mut shared = HashSet::default();
@@ -49,24 +49,24 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 
 // ---- recursion
 
-/// Puts on the heap what would make a type contain itself. Every cycle that is left has optional data, a union's
-/// arm or an array in it: the first two get a box, the third is one.
+/// Moves recursive values to the heap. Every remaining cycle contains optional data, a union's arm or an
+/// array. The first two get a box; an array needs none.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
         let own = TypeId(index);
-        let comes_back = |ty: &Type| ty.named().is_some_and(|id| graph.is_cycle(id, own));
+        let is_on_cycle = |ty: &Type| ty.named().is_some_and(|id| graph.is_cycle(id, own));
         match &mut ty.body {
-            Body::Alias(of) => box_optional(of, &comes_back),
+            Body::Alias(of) => box_optional(of, &is_on_cycle),
             Body::Union(union) => {
                 for field in union.arms.iter_mut().filter_map(|arm| arm.payload.as_mut()) {
-                    box_field(field, &arrays, &comes_back);
-                    if matches!(field.ty, Type::Named(_) | Type::FixedArray(..)) && comes_back(&field.ty) {
+                    box_field(field, &arrays, &is_on_cycle);
+                    if matches!(field.ty, Type::Named(_) | Type::FixedArray(..)) && is_on_cycle(&field.ty) {
                         field.ty = Type::Boxed(Box::new(field.ty.clone()));
                     }
                 }
             }
-            body => body.fields_mut().for_each(|field| box_field(field, &arrays, &comes_back)),
+            body => body.fields_mut().for_each(|field| box_field(field, &arrays, &is_on_cycle)),
         }
     }
 }
@@ -87,18 +87,18 @@ fn is_array(ty: &Type, arrays: &[bool]) -> bool {
     }
 }
 
-fn box_field(field: &mut Field, arrays: &[bool], comes_back: &dyn Fn(&Type) -> bool) {
+fn box_field(field: &mut Field, arrays: &[bool], is_on_cycle: &dyn Fn(&Type) -> bool) {
     // An array asks for the sizes of its element, which would be asking for the type's own.
-    if is_array(&field.ty, arrays) && comes_back(&field.ty) {
+    if is_array(&field.ty, arrays) && is_on_cycle(&field.ty) {
         field.recursive = true;
     }
-    box_optional(&mut field.ty, comes_back);
+    box_optional(&mut field.ty, is_on_cycle);
 }
 
-fn box_optional(ty: &mut Type, comes_back: &dyn Fn(&Type) -> bool) {
+fn box_optional(ty: &mut Type, is_on_cycle: &dyn Fn(&Type) -> bool) {
     if let Type::Optional(of) = ty
         && !matches!(**of, Type::Boxed(_))
-        && comes_back(of)
+        && is_on_cycle(of)
     {
         **of = Type::Boxed(of.clone());
     }
@@ -108,7 +108,7 @@ fn box_optional(ty: &mut Type, comes_back: &dyn Fn(&Type) -> bool) {
 
 /// Decides which traits each type derives. The graph is of all uses.
 pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
-    // What borrows is as large as its references, whatever is behind them.
+    // A borrowing type has the size of its references.
     let is_small: Vec<bool> = match module.data {
         Data::Borrowed => Memory::of(module, held).of_types.into_iter().map(|size| size <= COPIED).collect(),
         Data::Bytes => {
@@ -117,7 +117,8 @@ pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
             ids.map(|id| layouts.named(id).lengths.max.fits(COPIED)).collect()
         }
     };
-    // `Copy` and `Eq` hold until a part says no; `Default` only once a value is known to come to an end.
+    // `Copy` and `Eq` are assumed until a part lacks them; `Default` only once a value is known to be
+    // finite.
     let start = Derives { copy: true, eq: true, default: false };
     let derives = graph.settle(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
@@ -179,7 +180,7 @@ fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
 
 // ---- sizes
 
-/// About how many bytes the values of each type take where they are held.
+/// The approximate size of the values of each type in memory.
 struct Memory {
     of_types: Vec<u64>,
     data: Data,
@@ -226,8 +227,8 @@ impl Memory {
     }
 }
 
-/// Which types each holds in place, also where they may be missing. They never lead back to it: a box stands in every
-/// cycle.
+/// The types that each type contains in place, including optional ones. There are no cycles: every cycle
+/// contains a box.
 pub(crate) struct Held(Graph);
 
 impl Held {

@@ -6,9 +6,9 @@ use crate::namespace::{join, split};
 
 use super::naming::Naming;
 
-/// Each struct that links to itself at its end is a node. Its link, and each other link to a node, becomes a `Vec` of the
-/// node's elements: a type without the link, which is decoded in a loop. A node is encoded as the document says, and who
-/// else links to it or holds it changes no type.
+/// A struct that links to itself in its last field is a node. Its link, and each other link to a node,
+/// becomes a `Vec` of elements: a type without the link, which is decoded in a loop. The encoding of a node
+/// is unchanged, and other users of the node do not affect the types.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
     let elements: HashMap<TypeId, TypeId> =
@@ -98,7 +98,7 @@ fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn F
             }
         }
     }
-    // Each stands before its program.
+    // Each precedes its program.
     let mut before: HashMap<usize, Vec<Item>> = HashMap::default();
     for (program, ty) in added {
         before.entry(program).or_default().push(Item::Type(TypeId(module.types.len())));
@@ -121,7 +121,7 @@ fn is_node(module: &Module, id: TypeId) -> bool {
     fields.last().is_some_and(|last| links_to(module, &last.ty, id))
 }
 
-/// Returns true if a type is optional data of `id`, by itself or by a typedef.
+/// Returns true if a type is optional data of `id`, directly or through a typedef.
 fn links_to(module: &Module, ty: &Type, id: TypeId) -> bool {
     let is_link = |ty: &Type| matches!(ty, Type::Optional(of) if **of == Type::Named(id));
     match ty {

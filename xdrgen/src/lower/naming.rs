@@ -1,4 +1,4 @@
-//! What definitions are called in Rust, and which names emitted code has for itself.
+//! The Rust names of definitions, and names reserved for emitted code.
 
 use crate::diag::{Found, OutputKind};
 use crate::hash::HashMap;
@@ -8,7 +8,7 @@ use crate::names::{self, HIDDEN_BY_VERBATIM, Names, Taken};
 use crate::namespace;
 use crate::source::Span;
 
-/// Names that emitted code means something else by.
+/// Names with a special meaning in emitted code.
 const RESERVED: &[&str] = &[
     "Box",
     "Char",
@@ -28,7 +28,7 @@ const RESERVED: &[&str] = &[
     "XdrString",
 ];
 
-/// Names that borrowed output means something else by, besides those.
+/// Further names with a special meaning in borrowed output.
 const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
 /// Types that the module of a version has or uses by their names alone: no version is called so.
@@ -37,16 +37,16 @@ const IN_VERSION: &[&str] = &[
     "Server", "Some", "Sync", "Vec",
 ];
 
-/// Crates that stand beside the module of a version: in emitted code, or in what derives write.
+/// Crates visible in the module of a version, in emitted code or in the output of derives.
 const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
 /// Types that the module of procedures uses by their names alone: no procedure is called so.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Names of parameters and constants that methods have besides what a procedure takes.
+/// Names of parameters and constants in methods besides the arguments of the procedure.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
-/// What definitions are called.
+/// The names of definitions.
 pub(super) struct Naming<'f> {
     pub(super) names: Names,
     data: Data,
@@ -83,13 +83,13 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Takes a name, and says so if it had to be changed because something else has it.
+    /// Reserves a name, and reports it if it had to change because of a conflict.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)
     }
 
-    /// Says so if a name had to be changed because something else has it.
+    /// Reports a name that had to change because of a conflict.
     fn given(&mut self, (ident, clash): (String, Option<String>), name: &str, at: Span) -> String {
         if let Some(other) = clash {
             let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
@@ -125,7 +125,7 @@ impl<'f> Naming<'f> {
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// A version's names: its own, or with its program's before it where something else has them; and its module.
+    /// A version's names: its own, or prefixed by its program's if there is a conflict; and its module.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);
@@ -144,7 +144,7 @@ impl<'f> Naming<'f> {
         if taken(&name) {
             name.push_str("_x");
         }
-        // If the name is still taken, it gets a number.
+        // If the name is still in use, it gets a number.
         let (module, clash) = scope.versions.take(names::snake(&name), &name);
         let ident = names.of_type(&name);
         match (clash, module.rsplit_once('_')) {
@@ -153,7 +153,7 @@ impl<'f> Naming<'f> {
         }
     }
 
-    /// What a method calls what it takes: as the only argument is called.
+    /// The name of a method's parameter: that of the only argument.
     pub(super) fn of_parameter(&self, name: Option<String>) -> String {
         let named = name.map(|name| Taken::with(IN_METHODS).take(self.names.of_field(&name), &name).0);
         named.unwrap_or_else(|| "args".to_owned())

@@ -1,7 +1,8 @@
 //! Lines that a published document adds to another's enum or union.
 //!
-//! RFC 8276 does so in comments, as XDR has no words for it: one comment says to which type lines are to be added, and
-//! the next one holds the lines. They are taken out of the comment, and wait for the document that has the type.
+//! RFC 8276 uses comments, since XDR has no syntax for additions: one comment names the type, and the next
+//! one contains the lines. The lines are removed from the comment, and wait for the document that defines
+//! the type.
 
 use std::ops::Range;
 
@@ -10,10 +11,10 @@ use crate::extract::{Extract, Map};
 use crate::keywords::begins_definition;
 use crate::source::narrow;
 
-/// How long the lines of one addition may be.
+/// Maximum length of the lines of one addition.
 const MAX_LINES: usize = 1000;
 
-/// What the first comment says.
+/// The phrase in the first comment.
 const SAYS: &str = "to be added to";
 
 /// Lines to be added, within the extracted text.
@@ -40,7 +41,7 @@ pub(crate) fn find(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The block whose first comment says so up to `at`.
+/// The block whose first comment has the phrase before `at`.
 fn block(text: &str, at: usize) -> Option<Block> {
     let rest = text.get(at..)?;
     let end = rest.find("*/").filter(|end| rest.get(..*end).is_some_and(|said| said.len() < 200))?;
@@ -87,7 +88,7 @@ fn name(said: &str) -> Option<Range<usize>> {
     found
 }
 
-/// The extracted text without the blocks: blanks stand where they stood, so that all places stay.
+/// The extracted text with blanks in place of the blocks, so that positions stay valid.
 pub(crate) fn blanked(text: &str, blocks: &[Block]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -124,7 +125,7 @@ impl Block {
         }
     }
 
-    /// What is odd about the lines: a comment inside theirs ends it for everybody who does not know what is meant.
+    /// Warnings about the lines: a comment inside them ends the enclosing comment for other readers.
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));
@@ -132,7 +133,7 @@ impl Block {
     }
 }
 
-/// A piece of an extracted text, with its places.
+/// A piece of an extracted text, with its positions.
 struct Copy<'a> {
     from: &'a Extract,
     text: String,

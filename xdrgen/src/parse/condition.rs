@@ -8,20 +8,20 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::extract::Map;
 use crate::hash::HashMap;
 
-/// One `#if` that is open.
+/// One open `#if`.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Whether the text around it counts.
+    /// Whether the text around it is active.
     outer: bool,
-    /// Whether the present branch counts.
+    /// Whether the current branch is active.
     active: bool,
-    /// Whether a branch has counted already.
+    /// Whether an earlier branch was active.
     taken: bool,
-    /// Whether a later branch than the first was there.
+    /// Whether there was a later branch than the first.
     is_else: bool,
-    /// Whether its `#else` was there.
+    /// Whether there was an `#else`.
     last: bool,
-    /// Where the `#if` stands.
+    /// The position of the `#if`.
     place: Range<u32>,
 }
 
@@ -50,7 +50,8 @@ impl Conditions {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// The outermost condition for which the text does not count here, and whether this is a later branch of it.
+    /// The outermost condition for which the text does not count here, and whether this is a later branch of
+    /// it.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))
@@ -60,7 +61,7 @@ impl Conditions {
         self.defined.insert(name.to_owned(), value);
     }
 
-    /// One directive; those without a condition (`include`, `pragma`) say nothing to XDR.
+    /// One directive; those without a condition (`include`, `pragma`) do not concern XDR.
     pub(crate) fn directive(&mut self, word: &str, argument: &str, place: Range<u32>) {
         match word {
             "ifdef" | "ifndef" | "if" => {
@@ -113,7 +114,7 @@ impl Conditions {
         }
     }
 
-    /// Whether an `#if` holds. A name that is not defined counts as 0 there.
+    /// Returns true if an `#if` holds. An undefined name counts as 0 there.
     fn truth(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {
@@ -131,12 +132,12 @@ impl Conditions {
         expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
     }
 
-    /// Where the first condition begins that is open still.
+    /// The start of the first unclosed condition.
     pub(crate) fn first_open(&self) -> Option<u32> {
         self.open.first().map(|open| open.place.start)
     }
 
-    /// What was wrong with the conditions of a whole text.
+    /// The findings about the conditions of a text.
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
         let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))

@@ -66,7 +66,7 @@ fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, M
     Ok((rest, (Some(name), size)))
 }
 
-/// The name behind a type, with `*` before it, or a size behind it.
+/// The name after a type, with `*` before it, or a size after it.
 fn named<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         if input.word(1) == "*" {
@@ -110,13 +110,13 @@ pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if is_operator(rest) { Err(fail(rest, Reason::Kind(&SyntaxKind::Arithmetic))) } else { Ok((rest, value)) }
 }
 
-/// Returns true if what follows a value would compute with it in C.
+/// Returns true if the token after a value makes it an expression in C.
 fn is_operator(input: Tokens<'_>) -> bool {
     match input.word(0) {
         "+" | "-" | "*" | "/" | "%" | "&" | "|" | "^" | "(" => true,
         "<" => input.word(1) == "<",
         ">" => input.word(1) == ">",
-        // `A -1`: the sign goes with the number.
+        // `A -1`: the sign belongs to the number.
         word => word.starts_with('-') && input.peek(0).is_some_and(|found| found.kind == Kind::Number),
     }
 }
@@ -169,7 +169,8 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is `hyper`.
+/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is
+/// `hyper`.
 fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
     let next = input.take_from(1);
     Some(match (input.word(0), next.word(0)) {
@@ -208,7 +209,7 @@ fn unsigned(signed: Scalar) -> Scalar {
     }
 }
 
-/// `struct name`, `union name`, `enum name`: the name of something defined elsewhere.
+/// `struct name`, `union name`, `enum name`: the name of an external definition.
 fn reference(input: Tokens<'_>) -> Parse<'_, TypeSpecifierKind> {
     let (rest, name) = path(input)?;
     if matches!(rest.word(0), "{" | "switch") {
@@ -224,7 +225,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
         return Err(fail(rest, Reason::Kind(&SyntaxKind::EmptyEnum)));
     }
     let mut rest = rest.deeper()?;
-    // An enum may have very many members: no room is left over.
+    // An enum may have very many members: the vector has no spare capacity.
     let commas = (0..).map(|ahead| rest.word(ahead)).take_while(|word| !matches!(*word, "}" | ""));
     let mut members = Vec::with_capacity(1 + commas.filter(|word| *word == ",").count());
     loop {
@@ -246,7 +247,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
                 warn(next, |span| SyntaxKind::StrayWord { word: shown(next.word(0)) }.at(span));
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
-            // What is meant is plain: the enum has this member, too.
+            // The intent is clear: the enum has this member, too.
             _ if matches!(next.word(1), "=" | "," | "}") && identifier(next).is_ok() => {
                 next.context.report(SyntaxKind::NoComma.at(next.context.behind(next.at)));
                 rest = next;
@@ -282,7 +283,7 @@ fn field(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// union-body. The default arm may stand anywhere among the others, as rpcgen has it.
+/// union-body. As in rpcgen, the default arm may be anywhere among the others.
 pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     let (rest, _) = token("switch")(input)?;
     let (rest, _) = cut(token("(")).parse(rest)?;
@@ -320,12 +321,12 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     }
 }
 
-/// What is wrong with what stands where an arm or the end must stand.
+/// The error for a token in place of an arm or the end.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
     let said = input.context.found.borrow().mark();
     let again = any && declaration(input).is_ok_and(|(rest, _)| rest.word(0) == ";");
-    // What is odd about a declaration that has no place here does not matter.
+    // Warnings about a misplaced declaration are dropped.
     input.context.found.borrow_mut().back_to(said);
     if again {
         return Reason::Kind(&SyntaxKind::SecondDeclaration);
@@ -362,7 +363,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     }
     declaration.docs = context.docs(first, last);
     if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
-        // With a body of its own, the arm's comments are those before the body.
+        // If the arm has a body in place, its comments are those before the body.
         let labels = (first + 1..=input.at).flat_map(|at| context.after(at - 1).chain(context.before(at)));
         let labels: Vec<String> = labels.filter_map(|comment| super::docs::clean(comment.text)).collect();
         let place =
@@ -372,7 +373,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// One more declaration where the next label must stand, in a published document. (RFC 1094 and RFC 5666 have
+/// A further declaration in place of the next label, in a published document. (RFC 1094 and RFC 5666 have
 /// such arms.)
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
@@ -386,7 +387,7 @@ fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     read
 }
 
-/// Several declarations of an arm are sent one behind the other, as a struct's are: so they are read as one.
+/// Several declarations of an arm are encoded in sequence like those of a struct, so they are read as one.
 fn several(
     first: usize,
     input: Tokens<'_>,
@@ -400,7 +401,7 @@ fn several(
     let span = context.span(input.at, last);
     declaration.docs = context.docs(input.at, second.saturating_sub(1));
     let fields = std::iter::once(declaration).chain(more.into_iter().map(|(_, field)| field)).collect();
-    // Nothing gives it a name but what chooses it.
+    // Its only name is that of its label.
     let label = context.token(first + 1).filter(|token| token.kind == Kind::Word);
     let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };

@@ -1,4 +1,4 @@
-//! Definitions (RFC 4506 section 6.3), and the text that is made of them.
+//! Definitions (RFC 4506 section 6.3), and the text that they consist of.
 
 use std::ops::Range;
 
@@ -25,12 +25,13 @@ use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
 use crate::source::{Span, narrow};
 
-/// specification: definitions to the end of the text. After an error it goes on at the next definition.
+/// specification: definitions to the end of the text. After an error, parsing continues at the next
+/// definition.
 pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
     let mut input = Tokens::new(context);
     let mut asides = context.lexed.asides.iter().peekable();
     let mut definitions = Vec::new();
-    // Behind an error, what is left of the broken definition is not reported again.
+    // After an error, the rest of the broken definition is not reported again.
     let mut broken = false;
     // Nor are further lines that are not definitions.
     let mut lost = false;
@@ -59,14 +60,14 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
             }
             Err(error) => {
                 let syntax = syntax_of(error, input);
-                // What is odd about a definition does not matter when it is wrong.
+                // Warnings about an invalid definition are dropped.
                 context.found.borrow_mut().back_to(said);
                 let found = recover::diagnostic(context, input.at, syntax);
                 let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
                 let names = recover::names(context, input.at, resume).into_iter();
                 let names: Vec<String> = names.map(|name| join(namespaces.path(), &name)).collect();
                 let name = names.first().map_or("", String::as_str);
-                // What begins as no definition may have been any.
+                // Text that does not begin like a definition may have been any definition.
                 let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let begins = matches!(
@@ -74,8 +75,8 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                     diag::Kind::Syntax(SyntaxKind::Unexpected { .. } | SyntaxKind::Missing { .. })
                 );
                 let again = std::mem::replace(&mut lost, syntax.at == input.at && begins);
-                let is_told = again && lost || lacks_text(context, &gaps, input.at, syntax.at);
-                if !is_told {
+                let is_reported = again && lost || is_text_missing(context, &gaps, input.at, syntax.at);
+                if !is_reported {
                     context.report(found);
                 }
                 left_out.extend(names);
@@ -91,7 +92,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     Specification { definitions, left_out, unread, namespaces, ..Specification::default() }
 }
 
-/// Where a comment begins that has no end, and where macros are used that have no expansion.
+/// The positions of unclosed comments, and of macros that cannot be expanded.
 fn gaps(context: &Context<'_>) -> Vec<u32> {
     let lacks = |found: &&Diagnostic| {
         matches!(
@@ -104,25 +105,25 @@ fn gaps(context: &Context<'_>) -> Vec<u32> {
     found.map(|found| found.span.start).collect()
 }
 
-/// How long the path of a namespace may be: each of a document's namespaces has one.
+/// Maximum length of the path of a namespace: each namespace of a document has one.
 const MAX_PATH: usize = 255;
 
 /// The namespaces of a document.
 #[derive(Default)]
 struct Namespaces {
     all: Vec<Namespace>,
-    /// Those that are open: their places in `all`, and their `{`.
+    /// The open ones: their positions in `all`, and their `{`.
     open: Vec<(usize, usize)>,
 }
 
 impl Namespaces {
-    /// The namespace of what follows.
+    /// The current namespace.
     fn path(&self) -> &str {
         self.open.last().and_then(|(open, _)| self.all.get(*open)).map_or("", |around| &around.path)
     }
 
-    /// Reads `namespace a {`, or the `}` of one. Behind a broken definition a `}` belongs to that definition, unless it
-    /// begins the line behind the definition's `};`.
+    /// Parses `namespace a {`, or the `}` of one. After a broken definition, a `}` belongs to that
+    /// definition, unless it begins the line after the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
         if input.word(0) == "}" && (!broken || is_behind_body(input)) {
@@ -159,7 +160,7 @@ impl Namespaces {
     }
 }
 
-/// Returns true if a `}` begins a line, stands directly behind a `};`, and is not the `}` of another `};`.
+/// Returns true if a `}` begins a line, directly follows a `};`, and is not the `}` of another `};`.
 fn is_behind_body(input: Tokens<'_>) -> bool {
     let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
     input.peek(0).is_some_and(|token| token.first)
@@ -180,7 +181,7 @@ impl Unread {
         }
     }
 
-    /// Where they stand, and where the lexer left something out.
+    /// Their positions, and the positions where the lexer skipped text.
     fn spans(self, context: &Context<'_>) -> Vec<Span> {
         let tokens = self.0.into_iter().map(|run| context.span(run.start, run.end.saturating_sub(1)));
         let bytes = context.lexed.unread.iter().map(|bytes| context.map.span(bytes.clone()));
@@ -188,8 +189,9 @@ impl Unread {
     }
 }
 
-/// Whether a definition breaks off behind one of some places, where text is missing from it. That is told already.
-fn lacks_text(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
+/// Returns true if a definition breaks off after one of some positions with missing text, which was already
+/// reported.
+fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
     place.is_some_and(|place| context.token(failed).is_none() || *place < begins(failed))
@@ -202,7 +204,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     }
 }
 
-/// definition, with the token that ends it
+/// definition, including its last token
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
@@ -215,7 +217,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind, last)))
 }
 
-/// constant-def. A text constant (rpcgen) means something to C alone, and is passed through.
+/// constant-def. A text constant (rpcgen) is for C alone, and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -256,7 +258,7 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     }
 }
 
-/// An arm of xdrzcc's `opaque_union`, with its length before it: opaque data that holds what is declared.
+/// An arm of xdrzcc's `opaque_union`, preceded by its length: opaque data that contains the declaration.
 fn sized(arm: &mut Declaration) {
     match (&arm.specifier.kind, &arm.multiplicity) {
         // Its own length is the one before it.
@@ -272,8 +274,8 @@ fn sized(arm: &mut Declaration) {
     arm.multiplicity = Multiplicity::Variable(None);
 }
 
-/// `struct *name { ... }`, as RFC 1014 had it and RFC 1094 and 1833 use it: the name stands for optional data of that
-/// structure, as `typedef struct { ... } *name` says it now.
+/// `struct *name { ... }`, from RFC 1014 and used in RFC 1094 and 1833: the name is optional data of that
+/// structure, now written as `typedef struct { ... } *name`.
 fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = identifier(input.take_from(2))?;
     let (rest, body) = struct_body(rest)?;
@@ -308,7 +310,7 @@ fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, 
     if matches!(kind, DefinitionKind::Typedef(_)) { end_of_declaration(input) } else { semicolon(input) }
 }
 
-/// A definition with what stands around it.
+/// A definition with its comments and section.
 pub(crate) fn finish(
     context: &Context<'_>,
     extract: &Extract,
@@ -325,7 +327,7 @@ pub(crate) fn finish(
     Definition { kind, span, docs: docs(context, first, last), section, text }
 }
 
-/// The comments directly before a definition, behind its first `{`, and behind its end.
+/// The comments directly before a definition, after its first `{`, and after its end.
 fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     let before: Vec<&Comment<'_>> = context.before(first).collect();
     let mut next = context.token(first).map_or(0, |token| token.start as usize);
@@ -333,7 +335,7 @@ fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     for comment in before.into_iter().rev() {
         let end = comment.start as usize + comment.text.len();
         let lines = context.text.get(end..next).unwrap_or("").matches('\n').count();
-        // One blank line may part a definition from its comment; comments of one block have none between them.
+        // One blank line may separate a definition from its comment; comments of one block are adjacent.
         let most = if kept.is_empty() { 2 } else { 1 };
         if lines > most || comment.text.contains("Copyright") {
             break;

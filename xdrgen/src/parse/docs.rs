@@ -31,7 +31,7 @@ mod tests {
     use super::clean;
 
     #[test]
-    fn marks_go_and_inner_indentation_stays() {
+    fn marks_are_removed_and_indentation_is_kept() {
         assert_eq!(clean("/* one */").as_deref(), Some("one"));
         assert_eq!(clean("/*\n * A list:\n *   - of one\n */").as_deref(), Some("A list:\n  - of one"));
         assert_eq!(clean("/* First\n   second */").as_deref(), Some("First\n  second"));

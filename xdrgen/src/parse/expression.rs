@@ -2,15 +2,15 @@
 
 use super::token::number;
 
-/// How deep parentheses and signs may stand in one another.
+/// Maximum nesting of parentheses and signs.
 const MAX_DEPTH: usize = 64;
 
-/// What the names of an expression stand for.
+/// The values of the names in an expression.
 pub(crate) trait Names {
-    /// The number that a name stands for.
+    /// The value of a name.
     fn value(&self, name: &str) -> Option<i128>;
 
-    /// Whether a name is defined; none where `defined` has no meaning.
+    /// Whether a name is defined; none if `defined` is not available.
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
@@ -50,7 +50,7 @@ const OPERATORS: &[(&str, u8)] = &[
 ];
 
 impl<'a, N: Names> Reader<'a, N> {
-    /// What is left, without the blanks before it; none at the end.
+    /// The rest, without leading blanks; none at the end.
     fn next(&mut self) -> Option<&'a str> {
         self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
         (!self.rest.is_empty()).then_some(self.rest)
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_has_no_value() {
+    fn invalid_expressions_have_no_value() {
         for text in ["", "1 +", "(1", "1 2", "M", "1 / 0", "\"x\"", "defined()", "1 << 64", "09", "a.b", "#"]
         {
             assert_eq!(evaluate(text, &Only), None, "{text}");

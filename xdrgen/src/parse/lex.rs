@@ -1,8 +1,7 @@
-//! Words, numbers and marks of the XDR language (RFC 4506 section 6.2), and what stands between them.
+//! Words, numbers and symbols of the XDR language (RFC 4506 section 6.2), and the text between them.
 //!
-//! The lexer is total: a byte that begins nothing becomes a token of its own, and the parser says so when it
-//! trips over it. Comments, `%` lines and the C preprocessor's lines are not tokens; they are kept
-//! separately.
+//! The lexer is total: an invalid byte becomes a token, and the parser reports it. Comments, `%` lines and
+//! preprocessor lines are not tokens; they are stored separately.
 
 mod lines;
 
@@ -12,13 +11,14 @@ use super::token::{Comment, Kind, Lexed, Token, comment, line_length, one_token}
 use super::undefs::Undefs;
 use crate::diag::SyntaxKind;
 use crate::extract::{Map, Places};
-use crate::keywords::{begins_definition, begun_definition};
+use crate::keywords::{begins_definition, definition_keyword};
 use crate::source::{Span, narrow};
 
 /// Few texts have more tokens than their length in bytes divided by this.
 const BYTES_OF_A_TOKEN: usize = 5;
 
-/// Cuts an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` holds what macros make of several tokens.
+/// Splits an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` has the tokens that macros
+/// join.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));
@@ -50,21 +50,21 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
 struct Lexer<'a, 'm> {
     text: &'a str,
     map: &'m Map,
-    /// The same, asked in the order of the text.
+    /// The same, queried in source order.
     places: Places<'m>,
     conditions: Conditions,
-    /// What would hold where rpcgen makes a header: the macros of that are seen by all that includes it.
+    /// Conditions that hold when rpcgen generates a header: every includer sees its macros.
     header: Conditions,
     at: usize,
-    /// Where the line of `at` begins.
+    /// The start of the line of `at`.
     line: usize,
-    /// Whether no token stands on this line yet.
+    /// Whether this line has no token yet.
     fresh: bool,
-    /// Whether a comment was reported that nothing closes: then no later one is closed, either.
+    /// Whether an unclosed comment was reported: then no later one is closed, either.
     open: bool,
-    /// Whether nothing closes a comment from here on.
+    /// Whether no comment is closed from here on.
     unclosed: bool,
-    /// What `#undef` ends.
+    /// The definitions that `#undef` ends.
     undefs: Undefs<'a>,
     macros: Macros<'a>,
     out: Lexed<'a>,
@@ -97,12 +97,12 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Returns true if only blanks stand before `at` on its line.
+    /// Returns true if only blanks precede `at` on its line.
     fn starts_line(&self) -> bool {
         self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
     }
 
-    /// Moves on over bytes that may hold line ends.
+    /// Advances over bytes that may include line ends.
     fn advance(&mut self, length: usize) {
         let passed = self.text.get(self.at..self.at + length).unwrap_or("");
         if let Some(last) = passed.rfind('\n') {
@@ -124,7 +124,7 @@ impl<'a> Lexer<'a, '_> {
         if let Some(inner) = begins_inside(text) {
             let mut before = text.get(..inner).unwrap_or("").lines().skip(1);
             let hides = before.find(|line| begins_definition(line));
-            let hides = hides.map(|line| begun_definition(line).map(str::to_owned));
+            let hides = hides.map(|line| definition_keyword(line).map(str::to_owned));
             let outer = self.mark(self.at);
             let found = SyntaxKind::NestedComment { outer, hides };
             self.out.diagnostics.push(found.at(self.mark(self.at + inner)));
@@ -146,11 +146,11 @@ impl<'a> Lexer<'a, '_> {
             let between = self.text.get(last.start as usize + last.text.len()..start).unwrap_or("x");
             last.behind && alone && last.column == column && between.matches('\n').count() == 1
         });
-        let comes_behind = !self.fresh && !self.out.tokens.is_empty();
+        let follows_token = !self.fresh && !self.out.tokens.is_empty();
         self.out.comments.push(Comment {
             text,
             start: narrow(start),
-            behind: comes_behind || continues,
+            behind: follows_token || continues,
             column,
         });
         self.advance(length);
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// The bytes up to the next line that begins a definition: a comment that nothing closes ends there.
+/// The bytes up to the next line that begins a definition: an unclosed comment ends there.
 fn next_definition(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {
@@ -204,7 +204,7 @@ fn next_definition(rest: &str) -> usize {
     rest.len()
 }
 
-/// Where another comment begins inside one, behind a blank or at the start of a line.
+/// The position where another comment begins inside one, after a blank or at the start of a line.
 fn begins_inside(comment: &str) -> Option<usize> {
     let is_parted = |at: &usize| {
         comment.get(..*at).is_some_and(|before| before.len() > 2 && before.ends_with(char::is_whitespace))

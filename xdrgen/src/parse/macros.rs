@@ -1,7 +1,8 @@
-//! Macros that stand for more than a value: `#define HDR int h;` and macros with arguments.
+//! Macros that expand to more than a value: `#define HDR int h;` and macros with arguments.
 //!
-//! A use is replaced by the tokens of the macro's body. All of these stand where the use stands, so that a finding points
-//! at it. A document's macros expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`] levels.
+//! A use is replaced by the tokens of the macro's body. All of them have the position of the use, so that a
+//! finding points at it. The macros of a document expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`]
+//! levels.
 
 use std::cell::{Cell, OnceCell};
 
@@ -12,22 +13,22 @@ use crate::hash::HashMap;
 use crate::keywords::{is_keyword, word};
 use crate::source::Span;
 
-/// How many tokens the expansions of a document may read and write.
+/// Maximum number of tokens that the expansions of a document may read and write.
 const MAX_WORK: usize = 1 << 18;
 
-/// How deep macros may stand in the bodies and arguments of macros.
+/// Maximum nesting of macros in bodies and arguments of macros.
 const MAX_DEPTH: usize = 64;
 
-/// How many tokens of a document `##` may make.
+/// Maximum number of tokens of a document that `##` may create.
 const MAX_PASTED: usize = 1 << 14;
 
 /// The longest token that `##` may make, in bytes.
 const MAX_TOKEN: usize = 1 << 10;
 
-/// How many parameters a macro may have, as in C: each token of its body is compared to them.
+/// Maximum number of parameters of a macro, as in C: each token of its body is compared to them.
 const MAX_PARAMETERS: usize = 127;
 
-/// The macros that are defined at some place of a text.
+/// The macros defined at a position of a text.
 pub(super) struct Macros<'a> {
     known: HashMap<&'a str, Macro<'a>>,
     pasted: &'a Pasted,
@@ -38,16 +39,16 @@ struct Macro<'a> {
     /// None for a macro without arguments.
     parameters: Option<Vec<&'a str>>,
     body: Vec<&'a str>,
-    /// Where its name begins in its `#define`, in the extracted text.
+    /// The position of its name in its `#define`, in the extracted text.
     place: usize,
 }
 
-/// A use, and what it becomes.
+/// A use, and its expansion.
 pub(super) struct Expanded<'a> {
     pub(super) tokens: Result<Vec<&'a str>, Fault>,
     /// The bytes of its arguments.
     pub(super) length: usize,
-    /// Where the macro's name stands in its `#define`.
+    /// The position of the macro's name in its `#define`.
     pub(super) place: usize,
 }
 
@@ -56,7 +57,7 @@ impl<'a> Macros<'a> {
         Macros { known: HashMap::default(), pasted, work: 0 }
     }
 
-    /// Defines a macro if it stands for more than a value or a type. `after` is the text behind its name.
+    /// Defines a macro if it is more than a value or a type. `after` is the text after its name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
@@ -99,7 +100,7 @@ impl<'a> Macros<'a> {
                 _ => {}
             }
             written.push(token);
-            // What is read in vain counts, too.
+            // Discarded tokens count, too.
             self.work += 1;
             if self.work > MAX_WORK {
                 return Some(Expanded { tokens: Err(self.stop()), length: 0, place });
@@ -114,13 +115,14 @@ impl<'a> Macros<'a> {
         Some(Expanded { tokens: done.map(|()| tokens), length, place })
     }
 
-    /// No macro is expanded behind this.
+    /// Beyond this, macros are not expanded.
     fn stop(&mut self) -> Fault {
         self.known.clear();
         Fault::TooLong(MAX_WORK)
     }
 
-    /// Adds tokens to `out`, with macros replaced. `open` has the names of those whose bodies these tokens are.
+    /// Appends tokens to `out`, with macros replaced. `open` has the names of the macros that are being
+    /// expanded.
     fn replace(
         &mut self,
         tokens: &[&'a str],
@@ -174,7 +176,7 @@ impl<'a> Macros<'a> {
         Ok(())
     }
 
-    /// A macro's body with its arguments: expanded, but as they were written beside `##`.
+    /// A macro's body with its arguments: expanded, but verbatim next to `##`.
     fn substitute(
         &mut self,
         name: &str,
@@ -218,7 +220,7 @@ impl<'a> Macros<'a> {
     }
 }
 
-/// Arguments, and what follows their `)`.
+/// Arguments, and the text after their `)`.
 type Arguments<'t, 'a> = (Vec<&'t [&'a str]>, &'t [&'a str]);
 
 /// The arguments at the start of some tokens: from `(` to its `)`, parted by `,`.
@@ -242,7 +244,7 @@ fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault> 
     Err(Fault::Open)
 }
 
-/// Returns true if a body is more than a value or a type, which have meanings of their own.
+/// Returns true if a body is more than a value or a type, which are handled separately.
 fn is_text(body: &[&str]) -> bool {
     let is_word = |token: &&str| word(token).is_some();
     let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");
@@ -256,7 +258,7 @@ fn is_text(body: &[&str]) -> bool {
         || body.iter().any(|token| matches!(*token, ";" | "{" | "}" | "," | ":" | "[" | "]" | "="))
 }
 
-/// The tokens of a text, without blanks, comments and the `\` of lines that go on.
+/// The tokens of a text, without blanks, comments and the `\` of continued lines.
 struct Body<'a>(&'a str);
 
 impl<'a> Iterator for Body<'a> {
@@ -283,12 +285,12 @@ impl<'a> Iterator for Body<'a> {
     }
 }
 
-/// Says of findings at the uses of macros what these expand to. The uses are in the order of their places.
+/// Adds the expansion to findings at uses of macros. The uses are in source order.
 pub(crate) fn explain(found: &mut [Diagnostic], expansions: &[Expansion]) {
     let place = |span: Span| (span.source, span.start);
     for found in found {
         let span = found.span;
-        // What is missing behind a use is missed at the place behind it.
+        // A token missing after a use has the position after it.
         let behind = expansions.partition_point(|one| place(one.span) <= place(span));
         let Some(one) = behind.checked_sub(1).and_then(|at| expansions.get(at)) else { continue };
         if span.source != one.span.source || span.start > one.span.end {

@@ -24,7 +24,7 @@ pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     Ok((rest, ProgramDef { name, versions, number }))
 }
 
-/// A first item must be there: what refuses it is the error.
+/// A first item is required: its error is reported.
 fn settle<E>(error: nom::Err<E>) -> nom::Err<E> {
     match error {
         nom::Err::Error(error) => nom::Err::Failure(error),
@@ -78,7 +78,7 @@ fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     map(procedure_type, Some).parse(input)
 }
 
-/// proc-firstarg and the types behind it. `()` says the same as `(void)`.
+/// proc-firstarg and the types after it. `()` equals `(void)`.
 fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     if input.word(0) == ")" {
         return Ok((input, Vec::new()));
@@ -89,7 +89,7 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     cut(separated_list1(token(","), cut(argument))).parse(input)
 }
 
-/// An argument: a type, and its name in files for rpcgen. A size stands behind the one or the other.
+/// An argument: a type, and its name in rpcgen files. A size follows either of them.
 fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = procedure_type(input)?;
     let (mut rest, name) = opt(identifier).parse(rest)?;
@@ -115,7 +115,7 @@ fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { specifier, name: None, multiplicity, span, docs: Vec::new(), eligible: false }))
 }
 
-/// `[n]`, `<n>` or `<>`. rpcgen has it behind `string` only.
+/// `[n]`, `<n>` or `<>`. rpcgen accepts it only after `string`.
 fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplicity> {
     let is_string = of.kind == TypeSpecifierKind::String;
     if is_string && input.word(0) == "[" {
@@ -125,7 +125,7 @@ fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplici
     if !is_string && size != Multiplicity::One {
         warn(input, |span| PortabilityKind::ArrayArgument.at(span));
     }
-    // `string<>` says no more than `string`.
+    // `string<>` equals `string`.
     let is_plain = is_string && size == Multiplicity::Variable(None);
     Ok((rest, if is_plain { Multiplicity::One } else { size }))
 }

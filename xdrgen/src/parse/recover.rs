@@ -1,19 +1,20 @@
-//! What a syntax error says, and where the parser goes on after it.
+//! The text of a syntax error, and where the parser continues.
 
 use super::token::{Kind, Token};
 use super::tokens::{Context, Reason, Syntax, TOO_DEEP, shown};
 use crate::diag::{Diagnostic, Expected, Open, SyntaxKind};
 use crate::keywords::{DEFINITIONS, is_keyword, one_slip};
 
-/// Where to go on after an error, and how many bodies of the broken definition are open there.
+/// The position to continue at after an error, and the number of open bodies of the broken definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resume {
     pub(crate) at: usize,
     open: usize,
 }
 
-/// Whether a definition begins at a token: its keyword, a name, and what follows a name. A body in place has no
-/// name and a declaration has no body, so this never stands inside a correct definition.
+/// Returns true if a definition begins at a token: its keyword, a name, and the token that follows a name.
+/// A body in place has no name and a declaration has no body, so this pattern is impossible inside a
+/// correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
     let name = context.token(at + 1).is_some_and(|token| token.kind == Kind::Word && !is_keyword(token.text));
@@ -27,11 +28,12 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     }
 }
 
-/// The next definition behind one that begins at `start` and fails at `failed`: behind the `;` that closes it, or
-/// where a line begins another that stands no deeper. Never `start` itself, unless the text ends there.
+/// The next definition after one that begins at `start` and fails at `failed`: after the `;` that closes
+/// it, or at a line that begins another at the same or an outer level. Never `start` itself, unless the
+/// text ends there.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
-    let unopened = lacks_brace(context, error) || goes_on_behind_brace(context, error);
+    let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
     let word = |at| context.word(at);
     let column = context.token(start).map_or(0, |token| token.column);
     let mut open = 0_usize;
@@ -55,7 +57,7 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
 }
 
 /// Returns true if a body begins at an error without its `{`.
-fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
+fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
     let word = |at| context.word(at);
     let begins_body = |token: &Token<'_>| {
         token.kind == Kind::Word
@@ -65,15 +67,15 @@ fn lacks_brace(context: &Context<'_>, error: Syntax) -> bool {
         && context.token(error.at).is_some_and(begins_body)
 }
 
-/// Returns true if a body goes on behind a `}` that is one too many: behind the right one stands a `;`.
-fn goes_on_behind_brace(context: &Context<'_>, error: Syntax) -> bool {
+/// Returns true if a body continues after a surplus `}`: a `;` follows the right one.
+fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
     let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Whether a token behind a broken definition is what is left of it: no definition begins so, or not in the middle
-/// of a line.
+/// Returns true if a token after a broken definition belongs to its rest: no definition begins with it, or
+/// not in the middle of a line.
 pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
@@ -83,7 +85,7 @@ pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
     })
 }
 
-/// The names that a broken definition would have defined, as far as its tokens tell.
+/// The names that a broken definition would have defined, as far as its tokens show.
 pub(crate) fn names(context: &Context<'_>, start: usize, end: usize) -> Vec<String> {
     let word = |at: usize| {
         context
@@ -100,12 +102,12 @@ pub(crate) fn names(context: &Context<'_>, start: usize, end: usize) -> Vec<Stri
     (start + 1..end).filter(is_name).filter_map(word).map(str::to_owned).collect()
 }
 
-/// What an error says to a person.
+/// The text of an error.
 pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> Diagnostic {
     let resume = resume(context, start, error);
     let next = resume.at <= error.at && begins_definition(context, resume.at);
     let ended = context.token(error.at).is_none();
-    if lacks_brace(context, error) {
+    if is_missing_brace(context, error) {
         return SyntaxKind::NoOpenBrace.at(context.behind(error.at));
     }
     if resume.open > 0 && (next || ended) && error.reason != TOO_DEEP {
@@ -135,7 +137,7 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     kind.at(here)
 }
 
-/// Returns true if what is expected ends a line, or goes on in it.
+/// Returns true if the expected token ends a line, or continues in it.
 fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }
@@ -157,7 +159,7 @@ fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic
     SyntaxKind::NoCloseBrace { open, of }.at(context.behind(next))
 }
 
-/// A word that is nearly the keyword that should stand there: where the error shows, or where its declaration begins.
+/// A word similar to the keyword expected there: at the error, or at the start of its declaration.
 fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize, &'static str)> {
     let keywords: &[&str] = match error.reason {
         Reason::Expected(Expected::Token(keyword), []) => &[keyword],
@@ -168,14 +170,14 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     let first = || {
         let breaks =
             |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
-        // Only two words before the error: behind a longer part that was right, the word was a name.
+        // Only two words before the error: after a longer correct part, the word was a name.
         let near = start.max(error.at.saturating_sub(3));
         let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
         if first + 2 < error.at {
             return None;
         }
         let all: Vec<&str> = BEGIN_TYPE.iter().chain(DEFINITIONS).copied().collect();
-        // The type of a typedef stands behind its keyword.
+        // The type of a typedef follows its keyword.
         let first =
             if context.token(first).is_some_and(|token| token.text == "typedef") { first + 1 } else { first };
         if first >= error.at {
@@ -186,11 +188,12 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })
 }
 
-/// The words that begin a type or an arm and are long enough to be told from a name.
+/// The words that begin a type or an arm and are long enough to be distinguished from a name.
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 
-/// The keyword that is one slip away from a word: a letter too many, too few, wrong, or two in the wrong order.
+/// The keyword that differs from a word by one letter: inserted, missing, replaced, or swapped with the
+/// next.
 fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
     let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
     if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {

@@ -1,4 +1,4 @@
-//! One definition at the start of a text that goes on as prose.
+//! One definition at the start of a text that continues as prose.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::{Dialect, def, recover};
 use crate::extract::{Map, Region};
 use crate::source::narrow;
 
-/// Parses the definition at the start of a text; what follows it does not matter.
+/// Parses the definition at the start of a text, and ignores the rest.
 pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
     let pasted = Pasted::default();
     let lexed = lex(text, map, Conditions::default(), &pasted);

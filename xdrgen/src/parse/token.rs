@@ -1,4 +1,5 @@
-//! Tokens of the XDR language (RFC 4506 section 6.2), and the functions that recognize one at the start of a text.
+//! Tokens of the XDR language (RFC 4506 section 6.2), and the functions that recognize one at the start of a
+//! text.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use crate::hash::HashMap;
 use crate::keywords::word;
 use crate::source::narrow;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or a keyword.
@@ -26,27 +27,28 @@ pub(crate) enum Kind {
     Malformed,
     /// A text between quotation marks, which only rpcgen knows.
     Text,
-    /// One of the language's marks.
+    /// A symbol of the language.
     Mark,
     /// Anything else.
     Unknown,
 }
 
-/// A token, and where it stands in the extracted text.
+/// A token, and its position in the extracted text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
     pub(crate) start: u32,
-    /// Where its first byte stands in the document, and where the place behind its last does.
+    /// The document positions of its first byte and of its end.
     pub(crate) place: (u32, u32),
-    /// Whether only blanks and comments stand before it on its line.
+    /// Whether only blanks and comments precede it on its line.
     pub(crate) first: bool,
-    /// Whether it is of a macro's body: its place is that of the use, and `start` the place of that in the text.
+    /// Whether it comes from a macro's body: its position is that of the use, and `start` is the position
+    /// of the use in the text.
     pub(crate) expanded: bool,
-    /// How many bytes stand before it on its line.
+    /// The number of bytes before it on its line.
     pub(crate) column: u32,
-    /// How many comments stand before it in the text.
+    /// The number of comments before it in the text.
     pub(crate) comments: u32,
 }
 
@@ -56,7 +58,7 @@ impl Token<'_> {
     }
 }
 
-/// A comment, and whether it belongs to what stands before it.
+/// A comment, and whether it belongs to the text before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comment<'a> {
     pub(crate) text: &'a str,
@@ -66,12 +68,12 @@ pub(crate) struct Comment<'a> {
     pub(super) column: u32,
 }
 
-/// A line that is no XDR and yet says something.
+/// A line outside XDR that carries information.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Aside<'a> {
     /// `%text`
     PassThrough(&'a str),
-    /// `#define NAME value`: the name, what stands as its value, and the number that this is, if it is one.
+    /// `#define NAME value`: the name, its replacement text, and its number, if it is one.
     Define(Piece<'a>, Piece<'a>, Option<i128>),
 }
 
@@ -82,7 +84,7 @@ pub(crate) struct Piece<'a> {
     pub(crate) start: u32,
 }
 
-/// An aside, which token it stands before, and its bytes in the extracted text.
+/// A directive, the token after it, and its bytes in the extracted text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) aside: Aside<'a>,
@@ -95,21 +97,21 @@ pub(crate) struct Placed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
-    /// The values of numbers that are not written as digits, by their places among the tokens.
+    /// The values of numbers that are not written as digits, by token index.
     pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
     pub(crate) asides: Vec<Placed<'a>>,
     /// The uses of macros, in their order, and their bytes in the extracted text.
     pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
-    /// What is defined in branches of conditions that do not hold.
+    /// The names defined in branches whose conditions are false.
     pub(crate) hidden: Vec<Hidden>,
     pub(crate) diagnostics: Found,
-    /// What was passed over for an error: its bytes in the extracted text.
+    /// Text skipped after an error: its bytes in the extracted text.
     pub(crate) unread: Vec<Range<u32>>,
 }
 
 impl Lexed<'_> {
-    /// Where a token ends in the extracted text.
+    /// The end of a token in the extracted text.
     pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
         let at = self.expansions.partition_point(|(used, _)| used.start < token.start);
         let expansion = self.expansions.get(at).filter(|_| token.expanded);
@@ -186,7 +188,7 @@ pub(super) fn number(text: &str) -> Option<i128> {
     value.map(|value| sign * value)
 }
 
-/// Digits in a base. What does not fit is as wide as can be: the parser says that it is too wide.
+/// Digits in a base. A value out of range saturates: the parser reports it.
 fn radix(digits: &str, base: u32) -> Option<i128> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(base)) {
         return None;
@@ -209,7 +211,7 @@ pub(super) fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// The bytes up to the end of a line that goes on behind a backslash.
+/// The bytes up to the end of a line that continues after a backslash.
 pub(super) fn joined_length(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! What the grammar's functions read: a run of tokens, and the first things that they take from it.
+//! The input of the grammar's functions: a run of tokens, and basic parsers.
 
 use std::cell::RefCell;
 use std::iter::Copied;
@@ -15,13 +15,13 @@ use crate::extract::Map;
 use crate::keywords::is_keyword;
 use crate::source::{Span, narrow};
 
-/// How deep bodies may stand in bodies.
+/// Maximum nesting of bodies.
 pub(crate) const MAX_DEPTH: u8 = 64;
 
 /// The error for deeper ones.
 pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { most: MAX_DEPTH });
 
-/// What all functions of one parse share.
+/// Shared state of the functions of one parse.
 pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
@@ -31,7 +31,7 @@ pub(crate) struct Context<'a> {
     /// Whether the document is published and cannot be corrected: obvious mistakes are read as intended.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
-    /// What was found beside an error that ends a definition.
+    /// Findings besides an error that ends a definition.
     pub(crate) found: RefCell<Found>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Context<'a> {
         Span { source: self.map.source(), start, end: end.max(start) }
     }
 
-    /// The one character behind a token, where something is missing. Before the first token: its place.
+    /// The position of one character after a token, for missing text. Before the first token: its position.
     pub(crate) fn behind(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;
@@ -70,18 +70,17 @@ impl<'a> Context<'a> {
         self.lexed.comments.get(from..to).unwrap_or_default()
     }
 
-    /// The comments that stand before a token and were not begun behind the one before it.
+    /// The comments before a token that did not begin after the previous token on its line.
     pub(crate) fn before(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
         self.comments(at).iter().filter(|comment| !comment.behind)
     }
 
-    /// The comments that stand behind a token, on its line.
+    /// The comments after a token, on its line.
     pub(crate) fn after(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
         self.comments(at + 1).iter().filter(|comment| comment.behind)
     }
 
-    /// The comments of something that reaches from one token to another: those before it, those behind it,
-    /// and those inside it unless it has a body of its own.
+    /// The comments of a range of tokens: those before it, after it, and inside it unless it has a body.
     pub(crate) fn docs(&self, first: usize, last: usize) -> Vec<String> {
         let body = (first..=last).any(|at| self.token(at).is_some_and(|token| token.text == "{"));
         let inside = if body { first + 1..first + 1 } else { first + 1..last + 1 };
@@ -110,7 +109,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// How many characters of a token findings show.
+/// Maximum number of characters of a token in a finding.
 const SHOWN: usize = 40;
 
 /// The part of a token that findings show.
@@ -125,7 +124,7 @@ pub(crate) struct Tokens<'a> {
     /// The index of the next token.
     pub(crate) at: usize,
     end: usize,
-    /// How many bodies are open.
+    /// The number of open bodies.
     depth: u8,
 }
 
@@ -147,7 +146,7 @@ impl<'a> Tokens<'a> {
         Tokens { at, ..self }
     }
 
-    /// One body further in, behind its `{`.
+    /// One body further in, after its `{`.
     pub(crate) fn deeper(self) -> Result<Self, nom::Err<Syntax>> {
         if self.depth >= MAX_DEPTH {
             return Err(fail(self.from(self.at.saturating_sub(1)), TOO_DEEP));
@@ -155,7 +154,7 @@ impl<'a> Tokens<'a> {
         Ok(Tokens { depth: self.depth + 1, ..self })
     }
 
-    /// As deep as another.
+    /// The same depth as another.
     pub(crate) fn level(self, outer: Tokens<'_>) -> Self {
         Tokens { depth: outer.depth, ..self }
     }
@@ -168,11 +167,11 @@ impl<'a> Tokens<'a> {
 /// Why a text is not in the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Something else must stand here, and these keywords may.
+    /// Another token is required here, and these keywords are possible.
     Expected(Expected, &'static [&'static str]),
-    /// A `;` must stand behind the token before.
+    /// The token before needs a `;` after it.
     Semicolon,
-    /// A keyword stands where a name must.
+    /// A keyword in place of a name.
     KeywordAsName,
     /// A number that is malformed.
     Malformed,
@@ -199,13 +198,13 @@ impl<'a> ParseError<Tokens<'a>> for Syntax {
     }
 
     fn or(self, other: Self) -> Self {
-        // Of two alternatives the one that came further knows better; of two that came equally far, the later
-        // one speaks for all.
+        // Of two alternatives, the error that is further in the text is the better one; of two at the same
+        // position, the later one.
         if self.at > other.at { self } else { other }
     }
 }
 
-/// What a grammar function gives.
+/// The result of a grammar function.
 pub(crate) type Parse<'a, T> = IResult<Tokens<'a>, T, Syntax>;
 
 /// Another alternative may fit.
@@ -218,7 +217,7 @@ pub(crate) fn fail(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
     nom::Err::Failure(Syntax { at: input.at, reason })
 }
 
-/// One token with this text: a mark or a keyword.
+/// One token with this text: a symbol or a keyword.
 pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, usize> {
     move |input: Tokens<'a>| {
         if input.word(0) == text {
@@ -229,7 +228,7 @@ pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, 
     }
 }
 
-/// The `;` behind a declaration or a definition.
+/// The `;` after a declaration or a definition.
 pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     if input.word(0) == ";" {
         return Ok((input.take_from(1), input.at));
@@ -239,7 +238,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// The `;` behind a declaration. What C would have there has words of its own.
+/// The `;` after a declaration. C syntax in its place has separate messages.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),
@@ -249,7 +248,7 @@ pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     })
 }
 
-/// Reports something at the next token.
+/// Reports a finding at the next token.
 pub(crate) fn warn(input: Tokens<'_>, found: impl FnOnce(Span) -> Diagnostic) {
     input.context.report(found(input.context.span(input.at, input.at)));
 }

@@ -1,12 +1,12 @@
-//! Macros that an `#undef` ends. Behind it the name is free for another definition; what used the name before it
-//! keeps the number that it had there.
+//! Macros that an `#undef` ends. After it the name is free for another definition; earlier uses of the name
+//! keep its number.
 
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::token::{Aside, Kind, Lexed};
 
-/// A macro with a number, by its places among the tokens and the asides of a text: from its definition to its end.
+/// A macro with a number and its range of tokens and directives: from its definition to its end.
 struct Ended {
     tokens: Range<usize>,
     asides: Range<usize>,
@@ -16,15 +16,15 @@ struct Ended {
 /// The macros of a text, and which of them have ended.
 #[derive(Default)]
 pub(super) struct Undefs<'a> {
-    /// Those that still hold: the number, and how many tokens and asides stand before the definition. One that is defined
-    /// twice, and differently, has no number: that is told as it is of constants.
+    /// Current definitions: the number, and the count of tokens and directives before the definition. A
+    /// macro with two different definitions has no number; the conflict is reported as for constants.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
-    /// Those that have ended, each name's in their order.
+    /// Ended definitions, in order for each name.
     ended: HashMap<&'a str, Vec<Ended>>,
 }
 
 impl<'a> Undefs<'a> {
-    /// A `#define` follows. One whose number is not known here stays a constant for good.
+    /// A `#define` follows. One whose number is unknown here remains a constant.
     pub(super) fn begin(&mut self, name: &'a str, number: Option<i128>, before: &Lexed<'a>) {
         let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.asides.len()));
         first.0 = first.0.filter(|first| Some(*first) == number);
@@ -37,7 +37,7 @@ impl<'a> Undefs<'a> {
         self.ended.entry(name).or_default().push(Ended { tokens, asides, number });
     }
 
-    /// Puts numbers where the names of macros stood that have ended, and drops these.
+    /// Replaces the names of ended macros by numbers, and drops the macros.
     pub(super) fn replace(&self, lexed: &mut Lexed<'a>) {
         if self.ended.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl<'a> Undefs<'a> {
         let mut before = "";
         for at in 0..lexed.tokens.len() {
             let Some(token) = lexed.tokens.get(at) else { break };
-            // Nowhere else is a number meant.
+            // Only these positions hold numbers.
             let is_value = token.kind == Kind::Word && matches!(before, "[" | "<" | "=" | "case");
             before = token.text;
             let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };
@@ -71,7 +71,7 @@ impl<'a> Undefs<'a> {
         lexed.asides.retain(|_| at.next().is_none_or(|at| !gone.contains(&at)));
     }
 
-    /// What a name stood for at a place, if that has ended since.
+    /// The value of a name at a position, if it has ended since.
     fn ended(&self, name: &str, at: usize, place: fn(&Ended) -> &Range<usize>) -> Option<&Ended> {
         let ended = self.ended.get(name)?;
         let first = ended.partition_point(|ended| place(ended).end <= at);

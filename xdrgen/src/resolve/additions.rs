@@ -8,10 +8,10 @@ use crate::diag::{Diagnostic, MeaningKind};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
-/// How many names the note on a type lists.
+/// Maximum number of names listed in the note on a type.
 const NAMED: usize = 12;
 
-/// Adds what documents add to one another's types, each where the first definition of its name stands.
+/// Applies additions among documents, each to the first definition of its name.
 pub(crate) fn merge(
     documents: &mut [&mut Specification],
     name_of: &dyn Fn(SourceId) -> String,

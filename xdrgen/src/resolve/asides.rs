@@ -1,11 +1,11 @@
-//! Lines for C alone, `#include` and `#define`: they may define a name that the document lacks.
+//! Lines for C alone, `#include` and `#define`: they may define a name that the document misses.
 
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
-/// How many files a help names.
+/// Maximum number of files named in a help.
 const NAMED: usize = 4;
 
 /// The lines for C of a run.
@@ -19,7 +19,7 @@ pub(crate) struct Asides<'a> {
 }
 
 impl<'a> Asides<'a> {
-    /// Remembers a line, if it defines or includes something.
+    /// Stores a line that defines or includes names.
     pub(crate) fn add(&mut self, definition: &'a Definition) {
         let DefinitionKind::PassThrough(text) = &definition.kind else { return };
         let Some(rest) = text.trim_start().strip_prefix('#') else { return };
@@ -40,7 +40,7 @@ impl<'a> Asides<'a> {
         }
     }
 
-    /// Remembers what a document defines under conditions that do not hold.
+    /// Stores the definitions of a document under conditions that do not hold.
     pub(crate) fn hide(&mut self, hidden: &'a [Hidden]) {
         for one in hidden {
             self.hidden.entry(&one.name.name).or_insert(one);
@@ -52,7 +52,7 @@ impl<'a> Asides<'a> {
         self.includes.contains_key(&document)
     }
 
-    /// Where a name that nothing defines may have been meant to come from.
+    /// The possible origin of an undefined name.
     pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
         if let Some(hidden) = self.hidden.get(name.name.as_str()) {
             return Some(Origin::Hidden((*hidden).clone()));

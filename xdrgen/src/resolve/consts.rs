@@ -8,25 +8,25 @@ use crate::diag::{Found, MeaningKind, PortabilityKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::Span;
 
-/// Evaluates constants; each thing that is wrong is said once.
+/// Evaluates constants; reports each error once.
 #[derive(Default)]
 pub(crate) struct Consts {
     said: HashSet<String>,
-    /// What has been evaluated, by name; none if it has no value.
+    /// The evaluated constants by name; none if invalid.
     known: HashMap<String, Option<i128>>,
-    /// For each member of an enum, the last one up to it that has a value of its own.
+    /// For each member of an enum, the last member up to it with an explicit value.
     explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
 }
 
-/// What a name is that nothing has.
+/// An undefined name.
 enum Undefined<'a> {
     /// Built in, or not there, which is reported.
     Number(Option<i128>),
-    /// An erratum: another name is meant.
+    /// An erratum: the intended name is another.
     TakenFor(&'a str),
 }
 
-/// For each member, the last one up to it that has a value of its own.
+/// For each member, the last one up to it with an explicit value.
 fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     let mut last = None;
     let place = |(at, member): (usize, &crate::ast::EnumMember)| {
@@ -45,8 +45,8 @@ pub(crate) fn span(value: &Value) -> Span {
 }
 
 impl Consts {
-    /// A value's number; none if it has none, which is reported. Goes from name to name to a number, and back: each name
-    /// on the way has it plus its own steps.
+    /// Returns the number of a value, or none if it is invalid, which is reported. Follows names until a
+    /// number, then walks back: each name has that number plus its own offset.
     pub(crate) fn eval(
         &mut self,
         value: &Value,
@@ -91,7 +91,8 @@ impl Consts {
         number
     }
 
-    /// What a member's value follows from: the last explicit one up to it, or none for 0; and the steps from there.
+    /// The base of a member's value: the last explicit one up to it, or none for 0, and the offset from
+    /// there.
     fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
         let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
         match before.get(index).copied().flatten() {
@@ -144,7 +145,7 @@ impl Consts {
         way: &[(&str, usize)],
     ) -> Option<i128> {
         let new = !self.said.contains(name);
-        // Of a cycle one name is enough.
+        // One name of a cycle suffices.
         self.said.extend(way.iter().map(|(name, _)| (*name).to_owned()));
         if new {
             found.push(MeaningKind::CyclicConstant { name: name.to_owned(), used: span }.at(named.span));

@@ -1,4 +1,4 @@
-//! From what was written to what it means: types resolved, constants evaluated.
+//! Resolves types and evaluates constants of definitions.
 //!
 //! The rules that need no more than one definition are checked on the way.
 
@@ -17,7 +17,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Type, TypeDef, TypeId};
 use crate::source::Span;
 
-/// Where the members of an enum stand, by their names; and their values.
+/// The positions of the members of an enum by name, and their values.
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) names: HashMap<String, usize>,
@@ -33,9 +33,9 @@ pub(crate) struct Resolver<'a> {
     /// Names that nothing defines, each where it is used first; and errata.
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) hir: Hir,
-    /// The members of the enums that unions have asked for.
+    /// The members of the enums that unions use.
     pub(crate) places: HashMap<TypeId, Places>,
-    /// Where each item stands: the index of its definition.
+    /// The position of each item: the index of its definition.
     order: Vec<(usize, Item)>,
     current: usize,
     ids: HashMap<&'a str, TypeId>,
@@ -68,7 +68,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Resolves every definition. Constants, enums and typedefs go first: unions look at what they are.
+    /// Resolves every definition. Constants, enums and typedefs precede unions, which depend on them.
     pub(crate) fn run(&mut self) {
         let definitions = self.scope.definitions.clone();
         definitions.iter().for_each(|definition| self.declare(definition));
@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
                 if phase_of(definition) == phase {
                     let found = (self.found.kept.len(), self.unresolved.len());
                     self.definition(definition);
-                    self.say_within(definition, found);
+                    self.report_within(definition, found);
                 }
             }
         }
@@ -86,15 +86,15 @@ impl<'a> Resolver<'a> {
         self.hir.order = self.order.iter().map(|(_, item)| *item).collect();
     }
 
-    /// Says of what was found since which definition it is about.
-    fn say_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
+    /// Attaches new findings to their definition.
+    fn report_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
         let name = || defined_name(definition).map(|name| name.name.clone());
         let found = self.found.kept.iter_mut().skip(found).map(|one| &mut one.within);
         let unresolved = self.unresolved.iter_mut().skip(unresolved).map(|one| &mut one.within);
         found.chain(unresolved).for_each(|within| *within = name());
     }
 
-    /// Gives a definition its place, before anything can refer to it.
+    /// Registers a definition before any reference to it.
     fn declare(&mut self, definition: &'a Definition) {
         let Some(name) = defined_name(definition) else { return };
         match definition.kind {
@@ -107,7 +107,7 @@ impl<'a> Resolver<'a> {
                 let mut docs = docs(definition, name);
                 if self.scope.is_extension(name) {
                     docs.comments
-                        .push("Extends the definition of an earlier document and stands for it.".to_owned());
+                        .push("Extends and replaces the definition of an earlier document.".to_owned());
                 }
                 let id = self.new_type(&name.name, docs);
                 self.ids.insert(&name.name, id);
@@ -145,12 +145,12 @@ impl<'a> Resolver<'a> {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Takes a name for the type that a procedure's arguments become. Says whether it was free.
+    /// Reserves a name for the argument type of a procedure. Returns true if it was free.
     pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }
 
-    /// Gives a type its body and its place in the order.
+    /// Sets the body of a type and its position in the order.
     pub(crate) fn place(&mut self, id: TypeId, body: Option<Body>) {
         self.order.push((self.current, Item::Type(id)));
         if let (Some(ty), Some(body)) = (self.hir.types.get_mut(id.0), body) {
@@ -210,10 +210,10 @@ impl<'a> Resolver<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// A declaration as a field; `void` is none. A body in place becomes a type named after `path`.
+    /// A declaration as a field; none for `void`. A body in place becomes a type named after `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
-        // A body within a typedef is what the typedef's name is many of, or points to.
+        // A body within a typedef is the element or the target of the typedef's name.
         let part = if path == name.name { "item" } else { name.name.as_str() };
         let path = format!("{path}.{part}");
         let of = &declaration.specifier;
@@ -276,7 +276,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// What a type's name stands for: a type that is defined elsewhere, a definition, or one of the usual typedefs.
+    /// Resolves a type name: an external type, a definition, or a common typedef.
     fn named(&mut self, name: &Identifier) -> Option<Type> {
         if self.known.externs.contains_key(&name.name) {
             return Some(Type::Extern(name.name.clone()));
@@ -314,7 +314,7 @@ impl<'a> Resolver<'a> {
         Some(Bound { value: bounded, constant: constant.cloned() })
     }
 
-    /// Says that a bound is out of range; of a constant once, with the place of its number.
+    /// Reports that a bound is out of range; for a constant once, with the position of its number.
     fn bad_bound(&mut self, value: &Value, number: i128) {
         let constant = match value {
             Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,
@@ -325,7 +325,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What a definition says of itself.
+/// The documentation of a definition.
 pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     Docs {
         comments: definition.docs.clone(),
@@ -335,13 +335,13 @@ pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     }
 }
 
-/// What a declaration says of itself.
+/// The documentation of a declaration.
 fn declared(declaration: &Declaration, span: Span) -> Docs {
     let (comments, text) = (declaration.docs.clone(), text::declaration(declaration));
     Docs { comments, section: None, declaration: text, span }
 }
 
-/// When a definition is resolved.
+/// The order in which definitions are resolved.
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,

@@ -12,15 +12,15 @@ use crate::hir::{Body, Member};
 use crate::source::Span;
 use crate::source::narrow;
 
-/// What is known of an enum's members up to one of them.
+/// The state of an enum's members up to one of them.
 #[derive(Default)]
 struct Members<'a> {
-    /// Where names stand that mean something else in the scope.
+    /// The positions of names with another meaning in the scope.
     seen: HashMap<&'a str, Span>,
-    /// The first member of each value, by its place among the members.
+    /// The first member of each value, by member index.
     first_of: HashMap<i32, u32>,
     members: Vec<Member>,
-    /// Whether a value was reported. Values that follow from it are not reported again.
+    /// Whether a value was reported. Dependent values are not reported again.
     odd: Option<Severity>,
 }
 
@@ -54,7 +54,7 @@ impl Resolver<'_> {
         (!members.members.is_empty()).then_some(Body::Enum(members.members))
     }
 
-    /// A member of a name of its own.
+    /// A member with a unique name.
     fn member(&mut self, member: &EnumMember, value: i128, members: &mut Members<'_>) {
         let name = &member.name;
         let span = member.value.as_ref().map_or(name.span, consts::span);
@@ -90,8 +90,8 @@ impl Resolver<'_> {
     }
 }
 
-/// What stands for a member whose value is out of range: the label of an arm may name it, and shall not be wrong for
-/// that. Nothing is emitted, so any value will do that no other member has.
+/// A substitute for a member whose value is out of range, so that a label with its name stays valid. It is
+/// never emitted, so any unused value suffices.
 fn stand_in(name: &str, index: usize) -> Member {
     let value = i32::try_from(index).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
     Member { name: name.to_owned(), value, same_as: None, comments: Vec::new(), span: Span::default() }

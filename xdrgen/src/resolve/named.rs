@@ -1,4 +1,4 @@
-//! What a definition is called.
+//! The name of a definition.
 
 use crate::ast::{Declaration, Definition, DefinitionKind, Identifier, Multiplicity, TypeSpecifierKind};
 

@@ -1,5 +1,5 @@
-//! Definitions that are left out: those with errors in published documents, which cannot be corrected, and
-//! with `--keep-going` those with errors in any document.
+//! Omits definitions: those with errors in published documents, which cannot be corrected, and with
+//! `--keep-going` those with errors in any document.
 
 use super::named::defined_name;
 use super::scope::{Document, Scope};
@@ -15,31 +15,30 @@ use crate::source::{SourceId, Span, Trust};
 /// A name in its name space.
 type Name = (Space, String);
 
-/// Where a name is used: the document, the definition, and the place.
+/// A use of a name: the document, the definition, and the position.
 type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
 
-/// What is left out of a run.
+/// The omissions of a run.
 struct Omission<'a> {
     scope: &'a Scope<'a>,
     known: &'a Known<'a>,
-    /// The definitions that are left out.
+    /// The omitted definitions.
     omitted: HashSet<*const Definition>,
-    /// What is said of them.
+    /// Findings about them.
     said: Vec<Diagnostic>,
-    /// What is wrong all the same.
+    /// The remaining errors.
     kept: Vec<Diagnostic>,
-    /// Names whose definitions are left out.
+    /// Names whose definitions are omitted.
     gone: HashSet<Name>,
-    /// Such names whose users are still to be left out.
+    /// Such names whose users must still be omitted.
     pending: Vec<Name>,
     uses: HashMap<Name, Vec<Use<'a>>>,
-    /// Each document's definitions by their places.
+    /// Each document's definitions by position.
     places: HashMap<SourceId, Vec<&'a Definition>>,
 }
 
-/// Leaves out the definitions whose errors are tolerated, with all that needs them. A program stays: it lacks
-/// the procedures that are wrong. Adds what is said of names that nothing defines, and says whether what is
-/// left is whole.
+/// Omits the definitions with tolerated errors, and all their dependents. A program stays without its
+/// invalid procedures. Adds findings about undefined names, and returns whether the rest is complete.
 pub(super) fn omit(
     hir: &mut Hir,
     scope: &Scope<'_>,
@@ -71,7 +70,7 @@ pub(super) fn omit(
             omission.uses.entry(name).or_default().push((document, definition, span));
         }
     }
-    // What could not be read is missing from the beginning.
+    // Unparsable text is absent from the start.
     let unread = documents.iter().flat_map(|document| &document.specification.left_out);
     omission
         .pending
@@ -113,7 +112,7 @@ impl<'a> Omission<'a> {
                 used.values.into_iter().for_each(|name| add(Space::Value, name));
             }
             let mut sorted: Vec<&Definition> = document.specification.definitions.iter().collect();
-            // What was supplied has the place where it is used, within the definition that uses it.
+            // A supplied definition has the position of its use, within the using definition.
             sorted.sort_by_key(|definition| (definition.span.start, std::cmp::Reverse(definition.span.end)));
             places.insert(document.id, sorted);
         }
@@ -172,7 +171,7 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// The names that mean something in a definition, in an order that is the same in every run.
+    /// The names used in a definition, in a deterministic order.
     fn names_of(&self, definition: &Definition) -> Vec<Name> {
         let mut defined = Defined::default();
         defined.add(definition);
@@ -184,7 +183,7 @@ impl<'a> Omission<'a> {
         names
     }
 
-    /// Leaves out the definitions that use a name whose definition is left out.
+    /// Omits the definitions that use an omitted name.
     fn spread(&mut self) {
         while let Some(name) = self.pending.pop() {
             let is_known = match name.0 {
@@ -210,7 +209,7 @@ impl<'a> Omission<'a> {
         }
     }
 
-    /// Returns true if a name means something in a definition that is not left out.
+    /// Returns true if a name is defined and not omitted.
     fn is_defined(&self, (space, name): &Name) -> bool {
         self.scope
             .definition_of(*space, name)
@@ -218,7 +217,7 @@ impl<'a> Omission<'a> {
             .is_some_and(|definition| !self.is_out(definition))
     }
 
-    /// The document and the definition that hold a place.
+    /// The document and the definition at a position.
     fn definition(
         &self,
         documents: &'a [Document<'a>],
@@ -229,12 +228,12 @@ impl<'a> Omission<'a> {
         Some((document, self.holding(span, within)?))
     }
 
-    /// The definition at a place. Those that come from one use of a macro share theirs: of these the one that defines the
-    /// name.
+    /// The definition at a position. Those from one use of a macro share theirs: returns the one that
+    /// defines the name.
     fn holding(&self, span: Span, name: Option<&str>) -> Option<&'a Definition> {
         let places = self.places.get(&span.source)?;
         let behind = places.partition_point(|definition| definition.span.start <= span.start);
-        // Supplied definitions and lines for C may stand within the one that holds the place: a few at most.
+        // Supplied definitions and lines for C may be inside the one at the position: a few at most.
         let before = places.get(..behind)?.iter().rev().take(NEAR);
         let mut holding = before.copied().skip_while(|definition| {
             definition.span.end < span.end || matches!(definition.kind, DefinitionKind::PassThrough(_))
@@ -250,7 +249,7 @@ impl<'a> Omission<'a> {
         std::iter::once(first).chain(others).find(defines).or(Some(first))
     }
 
-    /// Takes what is left out from the protocol, and forgets what was found in it.
+    /// Removes omitted definitions from the protocol, and drops their findings.
     fn remove_from(&mut self, hir: &mut Hir) {
         let mut kept = std::mem::take(&mut self.kept);
         let is_out =
@@ -285,5 +284,5 @@ impl<'a> Omission<'a> {
     }
 }
 
-/// How many definitions that end before a place are looked at.
+/// Maximum number of definitions examined that end before a position.
 const NEAR: usize = 1000;

@@ -1,7 +1,7 @@
 //! Names that documents use and leave to the system's headers, or to the RFCs on RPC.
 //!
-//! A run takes from here only what it uses and does not define. Names of integers are those integers themselves; the
-//! rest is XDR text, and is emitted like the document's own.
+//! A run takes from here only names that it uses and does not define. Names of integers are mapped
+//! directly; the rest is XDR text, and is emitted like that of the document.
 
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
@@ -10,8 +10,8 @@ use crate::ir::Scalar;
 use crate::parse::{Options, parse_extract};
 use crate::source::Span;
 
-/// What RPC's own documents and C's headers for RPC define. Flavors are integers: an unknown one is refused by a reply,
-/// and must be decoded for that.
+/// Definitions of RPC's documents and of C's RPC headers. Flavors are integers: an unknown flavor must be
+/// decoded before a reply can reject it.
 const TEXT: &str = "
 /* No authentication (RFC 5531 section 8.2). */
 const AUTH_NONE = 0;
@@ -80,8 +80,8 @@ typedef opaque des_block[8];
 const MAXNETNAMELEN = 255;
 ";
 
-/// The integers that documents have other names for. XDR's smallest is four bytes long; the narrower ones are sent
-/// as four bytes, too, and checked for their range.
+/// The integers that documents have other names for. XDR's smallest is four bytes long; the narrower ones are
+/// sent as four bytes, too, and checked for their range.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
@@ -113,7 +113,8 @@ pub(crate) fn built_in(name: &str) -> Option<i128> {
     }
 }
 
-/// The prelude's definitions by their names, as text with the comment before it. A run parses those that it uses.
+/// The prelude's definitions by name, as text with the comment before it. A run parses only those that it
+/// uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);
 
@@ -124,18 +125,18 @@ impl Prelude {
         Prelude(named.collect())
     }
 
-    /// What a name is defined as, as if it stood at a place.
+    /// The definition of a name, as if written at a position.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
         parsed(self.0.get(name)?, place).pop()
     }
 }
 
-/// The name that one of the definitions above defines: the last word before what it is.
+/// The name that one of the definitions above defines: the last word before its body.
 fn name_of(definition: &'static str) -> Option<&'static str> {
     definition.split(['{', '=', ';', '<', '[']).next()?.split_ascii_whitespace().next_back()
 }
 
-/// The definitions of a text that no document has, as if all of it stood at a place; none if it is wrong.
+/// The definitions of a text that is not in a document, as if written at a position; none if it is invalid.
 pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
     let mut map = Map::new(place.source);
     map.push(0, place.start as usize, 0);
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prelude_is_whole() {
+    fn the_prelude_is_complete() {
         let prelude = Prelude::new();
         assert_eq!(prelude.0.len(), TEXT.matches("\n/*").count());
         for name in prelude.0.keys() {

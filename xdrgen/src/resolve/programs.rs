@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Body, Docs, Field, Procedure, Program, Type, Version};
 use crate::source::Span;
 
-/// Numbers and names that were seen in one place.
+/// The numbers and names in one scope.
 #[derive(Default)]
 struct Seen<'a> {
     names: HashMap<&'a str, Span>,
@@ -81,7 +81,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The only argument, or the result. A counted array becomes a type of its own.
+    /// The only argument, or the result. A counted array gets a named type.
     fn one_type(
         &mut self,
         version: &VersionDef,
@@ -109,7 +109,7 @@ impl<'a> Resolver<'a> {
         self.declared_type(ty, |resolver| resolver.plain_specifier(&ty.specifier))
     }
 
-    /// Several arguments, one behind the other: a struct, with names for its fields if the arguments have any.
+    /// Several arguments in sequence: a struct, with the names of the arguments as fields, if any.
     fn several(
         &mut self,
         version: &VersionDef,
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
             fields.push(Field { name, at: docs.span, ty, eligible: false, docs });
         }
         let body = if is_named { Body::Struct(fields) } else { Body::Tuple(fields) };
-        let comment = format!("The arguments of {}, one behind the other.", procedure.name.name);
+        let comment = format!("The arguments of {} in sequence.", procedure.name.name);
         Some(self.own_type(version, procedure, "args", comment, body))
     }
 
@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
         fits
     }
 
-    /// Returns true if neither name nor number was there before; says so if one was.
+    /// Returns true if both name and number are new; reports a duplicate.
     fn is_new(
         &mut self,
         name: &'a Identifier,
@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A procedure's documentation, or that of what it takes.
+/// The documentation of a procedure or of its argument type.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
 }

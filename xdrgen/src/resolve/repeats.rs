@@ -5,7 +5,7 @@ use super::text;
 use crate::ast::{Definition, Value};
 use crate::hash::HashMap;
 
-/// What definitions have been compared.
+/// The results of comparing definitions.
 #[derive(Default)]
 pub(crate) struct Repeats {
     /// The definitions' texts in one form: one that is defined again many times is not written each time.

@@ -1,4 +1,4 @@
-//! Names over all documents of a run: what each stands for, and what is defined twice.
+//! Names over all documents of a run: their meanings, and duplicates.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) enum ValueSource<'a> {
     Member(&'a EnumBody, u32),
 }
 
-/// What the names of a run stand for. The first definition of a name counts.
+/// The meanings of names in a run. The first definition of a name counts.
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
     /// The definitions that count, in the documents' order.
@@ -42,38 +42,39 @@ pub(crate) struct Scope<'a> {
     values: HashMap<&'a str, Named<'a>>,
     /// Programs share C's name space with constants, but nothing of XDR can mean them.
     programs: HashMap<&'a str, &'a Definition>,
-    /// The names of what is left out: nothing else is meant by them.
+    /// The names of omitted definitions: they are never corrected to others.
     gone: HashSet<&'a str>,
-    /// How far each document is trusted: errata in published ones are corrected.
+    /// The trust in each document: errata in published ones are corrected.
     trust: HashMap<SourceId, Trust>,
     /// Names that exist in Rust.
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
-    /// What the documents say to C alone.
+    /// The lines of documents for C alone.
     pub(crate) asides: Asides<'a>,
-    /// What later documents define again, and by which definitions, in their order.
+    /// Redefinitions in later documents, in order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
-    /// What is defined more than once, to compare it.
+    /// Duplicate definitions, to compare them.
     repeats: Repeats,
-    /// How many names have been looked for by likeness.
+    /// The number of similarity searches so far.
     looked: Cell<usize>,
 }
 
-/// How many names are looked for by likeness: each is compared to all that are defined.
+/// Maximum number of similarity searches: each compares a name to all definitions.
 const LIKENESSES: usize = 100;
 
-/// How often one definition may be extended. Each time is checked by itself.
+/// Maximum number of extensions of one definition. Each is checked separately.
 const EXTENSIONS: usize = 16;
 
 /// A document of a run.
 pub(crate) struct Document<'a> {
     pub(crate) id: SourceId,
     pub(crate) specification: &'a Specification,
-    /// How far its text is taken as it stands.
+    /// The trust in its text.
     pub(crate) trust: Trust,
 }
 
 impl<'a> Scope<'a> {
-    /// The definitions of all documents. Of those that later documents extend, the one after `stage` extensions counts.
+    /// The definitions of all documents. Of those that later documents extend, the one after `stage`
+    /// extensions counts.
     pub(crate) fn new(
         documents: &[Document<'a>],
         known: &Known<'a>,
@@ -103,7 +104,7 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// A type's name that nothing defines, with what may have been meant, and else where it can come from.
+    /// A type name that is undefined, with the probable intent or a possible origin.
     pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
         let text = name.name.as_str();
         let elsewhere = || ELSEWHERE.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
@@ -131,7 +132,7 @@ impl<'a> Scope<'a> {
         Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
-    /// Where the definition of what a name means has that name.
+    /// The position of the name in the definition that a name refers to.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
             Space::Type => self.types.get(name).map(|ty| place(ty)),
@@ -139,13 +140,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a name means what stands within a definition.
+    /// Returns true if a name refers to something inside a definition.
     pub(crate) fn means(&self, space: Space, name: &str, definition: &Definition) -> bool {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// What a name that nothing has is taken for in a published document: the one name that differs by a letter, or,
-    /// in a document that other documents may have to stand beside, the one name of its own that is most of it.
+    /// The correction of an undefined name in a published document: the one name that differs by a letter,
+    /// or, in a document that may need other documents, the one local name that is most of it.
     pub(crate) fn taken_for<'c>(
         &self,
         name: &Identifier,
@@ -184,7 +185,7 @@ impl<'a> Scope<'a> {
             let again = self.again.get(name.name.as_str());
             let last = again.and_then(|again| again.last()).copied().unwrap_or(first);
             if self.repeats.same(last, definition) || self.repeats.same(first, definition) {
-                return self.say_repeated(name, first, definition, found);
+                return self.report_repeated(name, first, definition, found);
             }
             if may_extend(last, definition) && again.map_or(0, Vec::len) < EXTENSIONS {
                 self.again.entry(&name.name).or_default().push(definition);
@@ -199,7 +200,7 @@ impl<'a> Scope<'a> {
         }
         table.insert(&name.name, definition);
         self.definitions.push(definition);
-        self.say_value(name, definition, found);
+        self.report_value(name, definition, found);
         if let DefinitionKind::Program(program) = &definition.kind {
             self.define_numbers(program);
         }
@@ -210,7 +211,8 @@ impl<'a> Scope<'a> {
         enums(definition).into_iter().for_each(|body| self.define_members(body, found));
     }
 
-    /// Lets what later documents define again stand for what they extend, each after at most `stage` extensions.
+    /// Replaces definitions by their redefinitions in later documents, each after at most `stage`
+    /// extensions.
     fn extend(&mut self, stage: usize, found: &mut Found) {
         if stage == 0 || self.again.is_empty() {
             return;
@@ -232,7 +234,7 @@ impl<'a> Scope<'a> {
         self.definitions = definitions;
     }
 
-    /// Forgets the values that a definition's members name: another definition takes its place.
+    /// Drops the values of a definition's members: another definition replaces it.
     fn forget_members(&mut self, definition: &'a Definition) {
         for body in enums(definition) {
             for member in &body.members {
@@ -244,12 +246,12 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// How often a name is defined again by later documents, at most.
+    /// Maximum number of redefinitions of a name in later documents.
     pub(crate) fn stages(&self) -> usize {
         self.again.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Returns true if a type's definition stands for one of an earlier document too.
+    /// Returns true if a type's definition also replaces one of an earlier document.
     pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
         self.again
             .get(name.name.as_str())
@@ -280,13 +282,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a place is in a document that its author can correct.
+    /// Returns true if a position is in a document that its author can correct.
     fn is_own(&self, place: Span) -> bool {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }
 
-    /// A definition that stands twice in a document was copied, and one of the two was to become another.
-    fn say_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
+    /// A definition that occurs twice in a document was copied, and one copy was probably not edited.
+    fn report_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
         if in_one && !is_own_name(again) {
             let repeated = MeaningKind::Repeated { name: name.name.clone(), first: place(first) };
@@ -294,9 +296,9 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of them is in
-    /// the way.
-    fn say_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
+    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of
+    /// them is in the way.
+    fn report_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
             Some(Named { source: ValueSource::Const(_), span, .. }) => {
@@ -330,7 +332,7 @@ impl<'a> Scope<'a> {
         for (index, member) in body.members.iter().enumerate() {
             let name = &member.name;
             match self.values.get(name.name.as_str()) {
-                // Within one enum the checks of enums say so.
+                // Within one enum, the checks of enums report it.
                 Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
                 Some(first) => {
                     let again = MeaningKind::MemberAgain { name: name.name.clone(), first: first.span };
@@ -362,8 +364,8 @@ impl<'a> Scope<'a> {
         self.values.keys().copied()
     }
 
-    /// The type's name that is most like `name`. Of the definition that `name` stands in only a slip is expected, and
-    /// where another document may define it, only a slip of any.
+    /// The type name most similar to `name`. In the definition that contains `name`, and where another
+    /// document may define it, only a typing error is considered.
     pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
         let length = name.name.len();
         let is_around = |span: Span| is_within(name.span, span);
@@ -395,12 +397,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Where a definition has its name.
+/// The position of a definition's name.
 fn place(definition: &Definition) -> Span {
     defined_name(definition).map_or(definition.span, |name| name.span)
 }
 
-/// A name that means something else already.
+/// A name that is already in use.
 fn twice(Identifier { name, span }: &Identifier, first: Span, how: Twice) -> Diagnostic {
     MeaningKind::Twice { name: name.clone(), first, how }.at(*span)
 }
@@ -409,8 +411,8 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// Of several definitions of a type in one published document, the one that stands in place of each: one whose names are
-/// all defined before one with errata, one with more parts before an excerpt, and the last of those.
+/// Of several definitions of a type in one published document, returns the preferred one: defined names
+/// over errata, more parts over an excerpt, and then the last.
 fn better<'a>(
     documents: &[Document<'a>],
     known: &Known<'_>,
@@ -447,7 +449,7 @@ fn better<'a>(
         let one_kind = all.iter().all(|one| all.first().is_some_and(|first| kind(one) == kind(first)));
         let rank = |one: &&&'a Definition| (is_sound(one), if one_kind { parts(one) } else { 0 });
         let Some(&last) = all.iter().max_by_key(rank) else { continue };
-        // Of those that mean the same the first one counts.
+        // Of equal definitions, the first one counts.
         let best = all.iter().find(|one| repeats.same(one, last)).copied().unwrap_or(last);
         let others = all.iter().filter(|one| !std::ptr::eq(**one, best));
         better.extend(others.map(|one| (std::ptr::from_ref::<Definition>(one), best)));
@@ -460,7 +462,8 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
 }
 
-/// Whether a definition could extend one of an earlier document. Whether it does is checked once all names are known.
+/// Whether a definition could extend one of an earlier document. The rules are checked once all names are
+/// known.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);

@@ -1,7 +1,8 @@
-//! Names that a run uses and does not define: what macros, the command line or the prelude know of them.
+//! Names that a run uses and does not define: their definitions in macros, on the command line or in the
+//! prelude.
 //!
-//! A definition of a document's own always wins. What is supplied stands at the end of the document that asked for it
-//! first, as if it were written where the name is used.
+//! A definition in the document takes precedence. A supplied definition is appended to the document that
+//! used it first, with the position of that use.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use crate::hash::HashMap;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
-/// What is known beside the documents.
+/// The known external definitions.
 pub(crate) struct Known<'a> {
     /// Names that are defined outside of all documents: nothing is supplied for them as types.
     pub(crate) externs: &'a BTreeMap<String, String>,
@@ -22,25 +23,25 @@ pub(crate) struct Known<'a> {
     pub(crate) defined: &'a BTreeSet<String>,
     /// Whether the prelude may be used.
     pub(crate) prelude: bool,
-    /// Whether what is wrong in any document is left out, and not only in a published one.
+    /// Whether invalid definitions are omitted from any document, and not only from published ones.
     pub(crate) keep_going: bool,
     /// Whether it is an error that a published document loses a procedure.
     pub(crate) whole_programs: bool,
 }
 
 impl Known<'_> {
-    /// Returns true if a type's name means something without a definition.
+    /// Returns true if a type's name has a predefined meaning.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Returns true if a value's name means something without a definition.
+    /// Returns true if a value's name has a predefined meaning.
     pub(crate) fn is_value(&self, name: &str) -> bool {
         prelude::built_in(name).is_some()
     }
 }
 
-/// Adds to each document what it uses and no document defines, where something knows it.
+/// Adds known definitions of names that a document uses and no document defines.
 pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
     let mut defined = Defined::default();
     let all = || documents.iter().flat_map(|document| &document.definitions);
@@ -50,7 +51,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
         document.definitions.iter_mut().for_each(|definition| macros.demote(definition));
     }
     let mut supplier = Supplier { known, macros, prelude: OnceCell::new(), defined };
-    // Types first: with an enum come the names of its members.
+    // Types first: an enum also defines the names of its members.
     for types in [true, false] {
         for document in documents.iter_mut() {
             supplier.document(document, types);
@@ -61,7 +62,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
 struct Supplier<'a> {
     known: &'a Known<'a>,
     macros: Macros,
-    /// Read when something is missing that it may have.
+    /// Parsed when a name is missing that it may define.
     prelude: OnceCell<Prelude>,
     defined: Defined,
 }
@@ -69,7 +70,7 @@ struct Supplier<'a> {
 impl Supplier<'_> {
     fn document(&mut self, document: &mut Specification, types: bool) {
         let mut next = 0;
-        // What was added uses names, too.
+        // The added definitions also use names.
         while next < document.definitions.len() {
             let mut uses = Uses::beyond(&self.defined);
             for definition in document.definitions.get(next..).unwrap_or_default() {
@@ -105,7 +106,7 @@ impl Supplier<'_> {
         if members.values.is_disjoint(&self.defined.values) {
             return Some(definition);
         }
-        // The documents have the enum's members as constants of their own.
+        // The documents define the enum's members as constants.
         prelude::parsed(&format!("typedef int {};", name.name), name.span).pop()
     }
 
@@ -128,7 +129,7 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, DefinitionKind::Const(_))
 }
 
-/// A macro: what it stands for, and where; none for the place of one that the command line defines.
+/// A macro: its replacement and position; no position if it is from the command line.
 struct Macro {
     body: String,
     place: Option<Span>,
@@ -137,14 +138,14 @@ struct Macro {
 /// The macros of a run that are not constants, and the numbers that their bodies may name.
 #[derive(Default)]
 struct Macros {
-    /// None where a name has several, between which only C can choose.
+    /// None if a name has several definitions, which depend on C's conditions.
     macros: HashMap<String, Option<Macro>>,
     numbers: HashMap<String, i128>,
-    /// What has been computed; none while it is, and if it has no number.
+    /// The computed value; none during the computation, and if it is invalid.
     computed: RefCell<HashMap<String, Option<i128>>>,
 }
 
-/// How many macros may name one another in a chain.
+/// Maximum length of a chain of macros.
 const MAX_CHAIN: usize = 64;
 
 impl Macros {
@@ -240,7 +241,7 @@ impl Macros {
         Some(Definition { kind, span, docs: Vec::new(), section: None, text })
     }
 
-    /// The number that a name stands for: a constant's, or what a macro comes to.
+    /// The value of a name: a constant, or the value of a macro.
     fn number(&self, name: &str, chain: usize) -> Option<i128> {
         if let Some(number) = self.numbers.get(name) {
             return Some(*number);

@@ -1,4 +1,4 @@
-//! Declarations as XDR text, for documentation and to compare what they mean.
+//! Declarations as XDR text, for documentation and for comparison.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,8 @@ pub(crate) fn declaration(declaration: &Declaration) -> String {
     written(declaration, false)
 }
 
-/// A definition in one form, however it was written: without comments, numbers in decimal, values of enums explicit.
+/// A definition in one form, however it was written: without comments, numbers in decimal, values of enums
+/// explicit.
 pub(crate) fn definition(definition: &Definition) -> String {
     match &definition.kind {
         DefinitionKind::Const(constant) => {
@@ -75,7 +76,7 @@ fn union(body: &UnionBody) -> String {
     text + " }"
 }
 
-/// A declaration, with what stands in bodies or without.
+/// A declaration, with or without the contents of bodies.
 fn written(declaration: &Declaration, bodies: bool) -> String {
     let kind = &declaration.specifier.kind;
     let name = declaration.name.as_ref().map_or("", |name| &name.name);
@@ -83,7 +84,7 @@ fn written(declaration: &Declaration, bodies: bool) -> String {
     let (star, size) = match &declaration.multiplicity {
         Multiplicity::One => ("", String::new()),
         Multiplicity::Optional => ("*", String::new()),
-        // At most one of something is optional data (RFC 4506 section 4.19).
+        // At most one value of a type is optional data (RFC 4506 section 4.19).
         Multiplicity::Variable(Some(Value::Literal { value: 1, .. })) if bodies && !is_bytes => {
             ("*", String::new())
         }

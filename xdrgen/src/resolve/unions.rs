@@ -9,7 +9,7 @@ use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, Scalar, Type, TypeId, Union};
 use crate::source::Span;
 
-/// How many values a warning names.
+/// Maximum number of values named in a warning.
 const NAMED: usize = 5;
 
 impl<'a> Resolver<'a> {
@@ -23,7 +23,7 @@ impl<'a> Resolver<'a> {
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut seen = crate::hash::with_room(count);
         let mut arms = Vec::with_capacity(count);
-        // A label that is wrong may have been meant for a value that has none.
+        // An invalid label may have been intended for an uncovered value.
         let mut sound = true;
         for case in &body.arms {
             let labels = self.labels(case, kind, &mut seen);
@@ -48,7 +48,7 @@ impl<'a> Resolver<'a> {
         Some(Body::Union(Union { at, discriminant_name, discriminant, arms, sound }))
     }
 
-    /// What a discriminant is. One that only some compilers accept becomes the integer that is sent.
+    /// The type of a discriminant. A nonstandard type becomes the integer of the same encoding.
     fn chooser(&mut self, ty: &mut Type, span: Span) -> Option<Chooser> {
         let behind = self.hir.behind(ty);
         let Type::Scalar(of) = *behind else { return self.hir.chooser(behind) };
@@ -63,7 +63,7 @@ impl<'a> Resolver<'a> {
         self.hir.chooser(ty)
     }
 
-    /// An arm's labels; those that are wrong are reported and left out.
+    /// The labels of an arm; invalid ones are reported and omitted.
     fn labels(
         &mut self,
         case: &CaseSpec,
@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
         labels
     }
 
-    /// The value that a label stands for.
+    /// The value of a label.
     fn label(&mut self, value: &Value, kind: Chooser) -> Option<i128> {
         if let (Chooser::Enum(id), Value::Name(name)) = (kind, value) {
             if let Some(member) = self.member_named(id, &name.name) {
@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
             }
         }
         let written = self.eval(value)?;
-        // What is sent decides: above 2^31 a signed label is the bit pattern of a negative one.
+        // The encoding counts: above 2^31 a signed label is the bit pattern of a negative one.
         let number = match kind {
             Chooser::Int | Chooser::Enum(_) => {
                 u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))
@@ -127,7 +127,7 @@ impl<'a> Resolver<'a> {
         self.hir.members(id).get(index)
     }
 
-    /// Where an enum's members stand. Enums are resolved before unions, and do not change.
+    /// The positions of an enum's members. Enums are resolved before unions and never change.
     fn places_in(&mut self, id: TypeId) -> &Places {
         if !self.places.contains_key(&id) {
             let mut places = Places::default();

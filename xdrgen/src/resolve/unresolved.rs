@@ -3,7 +3,7 @@
 use crate::ast::{Hidden, Identifier};
 use crate::source::Span;
 
-/// A kind of name: types and values have name spaces of their own.
+/// The two name spaces: types and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Space {
     Type,
@@ -17,7 +17,7 @@ pub(crate) struct Unresolved {
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) reason: Reason,
-    /// Where else it may be defined.
+    /// Other possible origins of its definition.
     pub(crate) origin: Option<Origin>,
     /// The definition that uses it.
     pub(crate) within: Option<String>,
@@ -30,14 +30,14 @@ impl Unresolved {
     }
 }
 
-/// What is known of such a name.
+/// Information about an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Nothing is called so, nor much alike.
     Unknown,
-    /// An erratum of a published document: this name is meant.
+    /// An erratum of a published document: this name is intended.
     Erratum(String),
-    /// What it would name is left out.
+    /// The definition that it would name is omitted.
     LeftOut,
     /// It names a value where a type is expected; defined here.
     IsValue(Span),
@@ -45,11 +45,11 @@ pub(crate) enum Reason {
     Elsewhere(&'static str),
     /// A defined name that is much alike.
     Like(String),
-    /// A type of the language whose name is much alike.
+    /// A built-in type with a similar name.
     LikeBuiltIn(&'static str),
 }
 
-/// What says something of a name that does not count.
+/// The source of information about an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A condition that does not hold.
@@ -80,7 +80,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "unsigned",
 ];
 
-/// What other languages call a type, and how XDR writes it.
+/// Type names of other languages, and their XDR equivalents.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("boolean", "bool"),
     ("byte", "opaque name[1]"),

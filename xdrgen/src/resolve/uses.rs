@@ -4,7 +4,7 @@ use super::named::{defined_name, is_own_name};
 use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
-/// What a name stands for in a definition.
+/// The meaning of a name in a definition.
 #[derive(Clone, Copy)]
 enum Role<'d> {
     DefinesType(&'d Identifier),
@@ -16,7 +16,7 @@ enum Role<'d> {
     Enum(&'d EnumBody),
 }
 
-/// Hands on all names of a definition, in the order in which they stand but for what it defines itself.
+/// Passes on all names of a definition in source order, except those that it defines itself.
 fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
     match &definition.kind {
         DefinitionKind::Const(constant) => {
@@ -94,7 +94,7 @@ fn specifier<'d>(kind: &'d TypeSpecifierKind, to: &mut dyn FnMut(Role<'d>)) {
     }
 }
 
-/// How many parts a definition has.
+/// The number of parts of a definition.
 pub(crate) fn parts(definition: &Definition) -> usize {
     let mut parts = 0;
     names(definition, &mut |role| parts += usize::from(matches!(role, Role::Part)));
@@ -112,17 +112,17 @@ pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
     enums
 }
 
-/// What is used, in the order in which it stands, but for the names that are known.
+/// The used names in source order, except known ones.
 #[derive(Default)]
 pub(crate) struct Uses<'d> {
     known: Option<&'d Defined>,
-    /// Names that stand where a type must.
+    /// Names in type positions.
     pub(crate) types: Vec<Identifier>,
-    /// Names that stand where a value must.
+    /// Names in value positions.
     pub(crate) values: Vec<Identifier>,
 }
 
-/// What is defined.
+/// The defined names.
 #[derive(Default)]
 pub(crate) struct Defined {
     pub(crate) types: HashSet<String>,
@@ -130,12 +130,12 @@ pub(crate) struct Defined {
 }
 
 impl<'d> Uses<'d> {
-    /// Nothing; the names that are defined will be left out.
+    /// Nothing; the defined names will be omitted.
     pub(crate) fn beyond(known: &'d Defined) -> Self {
         Uses { known: Some(known), ..Uses::default() }
     }
 
-    /// Adds what a definition uses.
+    /// Adds the names that a definition uses.
     pub(crate) fn add(&mut self, definition: &Definition) {
         let known = self.known;
         names(definition, &mut |role| match role {
@@ -153,7 +153,7 @@ impl<'d> Uses<'d> {
 }
 
 impl Defined {
-    /// Adds what a definition defines.
+    /// Adds the names that a definition defines.
     pub(crate) fn add(&mut self, definition: &Definition) {
         names(definition, &mut |role| match role {
             Role::DefinesType(name) => {

@@ -1,4 +1,4 @@
-//! The layouts of types: what the derive computes for the emitted types, computed from the same form.
+//! The layouts of types: computes the results of the derive for the emitted types from the same form.
 
 use rpcrdma_layout::{Items, Lengths, Size};
 
@@ -8,7 +8,7 @@ use crate::ir::{Body, Bound, Field, Module, Type, TypeDef, TypeId};
 /// The layout of a type's values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// How long encodings can be.
+    /// The lengths of encodings.
     pub lengths: Lengths,
     /// The eligible items that a value can hold.
     pub items: Items,
@@ -22,13 +22,13 @@ pub(crate) struct Layouts {
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
-        // A type's lengths do not depend on what it holds on the heap, so there are no cycles.
+        // A type's lengths do not depend on heap values, so there are no cycles.
         let graph = Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named));
         let items = items_of_all(module, &Graph::of_module(module));
         Layouts { items, ..Layouts::without_items(module, graph.order()) }
     }
 
-    /// The lengths of types, each behind those that it holds. If `order` has it otherwise, they are unknown.
+    /// The lengths of types, each after those that it contains. If `order` violates this, they are unknown.
     pub(crate) fn without_items(module: &Module, order: &[TypeId]) -> Self {
         let mut layouts = Layouts { lengths: vec![Lengths::UNKNOWN; module.types.len()], items: Vec::new() };
         for id in order {
@@ -91,7 +91,7 @@ impl Layouts {
     }
 }
 
-/// States the items of each type in a cycle of several types, where the derive does not see them.
+/// States the items of each type in a cycle of several types, which the derive cannot see.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {
@@ -106,18 +106,19 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
 
 // ---- items
 
-/// All types, those of a cycle together and behind those that it uses.
+/// All types, those of a cycle together and after those that it uses.
 fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
     graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
 }
 
-/// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The graph is of all
-/// uses.
+/// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The
+/// graph is of all uses.
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
-        // Nothing is known of a type that exists in Rust, and the derive checks what is stated for a cycle.
+        // The layout of an external Rust type is unknown, and the derive checks the stated values of a
+        // cycle.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
         let most = |known: &[Items]| {
             bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)
@@ -180,12 +181,12 @@ fn bound(max: Option<&Bound>) -> Size {
     Size::of_bound(max.map_or(u32::MAX, |max| max.value))
 }
 
-/// Returns true if a field holds its own type again, as far as the derive sees it or is told.
+/// Returns true if a field contains its own type, as far as the derive can see.
 fn is_recursive(owner: TypeId, field: &Field) -> bool {
     field.recursive || field.ty.named() == Some(owner)
 }
 
-/// The types on whose lengths a type's lengths depend.
+/// The types that the lengths of a type depend on.
 fn held(id: TypeId, body: &Body, named: &mut Vec<TypeId>) {
     match body {
         Body::Alias(of) => unboxed(of, named),

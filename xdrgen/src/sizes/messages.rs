@@ -1,4 +1,4 @@
-//! How large the messages of procedures can be.
+//! The sizes of the messages of procedures.
 
 use std::fmt;
 
@@ -8,10 +8,11 @@ use serde::Serialize;
 use super::layout::{Layout, Layouts};
 use crate::ir::{Module, Procedure, Sum, Version};
 
-/// What is counted beside arguments and results. In bytes.
+/// Sizes besides arguments and results, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
-    /// The inline threshold, in both directions; by default that of the binding, or 1024 (RFC 8166 section 3.3.2).
+    /// The inline threshold, in both directions; the default is that of the binding, or 1024 (RFC 8166
+    /// section 3.3.2).
     pub inline: Option<u32>,
     /// The body of the credential in a call.
     pub credential: u32,
@@ -34,7 +35,7 @@ impl Assumed {
     }
 }
 
-/// The threshold of a connection whose ends have not learned another (RFC 8166 section 3.3.2).
+/// The threshold of a connection whose peers have not agreed on another (RFC 8166 section 3.3.2).
 const INLINE: u32 = 1024;
 
 /// A transport header with three empty lists (RFC 8166 section 4.2, 4.3).
@@ -43,20 +44,21 @@ const TRANSPORT: u64 = 28;
 const CHUNK: u64 = 24;
 /// A Reply chunk of one segment in the header.
 const REPLY_CHUNK: u64 = 20;
-/// An RPC call's header besides the credential's body; the verifier of a call is AUTH_NONE (RFC 5531 section 9).
+/// An RPC call's header besides the credential's body; the verifier of a call is AUTH_NONE (RFC 5531 section
+/// 9).
 const CALL: u64 = 40;
 /// An RPC reply's header besides the verifier's body.
 const REPLY: u64 = 24;
 /// More Write chunks than this the runtime does not offer for one call.
 const WRITE_CHUNKS: u64 = 16;
 
-/// A size that may depend on the arguments of a call. As JSON it is a number, a text, or null.
+/// A size that may depend on the arguments of a call. In JSON it is a number, a text, or null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Bound {
     /// At most this many bytes.
     Bytes(u64),
-    /// As the arguments of the call say: a sum.
+    /// A sum that depends on the arguments of the call.
     Arguments(String),
     /// Nothing bounds it.
     Unbounded,
@@ -87,16 +89,16 @@ impl fmt::Display for Bound {
 pub struct Message {
     /// The largest arguments or the largest result, without any header.
     pub whole: Bound,
-    /// The same with the eligible items out of the stream.
+    /// The size without eligible items.
     pub reduced: Bound,
-    /// What the largest takes.
+    /// The resources of the largest message.
     pub needs: Needs,
 }
 
-/// What a message takes that does not fit inline (RFC 8166 section 3.5).
+/// The resources of a message that does not fit inline (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Read chunks of a call, or Write chunks of a reply: how many eligible items there can be, at most.
+    /// Read chunks of a call, or Write chunks of a reply: the maximum number of eligible items.
     pub chunks: Size,
     /// A Position-Zero Read chunk of a call, or a Reply chunk of a reply: it is long.
     pub long: bool,
@@ -132,7 +134,8 @@ pub struct VersionSizes {
     pub program: String,
     /// The version's name.
     pub name: String,
-    /// Whether it has a binding. Without one nothing is eligible, and it is not called over RPC-over-RDMA.
+    /// Whether it has a binding. Without one there are no eligible items, and it is not called over
+    /// RPC-over-RDMA.
     pub bound: bool,
     /// The inline threshold that is assumed.
     pub inline: u32,
@@ -160,12 +163,12 @@ fn sizes_of(procedure: &Procedure, version: &Version, layouts: &Layouts, assumed
     ProcedureSizes { name: procedure.name.clone(), number: procedure.number, call, reply }
 }
 
-/// Returns true if neither the result's type nor the binding bounds what a client has to offer for the reply.
+/// Returns true if neither the result's type nor the binding bounds the reply.
 pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// How many bytes the Read chunks of a procedure's longest call hold, if that has a bound.
+/// The bytes in the Read chunks of a procedure's longest call, if bounded.
 pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let Lengths { max, max_reduced, .. } = layouts.ty(&procedure.arguments).lengths;
     let needs = sizes_of(procedure, version, layouts, Assumed::default()).call.needs;
@@ -177,7 +180,7 @@ pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &L
     max.bound()?.checked_sub(stays.bound()?)
 }
 
-/// How large a procedure's messages can be, in a line for its documentation.
+/// The sizes of a procedure's messages, as one line of its documentation.
 pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
     let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));
     let Reply { whole, reduced, .. } = bounds(procedure, result);
@@ -199,13 +202,13 @@ fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
     format!("{}, and {} without eligible items", most(whole), most(reduced))
 }
 
-/// The room for a stream beside a header with so many chunks; none if not even the header fits.
+/// The space for a stream after a header with this many chunks; none if the header does not fit.
 fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
     u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
 }
 
-/// How a call travels: as it is, with its items in Read chunks, or in a chunk at position zero. The chunks that it
-/// offers for the reply are in its header.
+/// How a call is sent: inline, with items in Read chunks, or in a chunk at position zero. Its header
+/// includes the chunks offered for the reply.
 fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Message {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
@@ -223,7 +226,7 @@ fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Messa
     Message { whole, reduced, needs }
 }
 
-/// How a reply travels: what the runtime offers memory for.
+/// How a reply is sent: the memory that the runtime offers.
 fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> Message {
     let header = TRANSPORT + REPLY + u64::from(verifier).next_multiple_of(4);
     let room = |chunks| room(inline, header, chunks);
@@ -241,7 +244,7 @@ fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> M
     Message { whole, reduced, needs }
 }
 
-/// A result with what its binding says.
+/// A result with the bounds of its binding.
 struct Reply {
     whole: Bound,
     reduced: Bound,

@@ -11,7 +11,7 @@ use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Receiv
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
 use borrowed::mount3_ref::{Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, Mountlist, Mountres3, Mountres3Ok};
 
-/// Runs what never waits.
+/// Runs a future that never waits.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -98,7 +98,7 @@ impl Caller<MountV3> for MessageTransport {
 }
 
 #[test]
-fn a_client_and_a_server_borrow_what_they_exchange() {
+fn client_and_server_exchange_borrowed_types() {
     let client = Client(MessageTransport);
     let reply = run(client.mnt(&"/exported".into())).unwrap();
     let Mountres3::Mnt3Ok(mounted) = reply.get().unwrap() else { panic!("{reply:?}") };
@@ -113,7 +113,7 @@ fn a_client_and_a_server_borrow_what_they_exchange() {
     run(client.null()).unwrap().get().unwrap();
     run(client.umntall()).unwrap().get().unwrap();
 
-    // What breaks a bound fails the call, here and there.
+    // Exceeding a bound fails the call, on the client and on the server.
     let long = "x".repeat(1025);
     assert!(matches!(run(client.mnt(&long.as_str().into())), Err(Reject::GarbageArguments)));
     let long = "x".repeat(65);
@@ -123,7 +123,7 @@ fn a_client_and_a_server_borrow_what_they_exchange() {
 }
 
 #[test]
-fn arguments_that_came_in_a_chunk_are_put_in_their_place() {
+fn arguments_from_a_chunk_are_reinserted() {
     let item = |position, data: &'static [u8]| Item { position, data: data.into() };
     let call = |items| Received { stream: vec![0, 0, 0, 10].into(), items: Placed::Positioned(items) };
     for data in [&b"/somewhere"[..], b"/somewhere\0\0"] {

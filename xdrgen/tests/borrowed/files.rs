@@ -21,7 +21,7 @@ fn bytes(value: &impl Encode) -> Bytes {
 }
 
 #[test]
-fn to_decode_a_message_copies_and_allocates_nothing() {
+fn decoding_a_message_neither_copies_nor_allocates() {
     let data = owned::Write3Args {
         file: handle(),
         offset: 4096,

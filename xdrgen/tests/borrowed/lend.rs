@@ -1,4 +1,4 @@
-//! What must hold for a type that borrows and its twin that owns.
+//! Properties of a borrowing type and its owning twin.
 
 use allocation_counter::measure;
 use rpcrdma_runtime::xdr::{self, Error, Layout, Size, Writer, Xdr};

@@ -1,4 +1,4 @@
-//! What random documents are made of.
+//! The pieces of random documents.
 
 /// Words, marks and lines of documents, good and bad ones, so that random texts reach deep.
 pub(crate) const PIECES: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Encodings that a peer makes up: what is refused, and as what.
+//! Invalid encodings from a peer: the expected errors.
 
 use emitted::language::{
     Bush, ByEnum, ByUnsigned, Containers, Expression, Handle, Nodes, Ping, Several, Tree,
@@ -16,13 +16,14 @@ fn refused<T: Xdr>(bytes: &[u8]) -> ErrorKind {
     }
 }
 
-/// So many levels of one value in another: what stands before the next, the innermost, and what stands behind each.
+/// This many nested values: the words before each level, the innermost value, and the words after each
+/// level.
 fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> Vec<u8> {
     [words(before).repeat(levels), words(innermost), words(behind).repeat(levels)].concat()
 }
 
-/// Values in values are accepted to some depth, and from there on refused, however many follow. A cycle of two types
-/// counts once for both.
+/// Values in values are accepted to some depth, and from there on refused, however many follow. A cycle of
+/// two types counts once for both.
 fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
     let limit = DecodeLimits::default().depth;
     let accepted = (0..1000).take_while(|levels| {
@@ -59,7 +60,7 @@ fn a_list_may_be_long() {
 }
 
 #[test]
-fn what_there_is_not_is_named() {
+fn missing_files_are_named() {
     assert!(matches!(refused::<ByEnum>(&words(&[17, 0])), ErrorKind::UnknownEnum { value: 17, .. }));
     assert!(matches!(
         refused::<ByUnsigned>(&words(&[8, 0])),

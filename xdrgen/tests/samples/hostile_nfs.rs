@@ -1,4 +1,4 @@
-//! Encodings that a peer of NFS makes up: what is refused, and as what.
+//! Invalid NFS encodings from a peer: the expected errors.
 
 use rpcrdma_runtime::xdr::{self, ErrorKind, Xdr};
 
@@ -18,7 +18,7 @@ mod version_3 {
     use rfc1813::{Dirlist3, Getattr3Res, NfsFh3, PostOpAttr};
 
     #[test]
-    fn what_there_is_not_is_named() {
+    fn missing_files_are_named() {
         assert!(matches!(refused::<Getattr3Res>(&words(&[3])), ErrorKind::UnknownEnum { value: 3, .. }));
         assert_eq!(refused::<PostOpAttr>(&words(&[2])), ErrorKind::BadBool(2));
         assert_eq!(refused::<NfsFh3>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
@@ -44,7 +44,7 @@ macro_rules! version_4 {
             use ::$($path::)*{Compound4Args, Dirlist4, NfsArgop4, NfsFh4};
 
             #[test]
-            fn what_there_is_not_is_named() {
+            fn missing_files_are_named() {
                 let kind = refused::<NfsArgop4>(&words(&[9999]));
                 assert!(matches!(kind, ErrorKind::UnknownEnum { value: 9999, .. }), "{kind:?}");
                 assert_eq!(refused::<Dirlist4>(&words(&[2])), ErrorKind::BadBool(2));

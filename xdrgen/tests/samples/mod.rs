@@ -1,16 +1,16 @@
-//! Values of emitted types, made up from a seed, and a test that each comes back as it was.
+//! Random values of emitted types, and a test that each round-trips.
 
 use std::fmt::Write;
 
 use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, TypeId, Union};
 
-/// What the tests of all modules stand on.
+/// The imports of the tests of all modules.
 pub(crate) const SUPPORT: &str = include_str!("support.rs");
 
-/// Where that stands. Nothing of it is imported: a document's type may have any name.
+/// The path of the support code. Nothing is imported: a document's type may have any name.
 const SAMPLE: &str = "crate::sample";
 
-/// The samples of the types of the module, which stand at `paths`, and a test of each of them: a module of its own.
+/// The samples of the types of the module at `paths`, and a test of each of them as a separate module.
 pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     let mut text = String::new();
     for path in paths {
@@ -37,7 +37,8 @@ pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     text
 }
 
-/// An expression for a value of a type, which an alias does not need, and how many arms or members it chooses from.
+/// An expression for a value of a type (none for an alias), and the number of arms or members that it
+/// chooses from.
 fn value(module: &Module, ty: &TypeDef) -> (Option<String>, usize) {
     let name = &ty.ident;
     let (value, choices) = match &ty.body {
@@ -88,8 +89,8 @@ fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) 
     (text + "}", values.len())
 }
 
-/// What an arm is chosen by, one for each way that is tried: nothing where the arm says it by itself. A default
-/// arm has none if all values choose other arms.
+/// The selectors of an arm, one per test: none if the arm implies it. A default arm has none if other arms
+/// cover all values.
 fn discriminants(module: &Module, union: &Union, arm: &Arm) -> Vec<Option<String>> {
     if !arm.keeps_discriminant() {
         return vec![None];

@@ -1,4 +1,4 @@
-//! Values of emitted types, made up from a seed, and what must hold for each of them.
+//! Random values of emitted types, and the properties of each of them.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use rpcrdma_runtime::xdr::{
     self, Char, Error, Opaque, Quadruple, Size, SmallOpaque, UnsignedChar, Xdr, XdrString,
 };
 
-/// Numbers from a seed. What it has to spend bounds how large a value becomes.
+/// Numbers from a seed. A budget bounds the size of a value.
 pub struct Dice {
     state: u64,
     left: u32,
@@ -17,7 +17,7 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// The first choice goes round with `turn`: all of them are made.
+    /// The first choice rotates with `turn`, so that every choice occurs.
     pub fn new(turn: usize) -> Self {
         let state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Dice { state, left: 60, turn: Some(turn), reached: Vec::new() }
@@ -34,7 +34,7 @@ impl Dice {
         (self.word() >> 16) as usize % n.max(1)
     }
 
-    /// One of the `n` arms or members of a type; `plain` once all is spent.
+    /// One of the `n` arms or members of a type; `plain` once the budget is spent.
     pub fn choose(&mut self, of: &'static str, n: usize, plain: Option<usize>) -> usize {
         let choice = match (self.turn.take(), plain) {
             (Some(turn), _) => turn % n,
@@ -57,7 +57,7 @@ impl Dice {
         }
     }
 
-    /// How many of something, now and then as many as there may be; nothing once all is spent.
+    /// A number of elements, sometimes the maximum; zero once the budget is spent.
     fn count(&mut self, max: u32) -> u32 {
         let full = max <= 16 && self.below(4) == 0;
         let count = if full { max } else { self.below(max.min(4) as usize + 1) as u32 }.min(self.left);
@@ -188,7 +188,7 @@ pub fn at_most<T: Sample>(dice: &mut Dice, max: u32) -> Vec<T> {
     (0..dice.count(max)).map(|_| T::sample(dice)).collect()
 }
 
-/// What is done with a type. Everything else does without its name, and so is compiled once.
+/// The tests of a type. All other code is generic, and so is compiled once.
 pub struct Codec {
     name: &'static str,
     choices: usize,
@@ -198,12 +198,12 @@ pub struct Codec {
     again: fn(&[u8]) -> Result<Vec<u8>, Error>,
 }
 
-/// `choices` is how many arms or members the type itself has.
+/// `choices` is the number of arms or members of the type itself.
 pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: usize) -> Codec {
     Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, again: again::<T> }
 }
 
-/// A value's encoding, from which the same value comes back.
+/// A value's encoding, which decodes to the same value.
 fn make<T: Sample + Xdr + PartialEq + Debug>(dice: &mut Dice) -> Vec<u8> {
     let value = T::sample(dice);
     let bytes = xdr::to_bytes(&value).expect("a value that the document allows");
@@ -213,7 +213,7 @@ fn make<T: Sample + Xdr + PartialEq + Debug>(dice: &mut Dice) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// What is encoded again after it was decoded.
+/// Decodes and encodes again.
 fn again<T: Xdr>(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let value: T = xdr::from_slice(bytes)?;
     Ok(xdr::to_bytes(&value).expect("what was decoded").to_vec())
@@ -231,7 +231,7 @@ pub fn check(codec: &Codec) {
         assert!(codec.max.bound().is_none_or(|max| len <= max), "{name}: {len} above {:?}", codec.max);
         assert_eq!((codec.again)(&bytes).as_ref(), Ok(&bytes), "{name}");
         if turn < 8 {
-            refuses_what_is_cut(codec, &bytes);
+            rejects_truncated_input(codec, &bytes);
         }
         if turn < 4 {
             bears_any_word(codec, &bytes);
@@ -241,7 +241,7 @@ pub fn check(codec: &Codec) {
     bears_endless_words(codec);
 }
 
-fn refuses_what_is_cut(codec: &Codec, bytes: &[u8]) {
+fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     for cut in (0..bytes.len()).step_by(4) {
         assert!((codec.again)(&bytes[..cut]).is_err(), "{}: {bytes:02x?} cut to {cut}", codec.name);
     }
@@ -249,8 +249,8 @@ fn refuses_what_is_cut(codec: &Codec, bytes: &[u8]) {
     assert!((codec.again)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
-/// Each word in turn is made a huge count, a bool or member that there is not, padding that is not zero: what results is
-/// refused, or is the one encoding of another value.
+/// Replaces each word in turn by a huge count, an unknown bool or member, or nonzero padding: the result is
+/// rejected, or is the only encoding of another value.
 fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {
@@ -264,14 +264,14 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Long streams of one word: links that all lead on, counts of one in one in one.
+/// Long streams of one word: links that all continue, and nested counts of one.
 fn bears_endless_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         bears(codec, &word.to_be_bytes().repeat(10_000));
     }
 }
 
-/// Decoding takes memory in proportion to what is there, whatever that claims; what is accepted is encoded as it was.
+/// Decoding allocates in proportion to the input, whatever its counts claim; accepted input round-trips.
 fn bears(codec: &Codec, bytes: &[u8]) {
     let mut result = None;
     let used = measure(|| result = Some((codec.again)(bytes)));

@@ -1,4 +1,4 @@
-//! Crates made for a test, as a user would make them: beside the project, with path dependencies.
+//! Crates created for a test, as by a user: outside the project, with path dependencies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,19 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace").to_path_buf()
 }
 
-/// A crate in a directory of its own.
+/// A crate in a separate directory.
 pub(crate) struct Scratch {
     directory: tempfile::TempDir,
 }
 
 impl Scratch {
-    /// Makes a crate. No two of a run have the same `name`: to cargo they would be one, since their target directory is
-    /// the same and it knows a workspace's packages by their place in the workspace. `manifest` is what follows `[package]`'s name, version and edition.
+    /// Creates a crate. No two crates of a run have the same `name`: they share a target directory, and
+    /// cargo identifies a workspace's packages by their path in the workspace. `manifest` is the text after
+    /// `[package]`'s name, version and edition.
     pub(crate) fn new(name: &str, manifest: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
-        // Dependencies are compiled as the workspace compiles them, so that what is there is used.
+        // Dependencies are compiled as in the workspace, so that existing artifacts are reused.
         let own = ["layout", "runtime", "derive", "xdrgen"]
             .map(|name| format!("[profile.dev.package.rpcrdma-{name}]\nopt-level = 0\n\n"))
             .concat();
@@ -29,7 +30,7 @@ impl Scratch {
              [profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n\n{own}"
         );
         scratch.write("Cargo.toml", &format!("{head}{manifest}"));
-        // The same versions as the workspace's, without asking a registry.
+        // The same versions as the workspace's, without querying a registry.
         fs::copy(workspace().join("Cargo.lock"), scratch.path("Cargo.lock"))
             .expect("the workspace's lock file");
         scratch
@@ -47,7 +48,7 @@ impl Scratch {
         fs::write(path, text).expect("a file of the crate");
     }
 
-    /// Runs cargo offline: whether it succeeded, and all that it printed.
+    /// Runs cargo offline. Returns whether it succeeded, and its output.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> (bool, String) {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
         let output = Command::new(env!("CARGO"))

@@ -1,4 +1,4 @@
-//! The archive: static programs, and what is installed with them.
+//! The archive: static programs and the files installed with them.
 
 use std::env;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) fn name(workspace: &Workspace) -> Result<String> {
     Ok(format!("rpcrdma-{}-{}-linux-musl", workspace.version()?, env::consts::ARCH))
 }
 
-/// Where the archive is.
+/// The path of the archive.
 pub(crate) fn path(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join("dist").join(name(workspace)? + ".tar.gz"))
 }
@@ -93,7 +93,7 @@ fn flags(workspace: &Workspace) -> Result<String> {
     Ok([registry, root].join("\x1f"))
 }
 
-/// Packs what is staged: the same contents give the same bytes.
+/// Packs the staged files: the same contents give the same bytes.
 pub(crate) fn pack(workspace: &Workspace, archive: &Path) -> Result<()> {
     let modified = match env::var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,

@@ -1,4 +1,5 @@
-//! Whether the archive works: in a minimal Debian root, in a root with nothing but the programs, and for the readers of its files.
+//! Checks that the archive works: in a minimal Debian root, in a root with only the programs, and for the
+//! readers of its files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -41,7 +42,7 @@ fn need(program: &str, package: &str) -> Result<()> {
     }
 }
 
-/// What the checks share.
+/// Shared state of the checks.
 struct Unpacked<'a> {
     workspace: &'a Workspace,
     archive: &'a Path,
@@ -51,7 +52,7 @@ struct Unpacked<'a> {
     top: PathBuf,
 }
 
-/// A check, and what it is called.
+/// A check, and its name.
 type Check = (&'static str, fn(&Unpacked<'_>) -> Result<()>);
 
 const CHECKS: &[Check] = &[
@@ -87,7 +88,7 @@ pub(crate) fn run(workspace: &Workspace, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks the archive into a directory, in place of what is there, and returns the directory at its top.
+/// Unpacks the archive into a directory, replacing its contents, and returns the archive's top directory.
 fn unpack(archive: &Path, into: &Path) -> Result<PathBuf> {
     if into.exists() {
         fs::remove_dir_all(into).with_context(|| into.display().to_string())?;
@@ -196,7 +197,7 @@ fn hardened(unpacked: &Unpacked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An empty directory, in place of what is there.
+/// Replaces a directory by an empty one.
 fn fresh(path: &Path) -> Result<PathBuf> {
     if path.exists() {
         fs::remove_dir_all(path).with_context(|| path.display().to_string())?;
@@ -220,7 +221,7 @@ fn empty_root(unpacked: &Unpacked<'_>) -> Result<()> {
 fn debian_root(unpacked: &Unpacked<'_>) -> Result<()> {
     can_chroot()?;
     let root = unpacked.scratch.join(DEBIAN);
-    // debootstrap leaves what it has done behind if it fails.
+    // debootstrap leaves a partial tree if it fails.
     let whole = root.join("etc/debian_version");
     if !root.join("var/lib/dpkg/status").exists() || !whole.exists() || root.join("debootstrap").exists() {
         need("debootstrap", "debootstrap")?;
@@ -241,7 +242,7 @@ fn can_chroot() -> Result<()> {
     if status.is_ok_and(|status| status.success()) { Ok(()) } else { not_run("needs root and `unshare`") }
 }
 
-/// A command that runs in another root, with /proc there in a mount namespace of its own.
+/// A command that runs in another root, with /proc mounted in a separate mount namespace.
 fn inside(root: &Path, program: &str) -> Command {
     let mut command = Command::new("unshare");
     let script = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;

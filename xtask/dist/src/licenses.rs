@@ -54,7 +54,7 @@ fn linked(workspace: &Workspace) -> Result<BTreeSet<String>> {
     Ok(tree.lines().filter_map(name).collect())
 }
 
-/// Files whose names begin like this hold licences or notices.
+/// Prefixes of the names of files with licences or notices.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "copyright", "notice"];
 
 fn license_texts(directory: &Path) -> Result<Vec<String>> {

@@ -1,4 +1,5 @@
-//! `cargo xtask dist` and `cargo xtask release`: the archive of static programs, and what has to hold before a release.
+//! `cargo xtask dist` and `cargo xtask release`: the archive of static programs, and the checks before a
+//! release.
 #![allow(clippy::print_stdout, reason = "the output of a program")]
 
 mod archive;
@@ -16,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
 
-/// Distribution: builds and checks what is shipped. Publishes nothing.
+/// Distribution: builds and checks the archive and the packages. Publishes nothing.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", max_term_width = 100)]
 struct Arguments {
@@ -28,7 +29,8 @@ struct Arguments {
 enum Task {
     /// Build target/dist/rpcrdma-VERSION-ARCH-linux-musl.tar.gz
     Dist {
-        /// Also run the programs of the archive in minimal roots, and check man pages, completions and the unit (needs root)
+        /// Also run the programs of the archive in minimal roots, and check man pages, completions and the
+        /// unit (needs root)
         #[arg(long)]
         check: bool,
         /// Build nothing; check the archive that is there

@@ -52,10 +52,10 @@ pub(crate) fn programs() -> impl Iterator<Item = &'static Program> {
     SHIPPED.iter().flat_map(|shipped| shipped.programs)
 }
 
-/// Where man pages are, below the top of the archive.
+/// The directory of man pages, below the top of the archive.
 pub(crate) const MAN: &str = "share/man/man1";
 
-/// Where each shell looks for completions, below the top of the archive.
+/// The directory of completions of each shell, below the top of the archive.
 pub(crate) const COMPLETIONS: &[(Shell, &str)] = &[
     (Shell::Bash, "share/bash-completion/completions"),
     (Shell::Zsh, "share/zsh/site-functions"),

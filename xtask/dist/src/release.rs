@@ -1,4 +1,4 @@
-//! What has to hold before a release, and the files and the order in which they are published.
+//! The checks before a release, and the files and the order of publication.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::workspace::{Package, Workspace};
 use crate::{archive, run};
 
-/// What `cargo xtask release` accepts.
+/// Options of `cargo xtask release`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The long jobs that the ledger should list, separated by commas
@@ -35,7 +35,7 @@ enum Outcome {
     NotRun(String),
 }
 
-/// Runs the checks, packs every crate, builds the archive, and prints what is to be published.
+/// Runs the checks, packs every crate, builds the archive, and prints the crates to publish.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let version = workspace.version()?;
     let tag = last_tag(workspace)?;
@@ -107,7 +107,8 @@ fn changelog(workspace: &Workspace, version: &str) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Fails unless a changelog has a section `## VERSION - YYYY-MM-DD` (the version may be in brackets) that is not empty.
+/// Fails unless a changelog has a section `## VERSION - YYYY-MM-DD` (the version may be in brackets) that is
+/// not empty.
 fn has_section(changelog: &str, version: &str) -> Result<()> {
     let headings = [format!("## {version}"), format!("## [{version}]")];
     let mut lines = changelog.lines();
@@ -129,7 +130,8 @@ fn has_section(changelog: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a long job has not passed since the last version tag, judged by its latest run. `jobs` adds those that have never run.
+/// Fails if a long job has not passed since the last version tag, judged by its latest run. `jobs` adds those
+/// that have never run.
 fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -> Result<Outcome> {
     let since = match tag {
         Some(tag) => {
@@ -145,7 +147,7 @@ fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -
     Ok(Outcome::Passed)
 }
 
-/// What is wrong with the latest runs of the jobs in a ledger, and of others that it should have.
+/// Failures in the latest runs of the jobs in a ledger, and missing runs.
 fn stale_jobs(ledger: &str, since: &str, jobs: &[String]) -> Result<Vec<String>> {
     let mut latest: BTreeMap<&str, Option<(&str, &str)>> =
         jobs.iter().map(|job| (job.as_str(), None)).collect();
@@ -203,7 +205,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Names of packages, each after those that it needs.
+/// Names of packages, each after its dependencies.
 fn order<'a>(packages: &[Package<'a>]) -> Result<Vec<&'a str>> {
     let own: BTreeSet<&str> = packages.iter().map(|package| package.name()).collect();
     let needs = |package: &Package<'a>| {
@@ -213,7 +215,7 @@ fn order<'a>(packages: &[Package<'a>]) -> Result<Vec<&'a str>> {
     sorted(packages.iter().map(needs).collect())
 }
 
-/// Sorts names by what each needs, and alphabetically where that leaves a choice.
+/// Sorts names by dependencies, and alphabetically where these allow a choice.
 fn sorted<'a>(mut needs: BTreeMap<&'a str, BTreeSet<&'a str>>) -> Result<Vec<&'a str>> {
     let mut order = Vec::new();
     while !needs.is_empty() {
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_published_first() {
+    fn dependencies_are_published_first() {
         let needs = |of: &[(&'static str, &[&'static str])]| {
             of.iter().map(|(name, needs)| (*name, needs.iter().copied().collect())).collect()
         };

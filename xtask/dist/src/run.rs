@@ -1,10 +1,10 @@
-//! Other programs, and what they print.
+//! External programs and their output.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a program that has to succeed.
+/// Runs a program that must succeed.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
@@ -14,7 +14,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program that has to succeed and returns what it prints, without white space at the end.
+/// Runs a program that must succeed and returns its output, without white space at the end.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.stderr(Stdio::piped()).output().with_context(|| format!("cannot run `{shown}`"))?;

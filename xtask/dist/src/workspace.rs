@@ -108,7 +108,8 @@ impl<'a> Package<'a> {
         self.0["publish"].is_null()
     }
 
-    /// Names of the packages that have to be published first. Development dependencies without a version are not among them.
+    /// Names of the packages that have to be published first. Development dependencies without a version are
+    /// not among them.
     pub(crate) fn requirements(self) -> impl Iterator<Item = &'a str> {
         let dependencies = self.0["dependencies"].as_array().into_iter().flatten();
         dependencies

@@ -1,4 +1,4 @@
-//! The tests of the workspace, and the rules that each says it shows.
+//! The tests of the workspace, and the rules that each claims to show.
 
 use std::fs;
 use std::path::Path;
@@ -8,37 +8,37 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use super::rules::is_id;
 use crate::files;
 
-/// A test, and the rules that it says it shows.
+/// A test, and the rules that it claims to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The rules' ids.
     pub ids: Vec<String>,
     /// The test's name.
     pub test: String,
-    /// The file that it stands in, below the workspace's root.
+    /// Its file, below the workspace's root.
     pub file: String,
     /// The line of its name.
     pub line: usize,
 }
 
 impl Claim {
-    /// Where it stands, as messages say it.
+    /// Its position, as in messages.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
 
-/// What a line of a test's documentation begins with that names rules.
+/// The prefix of a documentation line that names rules.
 const TAG: &str = "Requirement:";
-/// Files that hold no tests: what is generated, and programs that are compiled by a test.
+/// Files without tests: generated ones, and programs that a test compiles.
 const WITHOUT_TESTS: &[&str] =
     &["generated/", "rpcrdma-runtime/src/wire/generated/", "tests/ui/fail/", "tests/ui/pass/"];
 
 /// The tests of the workspace at `root` that name rules, in the order of their files.
 ///
 /// # Errors
-/// Files that are no Rust; rules that are named by what is no test, or by one that is ignored.
+/// Reports invalid Rust files, and rules named by an item that is not a test or is ignored.
 pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     let mut claims = Vec::new();
     let mut found = Vec::new();
@@ -54,7 +54,7 @@ pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     Ok(claims)
 }
 
-/// The tests of one file that name rules. What is wrong with them goes to `found`.
+/// The tests of one file that name rules. Problems are appended to `found`.
 fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Claim>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;
     let mut functions = Vec::new();
@@ -68,14 +68,14 @@ fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Clai
         let claim = Claim { ids, test: function.name.clone(), file: file.to_owned(), line: function.line };
         let mut say = |what: &str| found.push(format!("{}: `{}` {what}", claim.place(), claim.test));
         for word in claim.ids.iter().filter(|id| !is_id(id, 'R') && !is_id(id, 'H')) {
-            say(&format!("names `{word}`, which is no id"));
+            say(&format!("names `{word}`, which is not an id"));
         }
         if claim.test.contains("_to_r") || claim.test.contains("_to_h") {
-            say("names a range: each rule is named by itself");
+            say("names a range: name each rule separately");
         }
         match (function.is_test(), function.has("ignore")) {
             (true, false) => claims.push(claim),
-            (true, true) => say("is ignored and shows nothing"),
+            (true, true) => say("is ignored, so it shows no rule"),
             (false, _) if function.tagged().next().is_some() => say("is no test"),
             (false, _) => {}
         }
@@ -99,7 +99,7 @@ impl Function {
         ids
     }
 
-    /// The words behind the tag in its documentation.
+    /// The words after the tag in its documentation.
     fn tagged(&self) -> impl Iterator<Item = String> {
         let lines = self.attributes.iter().filter_map(documentation);
         lines.flat_map(|line| {
@@ -162,7 +162,7 @@ fn collect(tokens: TokenStream, functions: &mut Vec<Function>) {
                     functions.push(Function { name: name.to_string(), line, attributes });
                 }
             }
-            // What may stand between attributes and `fn`.
+            // The tokens allowed between attributes and `fn`.
             TokenTree::Ident(word) if word == "pub" || word == "async" || word == "const" => {}
             TokenTree::Group(group) => {
                 if group.delimiter() != Delimiter::Parenthesis {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_nothing_is_refused() {
+    fn selections_without_calls_are_rejected() {
         for (text, expected) in [
             ("/// Requirement: R001\nfn x() {}", "is no test"),
             ("#[test] #[ignore = \"slow\"] fn r001_x() {}", "is ignored"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_belong_to_what_follows_them() {
+    fn attributes_apply_to_the_next_definition() {
         assert!(ids("#[test] struct S; fn r001_x() {}").is_empty(), "a function that is no test");
         assert!(ids("#[cfg(test)] fn r001_x() {}").is_empty());
     }

@@ -1,4 +1,4 @@
-//! The rules as data: `specs/requirements/*.toml`, and what a file of them must look like.
+//! The rules as data: `specs/requirements/*.toml`, and the format of these files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,27 +14,27 @@ use crate::files;
 pub struct Entry {
     /// `R` and three digits for a rule, `H` and two for a hostile input.
     pub id: String,
-    /// The document that it comes from.
+    /// The source document.
     pub source: String,
-    /// Where in it; nothing for a hostile input.
+    /// The section; empty for a hostile input.
     pub section: String,
-    /// How strongly it binds; none for a hostile input.
+    /// Its strength; none for a hostile input.
     pub level: Option<Level>,
-    /// Whom it binds; for a hostile input what arrives.
+    /// The peers to which it applies; for a hostile input, its contents.
     pub binds: String,
-    /// The rule; for a hostile input what has to become of it.
+    /// The rule; for a hostile input, the required behaviour.
     pub text: String,
-    /// How this project stands to it.
+    /// The status in this project.
     pub status: Status,
-    /// Why it is not met, or what is still to do.
+    /// Why it is not met, or the remaining work.
     pub why: Option<String>,
-    /// What else is to be known.
+    /// Additional remarks.
     pub note: Option<String>,
-    /// The file and the line that it stands in.
+    /// Its file and line.
     pub place: String,
 }
 
-/// How strongly a rule binds (RFC 2119), as its document has it.
+/// The strength of a rule (RFC 2119) in its document.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum Level {
     /// Also REQUIRED.
@@ -57,13 +57,13 @@ pub enum Level {
     Plain,
 }
 
-/// How this project stands to a rule.
+/// The status of a rule in this project.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It is kept, and tests show it.
     Met,
-    /// It binds nobody here.
+    /// It does not apply here.
     #[serde(rename = "not applicable")]
     NotApplicable,
     /// It is not kept, on purpose.
@@ -73,7 +73,7 @@ pub enum Status {
 }
 
 impl Level {
-    /// As a document writes it.
+    /// The spelling in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Level {
 }
 
 impl Status {
-    /// As the files write it.
+    /// The spelling in the files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -192,7 +192,8 @@ const GROUPS: &str = "groups.toml";
 /// Reads every rule below `directory`, in the order of their ids.
 ///
 /// # Errors
-/// Files that cannot be read; ids that are there twice, not at all, or in no group; fields that do not fit together.
+/// Files that cannot be read; ids that are there twice, not at all, or in no group; fields that do not fit
+/// together.
 pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
     let mut found = Vec::new();
     let mut by_id: BTreeMap<String, Entry> = BTreeMap::new();
@@ -222,7 +223,7 @@ pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
     Ok(by_id.into_values().collect())
 }
 
-/// The entries of one file, and what is wrong with them.
+/// The entries of one file, and their problems.
 fn file(name: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Entry>, String> {
     let File { document, rule, input } = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
     let place = |at: usize| format!("{name}:{}", text.get(..at).unwrap_or(text).lines().count() + 1);
@@ -237,7 +238,7 @@ fn file(name: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Entry>, S
     Ok(rules.chain(inputs).map(|(entry, reason, todo)| checked(entry, reason, todo, found)).collect())
 }
 
-/// An entry, and what it says of why it is not met.
+/// An entry, and its reason for not being met.
 type Raw = (Entry, Option<String>, Option<String>);
 
 fn rule_entry(rule: Rule, document: &str, place: String) -> Raw {
@@ -275,7 +276,7 @@ fn input_entry(input: Input, document: &str, place: String) -> Raw {
 fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found: &mut Vec<String>) -> Entry {
     let mut say = |what: &str| found.push(format!("{}: {} {what}", entry.place, entry.id));
     if !is_id(&entry.id, if entry.level.is_some() { 'R' } else { 'H' }) {
-        say("is no id: R and three digits for a rule, H and two for a hostile input");
+        say("is not an id: R and three digits for a rule, H and two for a hostile input");
     }
     if entry.level.is_some() && !entry.section.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         say("has no section");
@@ -303,7 +304,7 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
     entry
 }
 
-/// Whether a word is an id: the letter, and as many digits as its ids have.
+/// Returns true if a word is an id: the letter, and the right number of digits.
 pub(super) fn is_id(word: &str, letter: char) -> bool {
     let digits = word.strip_prefix(letter);
     let len = if letter == 'R' { 3 } else { 2 };
@@ -316,7 +317,7 @@ fn check_groups(groups: &[Group], by_id: &BTreeMap<String, Entry>, found: &mut V
     for group in groups {
         let ids = between(&group.first, &group.last);
         if ids.is_empty() {
-            found.push(format!("{GROUPS}: `{}` is no range of ids", group.title));
+            found.push(format!("{GROUPS}: `{}` is not a range of ids", group.title));
         }
         for id in ids {
             if let Some(other) = wanted.insert(id.clone(), &group.title) {

@@ -44,7 +44,7 @@ fn tests<'a>(trace: &'a Trace, entry: &Entry) -> &'a [Claim] {
     trace.tests.get(&entry.id).map_or(&[], Vec::as_slice)
 }
 
-/// How many rules of each document have each status.
+/// The number of rules of each document by status.
 fn counts(trace: &Trace) -> BTreeMap<&str, [usize; 4]> {
     let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for entry in &trace.entries {
@@ -87,17 +87,17 @@ pub(super) fn markdown(trace: &Trace) -> String {
     text
 }
 
-/// What stands before the rules.
+/// The text before the rules.
 const HEAD: &str = "\
-# Rules and the tests that show them
+# Rules and their tests
 
-Written by `cargo xtask trace --table` from the files beside it and from the tests that name rules; not edited by hand.
-The rules are in our own words. Their documents have the last word.
+Written by `cargo xtask trace --table` from the files next to it and from the tests that name rules; do not edit.
+The rules are paraphrased; their documents are authoritative.
 
-- **met**: it is kept, and the tests that are named fail when it is not.
-- **excepted**: it is not kept, on purpose.
-- **not applicable**: it binds nobody here.
-- **missing**: it is to be kept and is not yet, or no test shows it yet.
+- **met**: the code obeys it, and the named tests fail otherwise.
+- **excepted**: the code deviates from it on purpose.
+- **not applicable**: it does not apply to this project.
+- **missing**: the code does not obey it yet, or no test shows it.
 
 | Source | Met | Excepted | Not applicable | Missing |
 |---|---|---|---|---|

@@ -1,4 +1,4 @@
-//! C that makes up values of the types that rpcgen makes of a document.
+//! C code that creates values of rpcgen's types for a document.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use rpcrdma_xdrgen::ast::{
     TypeSpecifierKind, UnionBody, Value,
 };
 
-/// How many values of a type there are at least.
+/// The minimum number of values per type.
 const VALUES: usize = 4;
 
-/// One function a type, and the `main` that calls each several times.
+/// One function per type, and a `main` that calls each several times.
 pub(super) fn functions(document: &Specification) -> Result<String, String> {
     let mut prototypes = String::new();
     let mut functions = String::new();
@@ -32,7 +32,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
     Ok(format!("{prototypes}{functions}\nint main(void)\n{{\n    unsigned i;\n{calls}    return 0;\n}}\n"))
 }
 
-/// A type's name, the statements that fill a value of it, and how many choices it has; none if it is no type.
+/// The name of a type, the statements that fill a value of it, and its number of choices; none if it is not
+/// a type.
 fn function(
     document: &Specification,
     kind: &DefinitionKind,
@@ -59,7 +60,7 @@ fn function(
     })
 }
 
-/// Where a declaration's value is in C.
+/// The C expression for a declaration's value.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     /// It is `*v` itself.
@@ -80,7 +81,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
                 DefinitionKind::Enum(found, body) if found.name == of.name => Some(members(body)),
                 _ => None,
             })
-            .ok_or_else(|| format!("`{}` is no enum of this document", of.name))?,
+            .ok_or_else(|| format!("`{}` is not an enum of this document", of.name))?,
         _ => return Err(format!("the discriminant of `{name}` is a number, which this task cannot choose")),
     };
     let labels = |values: &[Value]| values.iter().map(value).collect::<Vec<_>>();
@@ -115,7 +116,7 @@ fn members(body: &EnumBody) -> Vec<String> {
     body.members.iter().map(|member| member.name.name.clone()).collect()
 }
 
-/// The statements that fill what is declared.
+/// The statements that fill the declared values.
 fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     let specifier = &declaration.specifier.kind;
     if *specifier == TypeSpecifierKind::Void {

@@ -21,7 +21,7 @@ pub(crate) const FILE_LEN: usize = (1 << 20) + 3;
 const ENTRIES: u32 = 2_000;
 /// Large enough for all entries with their attributes in one reply.
 const DIRECTORY_REPLY: u32 = 1 << 20;
-/// Too long for an inline threshold of 1,024 bytes, and too short for a Read chunk of its own.
+/// Too long for an inline threshold of 1,024 bytes, and too short for a separate Read chunk.
 const TARGET_LEN: usize = 960;
 
 type Nfs = nfs_v3::Client<Client>;

@@ -66,7 +66,7 @@ pub(crate) async fn fetch(
     // All data must be of the same version.
     if !part.is_of(&again) {
         part.discard().with_context(shown)?;
-        return Err(Differs(format!("{}: has changed meanwhile; nothing is kept", file.path)).into());
+        return Err(Differs(format!("{}: changed during the copy; the copy was discarded", file.path)).into());
     }
     let sum = part.sum();
     if let Err(differs) = must_be(expected, sum, &file.path) {

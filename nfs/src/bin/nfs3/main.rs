@@ -152,7 +152,7 @@ async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
 
 /// Returns the parent directory of a URL's last name, and the name.
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
-    let (above, name) = url.split_name().context("the URL names nothing below the server's top")?;
+    let (above, name) = url.split_name().context("the URL has no path below the server's top")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
 }
 

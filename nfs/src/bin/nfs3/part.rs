@@ -36,7 +36,8 @@ pub(crate) struct Part {
     sum: Sha256,
     length: u64,
     saved: u64,
-    /// Dropping it changes no file: nothing was begun, or the data has its final name or is gone.
+    /// Dropping it changes no file: the copy has not started, or the data has its final name or was
+    /// removed.
     settled: bool,
 }
 
@@ -258,10 +259,7 @@ impl Drop for Part {
             let _ = remove(&beside(&self.whole, STATE)).and(remove(&beside(&self.whole, DATA)));
         } else if self.save_state().is_ok() {
             let kept = HumanBytes(self.length);
-            complain(
-                "nfs3",
-                format_args!("{} bytes ({kept}) are kept; --resume goes on with them", self.length),
-            );
+            complain("nfs3", format_args!("kept {} bytes ({kept}); --resume continues", self.length));
         }
     }
 }

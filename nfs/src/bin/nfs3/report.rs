@@ -1,4 +1,4 @@
-//! What the program prints about its work, as the options ask.
+//! The program's output about its work, as selected by options.
 
 use std::io::{self, IsTerminal};
 

@@ -121,7 +121,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
         let name = name_of(&visit.dir, &visit.item)?;
         let at = level.at.join(name);
         if part::is_own(&visit.item.name) {
-            left_out(&at.display().to_string(), "nfs3 gives such names to what is not whole yet");
+            left_out(&at.display().to_string(), "nfs3 uses such names for incomplete copies");
             own = own.saturating_add(1);
             walk.skip();
             continue;
@@ -145,7 +145,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
     level.link(&mut transfers).await?;
     transfers.end_all().await?;
     if own > 0 {
-        bail!("{}: not all of it is here: {own} left out by their names", show::text(&url.path));
+        bail!("{}: incomplete: {own} omitted because of their names", show::text(&url.path));
     }
     Ok(())
 }
@@ -241,7 +241,7 @@ fn left_out(what: &str, why: &str) {
     complain("nfs3", format_args!("{}: is left out: {why}", show::text(what.as_bytes())));
 }
 
-/// Copies a tree to a directory of the server, or with `inside` what is in it.
+/// Copies a tree to a directory of the server, or with `inside` the contents of the tree.
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
@@ -287,7 +287,7 @@ pub(crate) async fn put(
 /// A local file, and its place on the server.
 type Pending = (PathBuf, (RemoteFile, Bytes));
 
-/// Returns what is in a local directory, with its place in a directory of the server.
+/// Returns the entries of a local directory, with their places in a directory of the server.
 fn children(here: &Path, dir: &RemoteFile) -> anyhow::Result<Vec<Pending>> {
     let shown = || here.display().to_string();
     let child = |entry: io::Result<DirEntry>| {

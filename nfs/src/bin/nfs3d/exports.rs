@@ -14,10 +14,10 @@ use rpcrdma_nfs::nfs::{NfsHandler, Policy, Squash};
 pub(crate) struct Directory {
     pub(crate) options: ExportOptions,
     handler: NfsHandler<DirectoryExport>,
-    pub(crate) tells_callers_apart: bool,
+    pub(crate) impersonates_callers: bool,
 }
 
-/// Opens directories. One that was open with the same options stays open, with its files and its turns.
+/// Opens directories. One that is open with the same options stays open, with its files and its turns.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -26,9 +26,9 @@ pub(crate) fn open(
     let of_directory = |of: &ExportOptions| (of.dir.clone(), of.path.clone(), of.cross_mounts, of.read_only);
     let opened = exports.iter().map(|options| {
         let kept = before.iter().find(|kept| of_directory(&kept.options) == of_directory(options));
-        if let Some(Directory { handler, tells_callers_apart, .. }) = kept {
-            let (handler, tells_callers_apart) = (handler.clone(), *tells_callers_apart);
-            return Ok(Directory { options: options.clone(), handler, tells_callers_apart });
+        if let Some(Directory { handler, impersonates_callers, .. }) = kept {
+            let (handler, impersonates_callers) = (handler.clone(), *impersonates_callers);
+            return Ok(Directory { options: options.clone(), handler, impersonates_callers });
         }
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let export = DirectoryExport::open(dir).with_context(|| dir.display().to_string())?;
@@ -37,9 +37,9 @@ pub(crate) fn open(
             Some(key) => export.keyed(key.of_export(&options.path)),
             None => export,
         };
-        let tells_callers_apart = export.tells_callers_apart();
+        let impersonates_callers = export.impersonates_callers();
         let handler = NfsHandler::new(Arc::new(export)).read_only(options.read_only);
-        Ok(Directory { options: options.clone(), handler, tells_callers_apart })
+        Ok(Directory { options: options.clone(), handler, impersonates_callers })
     });
     opened.collect()
 }

@@ -8,7 +8,7 @@ use rpcrdma_nfs::output::{self, Closed, complain, one_line};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The server's output. The log is as `RUST_LOG` says.
+/// The server's output. `RUST_LOG` configures the log.
 #[derive(Clone, Copy)]
 pub(crate) struct Log(LogFormat);
 

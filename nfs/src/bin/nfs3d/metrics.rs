@@ -146,7 +146,7 @@ impl Exporter {
         Ok(format!("http://{}/metrics", self.listener.local_addr()?))
     }
 
-    /// Answers requests. The server is unhealthy once the sender of `stopping` is gone.
+    /// Answers requests. The server is unhealthy once the sender of `stopping` is dropped.
     pub(crate) async fn run(self, stopping: watch::Receiver<()>) {
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
         loop {
@@ -158,7 +158,7 @@ impl Exporter {
             };
             let (registry, stopping) = (self.registry.clone(), stopping.clone());
             tokio::spawn(async move {
-                // A client that is slow or gone has no reply.
+                // A client that is slow or disconnected gets no reply.
                 let _ = timeout(PATIENCE, answer(stream, &registry, &stopping)).await;
                 drop(permit);
             });

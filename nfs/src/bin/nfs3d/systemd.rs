@@ -1,5 +1,5 @@
-//! What systemd and a service tell each other: passed sockets, readiness, and the watchdog. Without
-//! systemd, nothing happens.
+//! The protocol between systemd and a service: passed sockets, readiness, and the watchdog. Has no effect
+//! without systemd.
 
 use anyhow::Context;
 use listenfd::ListenFd;

@@ -72,7 +72,7 @@ fn check_size(size: u64) -> Result<(), Error> {
     if i64::try_from(size).is_ok() { Ok(()) } else { Err(Error::FBig) }
 }
 
-/// A number of all ones stands for no user and no group.
+/// A number of all ones means no user and no group.
 fn id(id: Option<u32>) -> Result<Option<u32>, Error> {
     if id == Some(u32::MAX) { Err(Error::Inval) } else { Ok(id) }
 }

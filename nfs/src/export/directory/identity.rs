@@ -52,7 +52,7 @@ impl Identities {
     }
 
     /// Returns true if callers have different identities.
-    pub(super) fn tells_callers_apart(&self) -> bool {
+    pub(super) fn impersonates_callers(&self) -> bool {
         self.own.is_some()
     }
 
@@ -179,12 +179,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_itself_again() {
+    fn a_thread_regains_its_credentials() {
         let before = (geteuid(), getegid(), getgroups().unwrap());
         let identities = Identities::of_this_process().unwrap();
         let caller = Caller { uid: 1234, gid: 1235, gids: vec![7, 8] };
         let acting = identities.become_caller(&caller).unwrap();
-        if identities.tells_callers_apart() {
+        if identities.impersonates_callers() {
             assert_eq!((geteuid().as_raw(), getegid().as_raw()), (1234, 1235));
             let groups: Vec<u32> = getgroups().unwrap().into_iter().map(Gid::as_raw).collect();
             assert_eq!(groups, [7, 8]);
@@ -196,7 +196,7 @@ mod tests {
         // Root with another group differs from this process.
         let root = Caller { uid: 0, gid: 4321, gids: vec![] };
         let acting = identities.become_caller(&root).unwrap();
-        if identities.tells_callers_apart() {
+        if identities.impersonates_callers() {
             assert_eq!((geteuid().as_raw(), getegid().as_raw()), (0, 4321));
         }
         drop(acting);
@@ -205,9 +205,9 @@ mod tests {
 
     /// For the system, "no number" means "unchanged": such a caller would be root.
     #[test]
-    fn nobody_is_root_by_having_no_number() {
+    fn a_caller_without_a_uid_is_not_root() {
         let identities = Identities::of_this_process().unwrap();
-        if !identities.tells_callers_apart() {
+        if !identities.impersonates_callers() {
             return;
         }
         let good = Caller { uid: 1, gid: 1, gids: vec![] };

@@ -57,7 +57,7 @@ impl HandleKey {
         }
         let mut key = Vec::new();
         file.take(LEN as u64 + 1).read_to_end(&mut key)?;
-        let key = key.try_into().map_err(|_| io::Error::other("this is no key, which has 16 octets"))?;
+        let key = key.try_into().map_err(|_| io::Error::other("not a handle key: a key has 16 octets"))?;
         Ok(HandleKey(key))
     }
 

@@ -76,7 +76,7 @@ impl Locks {
     }
 
     /// Locks one file if that succeeds within `MOMENT`. The holder may be waiting for a disk.
-    pub(super) fn one_at_hand(&self, key: Key) -> Option<Held<'_>> {
+    pub(super) fn try_one(&self, key: Key) -> Option<Held<'_>> {
         let shard = self.shard(key)?;
         let began = Instant::now();
         loop {
@@ -104,16 +104,16 @@ mod tests {
     fn a_locked_file_locks_no_other() {
         let locks = Locks::default();
         let key = |ino| Key { dev: 1, ino };
-        let held: Vec<_> = (0..1000).map(|ino| locks.one_at_hand(key(ino)).unwrap()).collect();
-        assert!(locks.one_at_hand(key(7)).is_none());
+        let held: Vec<_> = (0..1000).map(|ino| locks.try_one(key(ino)).unwrap()).collect();
+        assert!(locks.try_one(key(7)).is_none());
         drop(held);
         let [first, second] = locks.two(key(7), key(7));
         assert!(first.is_some() && second.is_none());
-        assert!(locks.one_at_hand(key(7)).is_none());
+        assert!(locks.try_one(key(7)).is_none());
     }
 
     #[test]
-    fn nobody_waits_in_a_ring() {
+    fn lock_order_prevents_deadlock() {
         let (locks, key) = (Locks::default(), |ino| Key { dev: 1, ino });
         std::thread::scope(|scope| {
             for (a, b) in [(1, 2), (2, 1), (2, 3), (3, 1)] {

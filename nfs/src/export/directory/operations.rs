@@ -155,7 +155,7 @@ impl Export for DirectoryExport {
                     let stat = Stat::of(&file)?;
                     self.made(dir, name, Located { file, stat }, new, acting)
                 }
-                Err(Errno::EXIST) => self.create_again(dir, name, how),
+                Err(Errno::EXIST) => self.recreate(dir, name, how),
                 Err(error) => Err(error.into()),
             }
         })
@@ -377,7 +377,7 @@ impl DirectoryExport {
     }
 
     /// CREATE of an existing name.
-    fn create_again(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, Error> {
+    fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, Error> {
         let located = at_name(&dir.file, name)?;
         self.must_be_served(&located.stat)?;
         let attributes = &located.stat.attributes;

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_directory_takes_what_is_below_it_along() {
+    fn a_renamed_directory_keeps_its_contents() {
         let table = Table::default();
         table.learn(key(2), true, key(1), b"a");
         table.learn(key(3), true, key(2), b"b");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_the_names_that_it_was_not_seen_to_lose() {
+    fn a_file_keeps_the_names_it_was_not_seen_to_lose() {
         let table = Table::default();
         table.learn(key(4), false, key(1), b"one");
         table.learn(key(4), false, key(1), b"two");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_directories_ends() {
+    fn a_cycle_of_directories_terminates() {
         let table = Table::default();
         table.learn(key(2), true, key(3), b"a");
         table.learn(key(3), true, key(2), b"b");

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_last_is_read_whatever_it_covers() {
+    fn the_last_write_wins_for_overlapping_ranges() {
         let mut content = Content::default();
         let mut writes = Vec::new();
         let mut seed = 1_usize;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_comes_back_as_zeros() {
+    fn truncated_data_reads_as_zeros() {
         let mut content = Content::default();
         content.write(0, &Bytes::from(vec![1; 100_000])).unwrap();
         content.resize(10).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_ends_where_offsets_end() {
+    fn a_file_ends_at_the_largest_offset() {
         let mut content = Content::default();
         assert_eq!(content.write(u64::MAX, &Bytes::from_static(b"x")), Err(Error::FBig));
         assert_eq!(content.write(FILE_MAX, &Bytes::from_static(b"x")), Err(Error::FBig));

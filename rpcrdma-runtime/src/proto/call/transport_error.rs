@@ -27,7 +27,7 @@ pub enum TransportError {
     #[error("the reply breaks the protocol: {0}")]
     BadReply(String),
     /// The client has not announced support for backward-direction calls (RFC 8167 section 6).
-    #[error("the client has not said that it takes calls in the backward direction")]
+    #[error("the client has not announced that it accepts backward calls")]
     NotReady,
     /// The connection ended before the reply. The call may have been executed.
     #[error("the connection ended: {0}")]

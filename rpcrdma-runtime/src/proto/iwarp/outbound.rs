@@ -14,8 +14,8 @@ const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
 const COPY: usize = 256;
 /// The allocation size for headers and trailers.
 const ARENA: usize = 1024;
-/// Maximum size of a sent FPDU in octets. A multiple of four, so that no ULPDU exceeds 64,768 octets (RFC 5044
-/// section 3).
+/// Maximum size of a sent FPDU in octets. A multiple of four, so that no ULPDU exceeds 64,768 octets (RFC
+/// 5044 section 3).
 const MAX_FPDU: usize = 64_772;
 
 /// The queues of outgoing messages.
@@ -75,8 +75,7 @@ pub(super) enum Departure {
 
 impl Outbound {
     pub(super) fn new(max_fpdu: usize, crc: bool, markers: bool) -> Self {
-        let least = fpdu::MIN_LIMIT.saturating_add(if markers { fpdu::MARKER_LEN } else { 0 });
-        Outbound {
+        let mut outbound = Outbound {
             work: VecDeque::new(),
             responses: VecDeque::new(),
             current: None,
@@ -85,11 +84,23 @@ impl Outbound {
             send_msn: 1,
             read_msn: 1,
             arena: BytesMut::new(),
-            max_fpdu: max_fpdu.clamp(least, MAX_FPDU),
+            max_fpdu,
             crc,
             markers: markers.then(Markers::default),
             started: false,
-        }
+        };
+        outbound.set_max_fpdu(max_fpdu);
+        outbound
+    }
+
+    pub(super) fn set_max_fpdu(&mut self, max_fpdu: usize) {
+        let marker = self.markers.map_or(0, |_| fpdu::MARKER_LEN);
+        self.max_fpdu = max_fpdu.clamp(fpdu::MIN_LIMIT.saturating_add(marker), MAX_FPDU);
+    }
+
+    #[cfg(all(test, feature = "iwarp"))]
+    pub(super) fn max_fpdu(&self) -> usize {
+        self.max_fpdu
     }
 
     pub(super) fn push(&mut self, work: Work) {

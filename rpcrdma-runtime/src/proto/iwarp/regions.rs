@@ -29,10 +29,22 @@ struct Region {
     advertised: bool,
     /// The size of a sink whose memory was freed ([`Regions::abandon`]).
     dropped: usize,
+    /// The start of the octets of an FPDU whose CRC is not checked yet ([`Regions::land`]).
+    unchecked: Option<usize>,
     /// The number of Read Responses that are not sent completely.
     responses: u32,
     /// The invalidation that waits for the last of them.
     fence: Option<Token>,
+}
+
+impl Region {
+    /// Returns the memory, without unchecked octets.
+    fn into_memory(mut self) -> Memory {
+        if let (Memory::Sink(sink), Some(start)) = (&mut self.memory, self.unchecked) {
+            sink.truncate(start);
+        }
+        self.memory
+    }
 }
 
 /// The reason why the peer's access is rejected.
@@ -73,7 +85,8 @@ impl Regions {
             return Err(memory);
         };
         let Some((handle, base)) = self.fresh() else { return Err(memory) };
-        let region = Region { memory, base, advertised: true, dropped: 0, responses: 0, fence: None };
+        let region =
+            Region { memory, base, advertised: true, dropped: 0, unchecked: None, responses: 0, fence: None };
         self.by_handle.insert(handle, region);
         Ok(Segment { handle, length, offset: base })
     }
@@ -90,7 +103,7 @@ impl Regions {
             region.fence = Some(token);
             return None;
         }
-        let memory = self.by_handle.remove(&handle).map_or(empty, |region| region.memory);
+        let memory = self.by_handle.remove(&handle).map_or(empty, Region::into_memory);
         Some(Completion::Invalidated { token, handle, memory })
     }
 
@@ -113,16 +126,42 @@ impl Regions {
         }
     }
 
-    /// Copies the data that the peer writes.
-    pub(super) fn place(&mut self, handle: u32, offset: u64, data: &[u8]) -> Result<(), Refusal> {
+    /// Returns the memory of a sink that the peer may write.
+    pub(super) fn sink(&mut self, handle: u32) -> Option<&mut BytesMut> {
+        match self.by_handle.get_mut(&handle).filter(|region| region.advertised)? {
+            Region { memory: Memory::Sink(sink), .. } => Some(sink),
+            _ => None,
+        }
+    }
+
+    /// Returns the end of a sink if the next `size` octets that the peer writes belong there. They are
+    /// unchecked until [`Regions::place`] gets to know them.
+    pub(super) fn land(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
+        let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised)?;
+        let Memory::Sink(sink) = &region.memory else { return None };
+        let start = within(region.base, sink.capacity(), offset, size).ok()?;
+        region.unchecked = Some(start).filter(|start| *start == sink.len());
+        region.unchecked
+    }
+
+    /// Copies the data that the peer writes. The last `placed` octets are in their place and not in `data`.
+    pub(super) fn place(
+        &mut self,
+        handle: u32,
+        offset: u64,
+        data: &[u8],
+        placed: usize,
+    ) -> Result<(), Refusal> {
+        let length = data.len().saturating_add(placed);
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;
         let (base, memory, dropped) = (region.base, &mut region.memory, region.dropped);
         let Memory::Sink(sink) = memory else { return Err(Refusal::Rights) };
         if dropped > 0 {
-            return within(base, dropped, offset, data.len()).map(|_| ());
+            return within(base, dropped, offset, length).map(|_| ());
         }
-        let start = within(base, sink.capacity(), offset, data.len())?;
+        let start = within(base, sink.capacity(), offset, length)?;
+        region.unchecked = None;
         if sink.len() < start {
             sink.resize(start, 0);
         }
@@ -176,7 +215,7 @@ impl Regions {
 
     /// Fences and returns all regions.
     pub(super) fn take_all(&mut self) -> Vec<Memory> {
-        mem::take(&mut self.by_handle).into_values().map(|region| region.memory).collect()
+        mem::take(&mut self.by_handle).into_values().map(Region::into_memory).collect()
     }
 }
 
@@ -200,8 +239,47 @@ pub(super) struct PendingRead {
     pub(super) sink_offset: u64,
     pub(super) length: u32,
     pub(super) part: RegionPart,
-    /// The number of octets that have arrived.
-    pub(super) received: usize,
+    /// The region, as far as it has arrived.
+    pub(super) data: BytesMut,
+}
+
+impl PendingRead {
+    fn start(&self) -> usize {
+        usize::try_from(self.part.offset).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the number of octets of the response that have arrived.
+    pub(super) fn received(&self) -> usize {
+        self.data.len().saturating_sub(self.start())
+    }
+
+    /// Returns true if the octet at `offset` follows the first `so_far` octets.
+    pub(super) fn is_next(&self, offset: u64, so_far: usize) -> bool {
+        let so_far = u64::try_from(so_far).unwrap_or(u64::MAX);
+        self.sink_offset.checked_add(so_far) == Some(offset)
+    }
+
+    /// Returns the region, with room for all of it.
+    pub(super) fn room(&mut self) -> &mut BytesMut {
+        if self.data.capacity() == 0 {
+            // The sizes are those of the local requests.
+            self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
+        }
+        if self.data.len() < self.start() {
+            self.data.resize(self.start(), 0);
+        }
+        &mut self.data
+    }
+
+    /// Returns the end of the data if the next `size` octets of the response belong there.
+    pub(super) fn land(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
+        let at = self.received();
+        let end = u32::try_from(at.checked_add(size)?).ok()?;
+        if handle != self.sink_stag || !self.is_next(offset, at) || end > self.length {
+            return None;
+        }
+        Some(self.room().len())
+    }
 }
 
 #[cfg(test)]
@@ -224,20 +302,20 @@ mod tests {
     fn ranges_are_checked_to_the_octet() {
         let mut regions = regions();
         let Segment { handle, offset, .. } = sink(&mut regions, 8);
-        assert_eq!(regions.place(handle, offset, &[1; 8]), Ok(()));
-        assert_eq!(regions.place(handle, offset + 8, &[]), Ok(()), "nothing, at the end");
-        assert_eq!(regions.place(handle, offset + 1, &[2; 8]), Err(Refusal::Bounds));
-        assert_eq!(regions.place(handle, offset - 1, &[2; 8]), Err(Refusal::Bounds));
-        assert_eq!(regions.place(handle, 0, &[2; 1]), Err(Refusal::Bounds), "offsets do not begin with 0");
-        assert_eq!(regions.place(handle, u64::MAX, &[2; 2]), Err(Refusal::Wrap));
-        assert_eq!(regions.place(handle ^ 1, offset, &[2; 1]), Err(Refusal::Unknown), "another key");
+        assert_eq!(regions.place(handle, offset, &[1; 8], 0), Ok(()));
+        assert_eq!(regions.place(handle, offset + 8, &[], 0), Ok(()), "nothing, at the end");
+        assert_eq!(regions.place(handle, offset + 1, &[2; 8], 0), Err(Refusal::Bounds));
+        assert_eq!(regions.place(handle, offset - 1, &[2; 8], 0), Err(Refusal::Bounds));
+        assert_eq!(regions.place(handle, 0, &[2; 1], 0), Err(Refusal::Bounds), "offsets do not begin with 0");
+        assert_eq!(regions.place(handle, u64::MAX, &[2; 2], 0), Err(Refusal::Wrap));
+        assert_eq!(regions.place(handle ^ 1, offset, &[2; 1], 0), Err(Refusal::Unknown), "another key");
         let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) =
             regions.invalidate(Token(1), handle)
         else {
             panic!("not back")
         };
         assert_eq!(data, [1; 8][..], "what was refused placed nothing");
-        assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Unknown), "fenced");
+        assert_eq!(regions.place(handle, offset, &[1], 0), Err(Refusal::Unknown), "fenced");
     }
 
     #[test]
@@ -246,16 +324,20 @@ mod tests {
         let Segment { handle, offset, .. } = sink(&mut regions, 8);
         assert_eq!(regions.source(handle, offset, 1).unwrap_err(), Refusal::Rights);
         assert!(regions.invalidate_by_peer(handle) && !regions.invalidate_by_peer(handle));
-        assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Unknown), "the peer has invalidated it");
+        assert_eq!(
+            regions.place(handle, offset, &[1], 0),
+            Err(Refusal::Unknown),
+            "the peer has invalidated it"
+        );
         let source = Memory::Source(Bytes::from_static(b"abcdef"));
         let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
-        assert_eq!(regions.place(handle, offset, &[1]), Err(Refusal::Rights));
+        assert_eq!(regions.place(handle, offset, &[1], 0), Err(Refusal::Rights));
         assert_eq!(regions.source(handle, offset + 2, 3).unwrap(), "cde");
         assert_eq!(regions.source(handle, offset + 2, 5).unwrap_err(), Refusal::Bounds);
     }
 
     #[test]
-    fn a_source_comes_back_when_its_last_response_has_left() {
+    fn a_source_returns_after_its_last_read_response() {
         let mut regions = regions();
         let source = Memory::Source(Bytes::from_static(b"abcdef"));
         let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
@@ -270,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn without_randomness_or_above_the_limit_nothing_is_advertised() {
+    fn memory_is_not_advertised_without_randomness_or_above_the_limit() {
         let mut dry = Regions::new(Box::new(|| None));
         assert!(dry.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err());
         assert!(regions().register(Memory::Sink(BytesMut::zeroed(9)), 8).is_err());

@@ -1,4 +1,5 @@
 mod inbound;
+mod landing;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -37,7 +38,7 @@ pub struct Stream {
     pub(super) outbound: Outbound,
     /// Outstanding local Reads, oldest first.
     pub(super) reads: VecDeque<PendingRead>,
-    /// The region that they fill, as far as it has arrived. Responses arrive in the order of the Reads.
+    /// An unfinished region whose next Read is not sent.
     pub(super) sink: BytesMut,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
@@ -96,7 +97,7 @@ impl Stream {
             Action::Abandon { handle } => self.regions.abandon(handle),
             Action::Read { token, source, part } => {
                 if self.config.ord == 0 {
-                    return self.refuse("the peer takes no RDMA Read on this connection");
+                    return self.refuse("the peer does not accept RDMA Reads on this connection");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
                     return self.refuse("the memory to read ends beyond 64 bits");
@@ -147,6 +148,19 @@ impl Stream {
         let mut assembly = core::mem::take(&mut self.inbound.assembly);
         let mut rest = octets;
         while self.is_open() {
+            if let Some(landing) = self.inbound.landing.take() {
+                rest = self.continue_landing(landing, rest);
+                if self.inbound.landing.is_some() {
+                    break;
+                }
+                continue;
+            }
+            if assembly.is_empty()
+                && let Some(after) = self.begin_landing(rest)
+            {
+                rest = after;
+                continue;
+            }
             let (found, after) = assembly.next(rest, self.inbound.markers);
             rest = after;
             let fpdu = match &found {
@@ -244,6 +258,16 @@ impl Stream {
         }
     }
 
+    /// Changes the maximum size of sent FPDUs, from the next one on (see [`StreamConfig::max_fpdu`]).
+    pub fn set_max_fpdu(&mut self, max_fpdu: usize) {
+        self.outbound.set_max_fpdu(max_fpdu);
+    }
+
+    #[cfg(all(test, feature = "iwarp"))]
+    pub(crate) fn max_fpdu(&self) -> usize {
+        self.outbound.max_fpdu()
+    }
+
     /// Records that all output was sent: the stream closes once all completions are taken. Has no effect
     /// while the stream is open.
     pub fn finish(&mut self) {
@@ -278,19 +302,21 @@ impl Stream {
             source_offset: source.offset,
         };
         self.outbound.request(&request);
-        self.reads.push_back(PendingRead { token, sink_stag, sink_offset, length, part, received: 0 });
+        let is_continued = part.offset > 0 && self.reads.is_empty();
+        let data = if is_continued { core::mem::take(&mut self.sink) } else { BytesMut::new() };
+        self.reads.push_back(PendingRead { token, sink_stag, sink_offset, length, part, data });
     }
 
     /// Ends the stream with a Terminate because the peer violated a rule.
-    fn terminate(&mut self, fault: &Fault, ulpdu: &[u8]) {
+    fn terminate(&mut self, fault: &Fault, ulpdu: &[u8], placed: usize) {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
         // A peer that sends invalid data counts as having sent its first FPDU.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
-        self.cut(Some(fault.terminate(ulpdu)), reason);
+        self.cut(Some(fault.terminate(ulpdu, placed)), reason);
     }
 
-    /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes the
-    /// place of the request (RFC 5040 section 7.1).
+    /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes
+    /// the place of the request (RFC 5040 section 7.1).
     fn refuse(&mut self, what: &str) {
         let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
         let reason = CloseReason::Io(format!("this side asked for what cannot be: {what}"));

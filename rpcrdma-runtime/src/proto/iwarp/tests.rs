@@ -1,6 +1,7 @@
 //! Two streams, joined by a pipe that splits the data at arbitrary positions.
 
 mod faults;
+mod landing;
 mod segments;
 
 use alloc::boxed::Box;
@@ -291,7 +292,7 @@ proptest! {
 
     /// For any input, nothing panics, and the stream ends at most once.
     #[test]
-    fn rubbish_ends_the_stream_and_no_more(
+    fn garbage_ends_only_the_stream(
         octets in prop::collection::vec(any::<u8>(), 0..400), crc in any::<bool>(), markers_in in any::<bool>(),
     ) {
         let mut stream = Stream::new(StreamConfig { crc, markers_in, ..config(Role::Responder) }, entropy(3));
@@ -399,7 +400,7 @@ fn payload_is_handed_on_and_not_copied() {
 }
 
 #[test]
-fn a_budget_bounds_what_is_made_at_once() {
+fn a_budget_limits_concurrent_allocations() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let sink = Segment { handle: 1, length: 1 << 20, offset: 0 };
     stream.submit(Action::Write { token: Token(1), sink, data: alloc::vec![0; 1 << 20].into() });
@@ -411,7 +412,7 @@ fn a_budget_bounds_what_is_made_at_once() {
 
 /// Requirement: R509, R543
 #[test]
-fn close_sends_what_was_asked_for_and_gives_memory_back() {
+fn close_sends_queued_work_and_returns_memory() {
     let mut pair = Pair::new(|_| {}, 4);
     pair.register(0, Memory::Sink(BytesMut::zeroed(10)));
     pair.submit(1, Action::PostReceives { count: 2 });
@@ -434,7 +435,7 @@ fn a_refusal_by_the_engine_is_a_terminate() {
 
 /// Requirement: R668
 #[test]
-fn what_cannot_be_asked_for_ends_the_stream() {
+fn invalid_submissions_close_the_stream() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
     let short = Segment { handle: 1, length: 3, offset: 0 };
     let data = || Bytes::from_static(&[0; 16]);
@@ -457,7 +458,7 @@ fn what_cannot_be_asked_for_ends_the_stream() {
 }
 
 #[test]
-fn what_is_written_to_an_abandoned_sink_is_dropped_and_the_stream_goes_on() {
+fn writes_to_an_abandoned_sink_are_dropped_and_the_stream_continues() {
     let mut pair = Pair::new(|_| {}, 4);
     let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(3000)));
     pair.submit(1, Action::PostReceives { count: 1 });
@@ -474,7 +475,7 @@ fn what_is_written_to_an_abandoned_sink_is_dropped_and_the_stream_goes_on() {
 }
 
 #[test]
-fn a_write_beyond_an_abandoned_sink_ends_the_stream() {
+fn a_write_beyond_an_abandoned_sink_closes_the_stream() {
     let mut pair = Pair::new(|_| {}, 5);
     let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(8)));
     pair.submit(1, Action::Abandon { handle: sink.handle });

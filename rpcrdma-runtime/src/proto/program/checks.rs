@@ -1,5 +1,6 @@
-//! Checks of programs and bindings that are written by hand. They run when code is compiled that makes a call or
-//! a [`Config`](crate::proto::rdma::Config); rpcrdma-xdrgen reports the same mistakes in documents and bindings.
+//! Checks of programs and bindings that are written by hand. They run when code is compiled that makes a call
+//! or a [`Config`](crate::proto::rdma::Config); rpcrdma-xdrgen reports the same mistakes in documents and
+//! bindings.
 
 use super::Binding;
 #[cfg(feature = "shell")]

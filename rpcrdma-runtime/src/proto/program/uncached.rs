@@ -28,6 +28,10 @@ impl<S: Service> Service for Uncached<S> {
         false
     }
 
+    fn max_args(&self) -> u64 {
+        self.0.max_args()
+    }
+
     fn dispatch<'a>(
         &'a self,
         context: &'a CallContext,

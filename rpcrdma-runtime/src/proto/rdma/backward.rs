@@ -165,9 +165,9 @@ impl BackwardRequester {
         self.requester.has_event() || self.ready && self.requester.has_work()
     }
 
-    /// Submits a call, which starts as soon as a credit is free. It fails with [`TransportError::NotReady`] if
-    /// the client has not announced support, and with [`TransportError::Unsendable`] if it does not fit inline.
-    /// No memory is offered for its reply.
+    /// Submits a call, which starts as soon as a credit is free. It fails with [`TransportError::NotReady`]
+    /// if the client has not announced support, and with [`TransportError::Unsendable`] if it does not fit
+    /// inline. No memory is offered for its reply.
     pub fn submit(&mut self, message: Message) -> CallId {
         if self.ready {
             self.requester.submit(OutgoingCall { message, reply: super::ReplyResources::default() })

@@ -35,6 +35,8 @@ pub struct Config {
     /// A call counts from its first RDMA Read until its reply. Further calls wait. A single call may exceed
     /// this limit, up to [`MessageLimits::transfer`].
     pub fetched: u64,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Config {
@@ -61,6 +63,7 @@ impl Default for Config {
             long_call: LongCall::default(),
             limits: MessageLimits::default(),
             fetched: 64 << 20,
+            non_exhaustive: (),
         }
     }
 }

@@ -49,7 +49,7 @@ counts! {
         /// Different XIDs in the header and in the message: ERR_CHUNK (R144).
         pub xid: "ERR_CHUNK for the XID",
         /// Calls that ran but offered too little memory for their reply: ERR_CHUNK (R177).
-        pub room: "ERR_CHUNK for want of room",
+        pub room: "ERR_CHUNK because the reply did not fit",
         /// Retransmitted calls whose RDMA Reads or Writes had ended a connection: ERR_CHUNK (R178).
         pub fatal: "ERR_CHUNK for the end of a connection",
         /// Calls without a reply, because the server is stopping or the message is not a call.

@@ -111,7 +111,7 @@ mod tests {
 
     /// Requirement: R026
     #[test]
-    fn h62_zero_is_one_and_excess_is_what_was_asked_for() {
+    fn h62_zero_credits_count_as_one_and_excess_is_capped() {
         let mut credits = Credits::new(8);
         credits.grant(0);
         assert_eq!(credits.granted(), 1);

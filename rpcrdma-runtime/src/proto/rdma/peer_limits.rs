@@ -80,7 +80,7 @@ mod tests {
 
     /// Two handlers of one connection store announced limits while its replies are planned.
     #[test]
-    fn what_is_said_is_seen_whole() {
+    fn private_data_is_received_completely() {
         let nothing = PeerLimits { inline: 0, reads: 0 };
         let agreed = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
         let link = Link::new(nothing, agreed);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_limits_and_lifts_only_where_nothing_was_agreed_on() {
+    fn announced_sizes_lower_and_raise_limits_without_an_agreement() {
         let threshold = |inline, agreed| PeerLimits { inline, reads: 0 }.threshold(agreed, 8192);
         assert_eq!(threshold(2048, 4096), 2048);
         assert_eq!(threshold(65_536, 4096), 4096);

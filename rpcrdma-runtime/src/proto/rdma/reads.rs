@@ -58,7 +58,7 @@ impl Fetch {
         let long = chunks.first().filter(|chunk| chunk.position == 0).map(Chunk::len);
         let stream = match (&payload, long) {
             (Some(payload), None) => payload.len() as u64,
-            (Some(_), Some(_)) => return Err("a Position-Zero Read chunk beside an inline stream"),
+            (Some(_), Some(_)) => return Err("a Position-Zero Read chunk with an inline stream"),
             (None, Some(len)) => len,
             (None, None) => return Err("RDMA_NOMSG without a Position-Zero Read chunk"),
         };
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_read_chunk_brings_nothing() {
+    fn an_empty_read_chunk_has_no_data() {
         assert_eq!(fetched(&[read(48, 0)], inline(60)).items, Placed::None);
     }
 

@@ -26,8 +26,8 @@ pub(super) struct ReplyPlan {
 pub(super) struct NoRoom;
 
 /// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
-/// the Reply chunk. `writes` is an empty list whose memory is reused. The plan has what `hold` returns for the
-/// stream and for each item.
+/// the Reply chunk. `writes` is an empty list whose memory is reused. The plan has what `hold` returns for
+/// the stream and for each item.
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn r112_an_empty_chunk_asks_for_the_item_inline() {
+    fn r112_an_empty_chunk_requests_the_item_inline() {
         let offered = ChunkLists { writes: vec![chunk(&[]), chunk(&[8])], ..ChunkLists::default() };
         let plan = place(message(40, &[(8, 4), (20, 8)]), offered.clone(), 1024, Vec::new(), |bytes| bytes)
             .expect("fits");
@@ -141,7 +141,7 @@ mod tests {
 
     /// Requirement: R045, R046, R120
     #[test]
-    fn r123_a_reply_that_does_not_fit_inline_goes_to_the_reply_chunk() {
+    fn r123_a_reply_that_does_not_fit_inline_uses_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
         // Header: 28, and a Reply chunk of two segments: 36. The threshold leaves 960.
         let short = place(message(960, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
@@ -156,7 +156,7 @@ mod tests {
 
     /// Requirement: R177
     #[test]
-    fn h33_h71_what_has_no_room_is_refused() {
+    fn h33_h71_a_reply_that_does_not_fit_is_rejected() {
         let none = ChunkLists::default();
         assert_eq!(
             place(message(997, &[]), none.clone(), 1024, Vec::new(), |bytes| bytes).err(),

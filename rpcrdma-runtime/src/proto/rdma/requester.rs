@@ -524,7 +524,7 @@ impl Requester {
         if let Some(handle) = invalidated {
             // The responder's own flag is ignored: Linux clears its flag and still invalidates handles.
             if !self.config.private_data.remote_invalidation {
-                return self.violation("a reply invalidated a handle, and this end had said that it may not");
+                return self.violation("a reply invalidated a handle without permission");
             }
             if !call.exposes(handle) {
                 return self
@@ -543,7 +543,7 @@ impl Requester {
         }
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
         if self.bad_replies >= MOST_BAD_REPLIES {
-            self.violation("again and again replies broke the protocol");
+            self.violation("too many replies violated the protocol");
         }
     }
 

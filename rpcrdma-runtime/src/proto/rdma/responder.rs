@@ -17,7 +17,7 @@ use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Segment, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{
-    Body, ChunkLists, ErrorBody, Header, Refusal, WriteChunk, decode_call, encode_version_error,
+    Body, ChunkLists, ErrorBody, Header, Refusal, TooLarge, WriteChunk, decode_call, encode_version_error,
 };
 use crate::wire::rpc::MessageKind;
 use crate::xdr::{Message, Received};
@@ -48,7 +48,7 @@ pub enum ResponderEvent {
 
 /// RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
-const NO_READS: &str = "Read chunks of a peer that takes no RDMA Reads";
+const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
 /// Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
@@ -79,6 +79,8 @@ pub struct Responder {
     reading: Vec<(Token, u32, usize)>,
     /// Bytes of Read chunks of unanswered calls, from their first RDMA Read on.
     fetched: u64,
+    /// The last call that exceeded the limit of Read chunks.
+    too_large: Option<TooLarge>,
     /// Answers that wait because the requester does not receive the preceding ones.
     held: VecDeque<Answer>,
     /// Calls to reject on arrival ([`Responder::refuse_calls`]).
@@ -159,6 +161,7 @@ impl Responder {
             read_queue: VecDeque::new(),
             reading: Vec::new(),
             fetched: 0,
+            too_large: None,
             held: VecDeque::new(),
             fatal: BTreeSet::new(),
             recent: VecDeque::new(),
@@ -297,6 +300,13 @@ impl Responder {
         self.events.pop_front()
     }
 
+    /// Returns the last call that exceeded
+    /// [`MessageLimits::transfer`](crate::wire::rdma::MessageLimits::transfer), once. It was answered with
+    /// ERR_CHUNK.
+    pub fn take_too_large(&mut self) -> Option<TooLarge> {
+        self.too_large.take()
+    }
+
     /// Closes the connection.
     pub fn close(&mut self, reason: CloseReason) {
         if !self.closed {
@@ -358,6 +368,10 @@ impl Responder {
             }
             Err(Refusal::Chunk { xid, why }) => {
                 self.refuse_chunks(xid, &why, |refusals| &mut refusals.header);
+            }
+            Err(Refusal::TooLarge(call)) => {
+                self.too_large = Some(call);
+                self.refuse_chunks(call.xid, "a call larger than the limit", |refusals| &mut refusals.header);
             }
         }
     }
@@ -461,7 +475,7 @@ impl Responder {
             return self.refuse_chunks(xid, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
         if !lists.is_empty() && self.fatal.remove(&xid) {
-            let why = "what was read or written for it has ended a connection";
+            let why = "its RDMA Reads or Writes closed a connection";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.fatal);
         }
         let mut traffic = Traffic { call_inline: received, ..Traffic::default() };
@@ -570,7 +584,7 @@ impl Responder {
         let invalidate = self.invalidates(&lists);
         let writes = mem::take(&mut self.spare_writes);
         let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, hold) else {
-            let why = "the reply does not fit into what the call offered for it";
+            let why = "the reply does not fit into the chunks that the call offered";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
         };
         let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();

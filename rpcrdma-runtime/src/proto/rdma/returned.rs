@@ -25,7 +25,7 @@ pub(super) fn check<'a>(
             return Err("a returned segment is not the one that was offered");
         }
         if back.length > out.length {
-            return Err("a returned segment is longer than what was offered");
+            return Err("a returned segment is longer than the offered one");
         }
         if back.length > 0 && !full {
             return Err("a returned chunk has a gap");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn h32_what_was_not_offered_is_refused() {
+    fn h32_chunks_that_were_not_offered_are_rejected() {
         let offered = chunk(&[10]);
         assert!(check(&chunk(&[11]), offered.0.iter()).is_err());
         assert!(check(&chunk(&[10, 0]), offered.0.iter()).is_err());

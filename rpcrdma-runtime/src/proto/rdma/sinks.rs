@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_used_again_once_nobody_holds_it() {
+    fn memory_is_reused_after_its_last_reference() {
         let mut sinks = Sinks::default();
         let mut first = sinks.take(1000);
         assert_eq!((first.len(), first.capacity()), (0, 1000));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_a_bound() {
+    fn stored_replies_are_bounded() {
         let mut sinks = Sinks::default();
         let all: Vec<_> = (0..40).map(|_| sinks.take(1 << 20)).collect();
         assert_eq!((sinks.kept.len(), sinks.bytes), (16, MAX_KEPT));

@@ -45,6 +45,8 @@ pub struct DuplicateLimits {
     /// Lifetime of a reply since its last use (default 120 s). Later the client may use the XID for another
     /// call.
     pub lifetime: Duration,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for DuplicateLimits {
@@ -55,6 +57,7 @@ impl Default for DuplicateLimits {
             bytes: 16 << 20,
             reply: 64 << 10,
             lifetime: Duration::from_secs(120),
+            non_exhaustive: (),
         }
     }
 }

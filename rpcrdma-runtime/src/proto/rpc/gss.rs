@@ -175,7 +175,7 @@ pub enum GssFailure {
     #[error("the reply is not shown to be the server's")]
     Unverified,
     /// The protected data belongs to another call.
-    #[error("what is protected belongs to another call")]
+    #[error("the protected data belongs to another call")]
     Sequence,
     /// All sequence numbers are used up: a new context is needed.
     #[error("the context has no sequence numbers left")]

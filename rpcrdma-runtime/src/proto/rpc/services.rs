@@ -56,6 +56,12 @@ impl Services {
         self.services.iter().map(|service| (service.program(), service.version()))
     }
 
+    /// Returns the largest [`Service::max_args`].
+    #[must_use]
+    pub fn max_args(&self) -> u64 {
+        self.services.iter().map(|service| service.max_args()).max().unwrap_or(0)
+    }
+
     /// Returns true if a call uses the duplicate-request cache ([`Service::remembers`]). A call of an unknown
     /// program does not, because it has no result. Neither does NULL, because it has no effect. Over
     /// RPCSEC_GSS, however, NULL creates contexts and uses up a sequence number.

@@ -45,23 +45,31 @@ impl Default for Policy {
 pub struct Reconnect {
     /// Whether to retransmit a sent call on the new connection, with the same XID and the same bytes (default
     /// true). The server may then run it twice, unless it has a duplicate-request cache. A call that must not
-    /// run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call that was not sent yet
-    /// always waits for the new connection.
+    /// run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call that was
+    /// not sent yet always waits for the new connection.
     pub retransmit: bool,
     /// The maximum number of connections on which a call is sent (default 5, at least 1). This stops a call
     /// that ends every connection, and lets the calls behind it proceed.
     pub sends: u32,
     /// The number of consecutive failed attempts, at least 1, after which waiting calls fail with
-    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable) (default `None`: each call waits
-    /// until it times out).
+    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable) (default `None`: each
+    /// call waits until it times out).
     pub attempts: Option<u32>,
     /// The delay between attempts.
     pub backoff: Backoff,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Reconnect {
     fn default() -> Self {
-        Reconnect { retransmit: true, sends: 5, attempts: None, backoff: Backoff::default() }
+        Reconnect {
+            retransmit: true,
+            sends: 5,
+            attempts: None,
+            backoff: Backoff::default(),
+            non_exhaustive: (),
+        }
     }
 }
 
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_works_begins_anew() {
+    fn a_working_connection_resets_the_backoff() {
         let backoff = Backoff { jitter: 0, ..Backoff::default() };
         let mut attempts = Attempts::new(1);
         attempts.failed(Time(MS(1000)), &backoff);

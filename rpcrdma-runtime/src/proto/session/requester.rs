@@ -9,8 +9,8 @@ use crate::proto::work::CloseReason;
 /// The requester's side of one connection, as a [`Session`](super::Session) sees it. It closes for good:
 /// later calls are sent on another connection.
 pub trait SessionRequester {
-    /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless the call is
-    /// cancelled. No outstanding call of this connection has the same XID.
+    /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless the call
+    /// is cancelled. No outstanding call of this connection has the same XID.
     ///
     /// # Errors
     /// Returns the reason if the call can never be sent on this connection.

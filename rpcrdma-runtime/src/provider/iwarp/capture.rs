@@ -24,9 +24,9 @@ pub const CAPTURE_VARIABLE: &str = "RPCRDMA_PCAP";
 /// The destination of captured traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Capture {
-    /// The file that the environment variable [`CAPTURE_VARIABLE`] names, or no capture if the variable is
-    /// unset or empty. `%p` in the name stands for the process ID, since two processes cannot share a file.
-    /// All connections of a process share it.
+    /// The file named by the environment variable [`CAPTURE_VARIABLE`], or no capture if the variable is
+    /// unset or empty. `%p` in the name is replaced by the process ID, since two processes cannot share a
+    /// file. All connections of a process share it.
     #[default]
     Environment,
     /// No capture.

@@ -1,19 +1,21 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::io::{self, IoSlice, Read};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tracing::{debug, trace};
 
 use super::IwarpOptions;
 use super::capture::Tap;
 use super::deadlines::{Deadlines, Expired, Progress};
+use super::options::fpdu_in_segment;
 use crate::proto::iwarp::{Agreed, Role, Stream};
 use crate::proto::work::{Action, CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
@@ -24,12 +26,14 @@ const OUTPUT: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// Octets to read from TCP at once.
-const INPUT: usize = 256 << 10;
+/// Octets to read from TCP at once, unless they are received in place: one FPDU of any size and some more.
+const INPUT: usize = 72 << 10;
+/// Octets to write before FPDUs adapt to the size of TCP's segments, which grow with the peer's window.
+const RESIZE: u64 = 256 << 10;
 /// Number of reads that empty the socket buffer after TCP has failed: more than any such buffer needs.
 const LAST_READS: usize = 4096;
 /// Rounds of writing and reading before other tasks run.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 32;
 
 thread_local! {
     /// The read buffer, which is empty between reads. Idle connections need none of their own.
@@ -37,9 +41,10 @@ thread_local! {
 }
 
 /// Passes the read buffer of this thread to `f`.
-fn with_buffer<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
+fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     BUFFER.with_borrow_mut(|buffer| {
-        buffer.resize(INPUT, 0);
+        buffer.clear();
+        buffer.reserve(INPUT);
         f(buffer)
     })
 }
@@ -58,6 +63,8 @@ pub struct IwarpConnection {
     /// Octets written to TCP, and read from it.
     written: u64,
     read: u64,
+    /// The value of `written` at which FPDUs adapt to TCP's segments, unless their size is configured.
+    resize_at: Option<u64>,
     phase: Phase,
     deadlines: Deadlines,
 }
@@ -93,6 +100,7 @@ impl IwarpConnection {
             queued: 0,
             written: 0,
             read: 0,
+            resize_at: options.max_fpdu.is_none().then_some(RESIZE),
             phase: Phase::Open,
             deadlines: Deadlines::new(options, role == Role::Initiator),
         }
@@ -103,6 +111,7 @@ impl IwarpConnection {
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
         let mut given = 0;
         while self.phase == Phase::Open && given < TURN {
+            self.resize_fpdus();
             if self.queued < OUTPUT / 2 {
                 self.queued += self.stream.poll_transmit(OUTPUT - self.queued, &mut self.output);
             }
@@ -140,6 +149,14 @@ impl IwarpConnection {
         given > 0
     }
 
+    /// Makes FPDUs fill the segments of TCP again if their size may have changed.
+    fn resize_fpdus(&mut self) {
+        if self.resize_at.is_some_and(|at| self.written >= at) {
+            self.stream.set_max_fpdu(fpdu_in_segment(&self.socket));
+            self.resize_at = self.written.checked_add(RESIZE);
+        }
+    }
+
     fn wrote(&mut self, count: usize) {
         self.written = self.written.wrapping_add(u64::try_from(count).unwrap_or(0));
         self.queued = self.queued.saturating_sub(count);
@@ -157,17 +174,27 @@ impl IwarpConnection {
     }
 
     /// Reads what TCP has received. Returns true if there was input or the connection ended.
+    ///
+    /// A read that does not fill its memory has emptied the socket. Tokio then skips the read that would only
+    /// return that result.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let read = with_buffer(|buffer| {
-            let mut buffer = ReadBuf::new(buffer);
-            // A read that does not fill the buffer has emptied the socket. Tokio then skips the read that
-            // would only return that result.
-            let polled = Pin::new(&mut self.socket).poll_read(cx, &mut buffer);
-            polled.map_ok(|()| {
-                self.take(buffer.filled());
-                buffer.filled().len()
-            })
-        });
+        let read = match self.stream.landing() {
+            Some(mut place) => {
+                let read = pin!(self.socket.read_buf(&mut place)).poll(cx);
+                if let Poll::Ready(Ok(count @ 1..)) = read {
+                    self.count(count);
+                    self.stream.landed(|octets| self.tap.received(octets));
+                }
+                read
+            }
+            None => with_buffer(|buffer| {
+                let read = pin!(self.socket.read_buf(&mut buffer.limit(INPUT))).poll(cx);
+                if read.is_ready() {
+                    self.take(buffer);
+                }
+                read
+            }),
+        };
         match read {
             Poll::Ready(Ok(0)) => {
                 self.tap.peer_closed();
@@ -183,9 +210,13 @@ impl IwarpConnection {
     /// Passes input to the stream. A stream that has ended discards it. The socket is still emptied, so that
     /// the system does not reset the connection and lose output.
     fn take(&mut self, octets: &[u8]) {
-        self.read = self.read.wrapping_add(u64::try_from(octets.len()).unwrap_or(0));
+        self.count(octets.len());
         self.tap.received(octets);
         self.stream.receive(octets);
+    }
+
+    fn count(&mut self, octets: usize) {
+        self.read = self.read.wrapping_add(u64::try_from(octets).unwrap_or(0));
     }
 
     /// Handles a failure of TCP. Earlier input, such as a reply or a Terminate, may explain more than the
@@ -194,6 +225,7 @@ impl IwarpConnection {
         trace!(%error, "TCP");
         // Bypasses tokio, which may not have seen the input yet.
         with_buffer(|buffer| {
+            buffer.resize(INPUT, 0);
             for _ in 0..LAST_READS {
                 let socket = SockRef::from(&self.socket);
                 let Ok(count @ 1..) = (&*socket).read(buffer) else { break };
@@ -244,7 +276,7 @@ impl IwarpConnection {
         debug!(?expired, peer = ?self.info.peer, "deadline");
         match expired {
             Expired::Unheard => self.stream.nudge(),
-            Expired::Sending => self.gone(CloseReason::Timeout("the peer takes no data".to_owned())),
+            Expired::Sending => self.gone(CloseReason::Timeout("the peer accepts no data".to_owned())),
             Expired::Receiving => {
                 self.gone(CloseReason::Timeout(
                     "the rest of a message, or the answer to an RDMA Read".to_owned(),
@@ -341,20 +373,50 @@ impl crate::proto::iwarp::Entropy for Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::super::{IwarpListener, connect};
     use super::*;
+    use crate::proto::work::Token;
 
+    /// Requirement: R428, R432
     #[tokio::test]
-    async fn both_ends_find_out_that_the_other_is_gone() {
-        let options = IwarpOptions::default();
+    async fn fpdus_adapt_to_segments_that_grow() {
+        for max_fpdu in [None, Some(200)] {
+            let options = IwarpOptions { max_fpdu, ..IwarpOptions::default() };
+            let [mut near, mut far] = connected(&options).await;
+            near.stream.set_max_fpdu(200);
+            far.submit(Action::PostReceives { count: 1000 });
+            for number in 0..1000 {
+                let message = vec![Bytes::from_static(&[7; 1024])];
+                near.submit(Action::Send { token: Token(number), message, invalidate: None });
+                loop {
+                    tokio::select! {
+                        _ = poll_fn(|cx| near.poll_completion(cx)) => {}
+                        _ = poll_fn(|cx| far.poll_completion(cx)) => break,
+                    }
+                }
+            }
+            let fpdu = near.stream.max_fpdu();
+            assert_eq!(fpdu > 1024, max_fpdu.is_none(), "{fpdu} octets");
+        }
+    }
+
+    /// Returns the initiator and the responder of a connection.
+    async fn connected(options: &IwarpOptions) -> [IwarpConnection; 2] {
         let listener = IwarpListener::bind("127.0.0.1:0", options.clone()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let accept = async {
             let request = listener.accept().await.unwrap().request().await.unwrap();
             request.accept(&[], 1024).await.unwrap()
         };
-        let (near, far) = tokio::join!(connect(address, &[], 1024, &options), accept);
-        for end in [near.unwrap(), far] {
+        let (near, far) = tokio::join!(connect(address, &[], 1024, options), accept);
+        [near.unwrap(), far]
+    }
+
+    #[tokio::test]
+    async fn both_peers_detect_a_cut_connection() {
+        for end in connected(&IwarpOptions::default()).await {
             assert!(SockRef::from(&end.socket).keepalive().unwrap());
         }
     }

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_comes_whatever_trickles() {
+    async fn a_trickling_peer_times_out() {
         let sending = |second| Progress { sending: Some(second), ..NOTHING };
         let mut any_rate = Deadlines::new(&IwarpOptions { min_rate: 0, ..IwarpOptions::default() }, false);
         assert_eq!(trickle(&mut any_rate, sending).await, None, "an open stream may trickle");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_debt_is_not_paid_with_another() {
+    async fn progress_on_one_obligation_does_not_extend_another() {
         let mut both = deadlines(Duration::from_secs(30), Duration::from_secs(1));
         let owed = |second| Progress { owed: [None, Some(second), None, Some(7)], ..NOTHING };
         let ended = trickle(&mut both, owed).await;

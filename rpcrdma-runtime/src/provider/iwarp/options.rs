@@ -58,6 +58,8 @@ pub struct IwarpOptions {
     /// The capture file for the traffic, with the feature `capture` (default: the file that the environment
     /// names, if any).
     pub capture: Capture,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 /// How TCP detects that a silent peer is gone (SO_KEEPALIVE, RFC 9293 section 3.8.4). Systems use whole
@@ -70,11 +72,18 @@ pub struct Keepalive {
     pub interval: Duration,
     /// Number of unanswered probes after which the connection fails, 1 to 127 (default 5).
     pub probes: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Keepalive {
     fn default() -> Self {
-        Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 5 }
+        Keepalive {
+            idle: Duration::from_secs(60),
+            interval: Duration::from_secs(10),
+            probes: 5,
+            non_exhaustive: (),
+        }
     }
 }
 
@@ -96,6 +105,7 @@ impl Default for IwarpOptions {
             nudge: Some(Duration::from_millis(20)),
             keepalive: Some(Keepalive::default()),
             capture: Capture::default(),
+            non_exhaustive: (),
         }
     }
 }
@@ -104,8 +114,13 @@ impl IwarpOptions {
     /// Returns the maximum length of an FPDU for a socket: the configured one, or the largest that fits a TCP
     /// segment (RFC 5044 section 4.5). FPDUs are multiples of four.
     pub(super) fn fpdu_for(&self, socket: &TcpStream) -> usize {
-        self.max_fpdu.unwrap_or_else(|| segment_size(socket).unwrap_or(DEFAULT_FPDU) & !3)
+        self.max_fpdu.unwrap_or_else(|| fpdu_in_segment(socket))
     }
+}
+
+/// Returns the size of the largest FPDU that fits a TCP segment.
+pub(super) fn fpdu_in_segment(socket: &TcpStream) -> usize {
+    segment_size(socket).unwrap_or(DEFAULT_FPDU) & !3
 }
 
 impl IwarpOptions {
@@ -176,7 +191,7 @@ mod tests {
 
     /// Requirement: R906
     #[tokio::test]
-    async fn a_silent_peer_is_asked_for() {
+    async fn a_silent_peer_is_probed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());

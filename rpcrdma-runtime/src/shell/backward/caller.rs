@@ -18,8 +18,8 @@ use crate::xdr::{Layout, Reducer};
 /// RPC-over-RDMA or TCP.
 ///
 /// A handler gets it from [`CallContext::backward`] and may keep it; clones use the same connection. Calls
-/// fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell the
-/// server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
+/// fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell
+/// the server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
 /// once the connection is lost, also because the server stops. Only the client can reconnect. The procedure
 /// that calls `ready` must then run again: its replies must not be cached
 /// ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.

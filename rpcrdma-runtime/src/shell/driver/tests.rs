@@ -224,7 +224,7 @@ fn a_call_that_is_abandoned_does_not_keep_the_driver() {
 }
 
 #[test]
-fn closing_ends_a_call_of_another_thread() {
+fn closing_fails_a_call_of_another_thread() {
     model(false, |shared, _| {
         let other = shared.clone();
         let call = submit(shared);

@@ -214,6 +214,25 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn unread_replies_of_many_owners_leave_memory_to_another() {
+    let memory = MemoryBudget::default();
+    let serving = serving(&memory, files());
+    let unread: Vec<Unread> = (1..=10).map(Unread::from).collect();
+    for connection in &unread {
+        connection.serve(&serving, None);
+        (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
+    }
+    settle().await;
+    let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
+    assert!((40 << 20..=46 << 20).contains(&held), "{held} bytes of replies");
+    let other = Unread::from(11);
+    other.serve(&serving, None);
+    other.call(1, 1, 0, 3 << 20);
+    settle().await;
+    assert_eq!(other.output().1, 1, "{memory:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_are_fetched_when_there_is_memory() {
     let memory = MemoryBudget::new(64 << 20);
     let serving = serving(&memory, files());
@@ -228,7 +247,7 @@ async fn calls_are_fetched_when_there_is_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_counts_after_its_connection_is_gone() {
+async fn memory_of_closed_connections_counts_until_it_returns() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
     let connection = Unread::from(1);
@@ -243,7 +262,7 @@ async fn work_counts_after_its_connection_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_whose_call_is_fetched_is_not_idle() {
+async fn a_connection_that_fetches_a_call_is_active() {
     let slots = Slots::new(1, 1, true);
     let slot = Arc::new(slots.take([192, 0, 2, 1].into()).await.unwrap());
     let serving = serving(&MemoryBudget::default(), files());

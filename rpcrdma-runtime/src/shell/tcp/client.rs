@@ -93,16 +93,16 @@ impl TcpClient {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. RPCSEC_GSS
-    /// calls are never retransmitted.
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends.
+    /// RPCSEC_GSS calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         TcpClient { handle: self.handle.without_retransmission() }
     }
 
     /// Returns a client on the same connection whose calls receive the first eligible item of the result in
-    /// this memory, as [`Client::with_result_memory`](super::super::Client::with_result_memory) does. Over TCP,
-    /// the item is copied.
+    /// this memory, as [`Client::with_result_memory`](super::super::Client::with_result_memory) does. Over
+    /// TCP, the item is copied.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         TcpClient { handle: self.handle.with_result_memory(memory) }

@@ -52,6 +52,7 @@ impl TcpInbound {
         serving: &Serving,
         options: &TcpOptions,
     ) -> (Self, Arc<Connected>) {
+        let options = &serving.admitting_tcp(options);
         let (incoming, outgoing) = halves(socket, options, options.min_rate);
         let backward = Calling::new(TcpBackward::new(options), serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), Some(peer));
@@ -154,7 +155,7 @@ impl TcpInbound {
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
                 self.backward.with(|backward| backward.requester.received(record));
             }
-            _ => return Err(io::Error::other("a message that is no call")),
+            _ => return Err(io::Error::other("a message that is not a call")),
         }
         Ok(())
     }
@@ -172,7 +173,7 @@ impl Inbound for TcpInbound {
             Ok(None) => Event::Closed(CloseReason::Peer),
             Err(error) => {
                 if error.get_ref().is_some_and(|inner| inner.is::<RecordError>()) {
-                    warn!(peer = %self.peer, "{error} (TcpOptions::max_record); closing the connection");
+                    warn!(peer = %self.peer, "{error}; closing the connection");
                 }
                 Event::Closed(CloseReason::Io(error.to_string()))
             }

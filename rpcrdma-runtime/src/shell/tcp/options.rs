@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::super::limits::admitting;
 use super::super::options::{BACKWARD_PENDING, IDLE};
 use super::super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::Credential;
@@ -11,7 +12,9 @@ use crate::provider::iwarp::Keepalive;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
     /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
-    /// call over RDMA and its headers.
+    /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
+    /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), within half of its memory
+    /// budget. A client raises it to the bounds of the replies that it waits for.
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
     /// server stops reading while a client has this many unanswered calls. Exception: replies to calls in
@@ -34,18 +37,29 @@ pub struct TcpOptions {
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
+}
+
+impl TcpOptions {
+    /// Returns [`max_record`](Self::max_record), raised to admit this much data if it has its default.
+    pub(in super::super) fn admitting(&self, data: u64) -> usize {
+        let [limit, default] = [self.max_record, TcpOptions::default().max_record].map(|len| len as u64);
+        usize::try_from(admitting(limit, default, data)).unwrap_or(usize::MAX)
+    }
 }
 
 impl Default for TcpOptions {
     fn default() -> Self {
         TcpOptions {
-            max_record: (8 << 20) + (64 << 10),
+            max_record: (8 << 20) + (64 << 10), // `MAX_TRANSFER` and `MAX_HEADERS`
             calls: 64,
             backward_calls: 16,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             min_rate: 64 << 10,
             keepalive: Some(Keepalive::default()),
+            non_exhaustive: (),
         }
     }
 }
@@ -77,6 +91,8 @@ pub struct TcpClientOptions {
     pub tcp: TcpOptions,
     /// Observes every call.
     pub observer: Option<Observer>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for TcpClientOptions {
@@ -91,6 +107,7 @@ impl Default for TcpClientOptions {
             backward: Services::new(),
             tcp: TcpOptions::default(),
             observer: None,
+            non_exhaustive: (),
         }
     }
 }
@@ -122,6 +139,8 @@ pub struct TcpServerOptions {
     pub max_backward_calls: usize,
     /// The options of each connection.
     pub tcp: TcpOptions,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for TcpServerOptions {
@@ -135,6 +154,7 @@ impl Default for TcpServerOptions {
             memory: MemoryBudget::default(),
             max_backward_calls: BACKWARD_PENDING,
             tcp: TcpOptions::default(),
+            non_exhaustive: (),
         }
     }
 }

@@ -25,6 +25,7 @@ pub(super) struct TcpOutbound {
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
     peer: SocketAddr,
+    options: TcpOptions,
 }
 
 impl TcpOutbound {
@@ -38,7 +39,7 @@ impl TcpOutbound {
         debug!(%peer, "connected");
         let (incoming, outgoing) = halves(socket, options, 0);
         let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
-        let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer };
+        let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer, options: *options };
         (connection, TcpRequester::new(options, options.calls))
     }
 
@@ -69,6 +70,23 @@ impl TcpOutbound {
         }
     }
 
+    /// Returns the next record. One that is too long ends the call that it answers: the same reply would come
+    /// again on the next connection.
+    fn poll_record(
+        &mut self,
+        requester: &mut TcpRequester,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Option<Bytes>>> {
+        self.incoming.admit(self.options.admitting(requester.max_reply()));
+        let polled = self.incoming.poll_next(cx);
+        if let Poll::Ready(Err(error)) = &polled
+            && let Some(xid) = self.incoming.refused_xid(error)
+        {
+            requester.refuse(xid, error);
+        }
+        polled
+    }
+
     fn poll_io(
         &mut self,
         requester: &mut TcpRequester,
@@ -81,7 +99,7 @@ impl TcpOutbound {
             progress = self.outgoing.poll_write(cx).map_err(failed)?;
         }
         if self.backward.as_ref().is_none_or(|slots| slots.has_room(true))
-            && let Poll::Ready(record) = self.incoming.poll_next(cx).map_err(failed)?
+            && let Poll::Ready(record) = self.poll_record(requester, cx).map_err(failed)?
         {
             self.received(record.ok_or(CloseReason::Peer)?, requester);
             progress = Poll::Ready(());

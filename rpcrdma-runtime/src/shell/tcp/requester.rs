@@ -37,6 +37,8 @@ pub(super) struct TcpRequester {
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
+    /// The largest bound of a reply, in octets.
+    max_reply: u64,
 }
 
 struct Sent {
@@ -58,7 +60,13 @@ impl TcpRequester {
             silent: BTreeSet::new(),
             events: VecDeque::new(),
             closing: None,
+            max_reply: 0,
         }
+    }
+
+    /// Returns the largest bound of a reply to any call so far, in octets.
+    pub(super) fn max_reply(&self) -> u64 {
+        self.max_reply
     }
 
     /// Returns why the connection must be closed, if it must.
@@ -125,6 +133,13 @@ impl TcpRequester {
         self.end(sent.id, Ok(IncomingReply { message: Received::whole(reply), traffic }));
     }
 
+    /// Ends the call whose reply cannot be read. The connection is lost with it.
+    pub(super) fn refuse(&mut self, xid: u32, why: &impl ToString) {
+        if let Some(sent) = self.calls.remove(xid) {
+            self.end(sent.id, Err(TransportError::BadReply(why.to_string())));
+        }
+    }
+
     /// Ends all calls without a reply: the connection is lost.
     pub(super) fn ended(&mut self, reason: &CloseReason) {
         self.closing = Some(reason.clone());
@@ -140,6 +155,7 @@ impl TcpRequester {
 
 impl SessionRequester for TcpRequester {
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
+        self.max_reply = self.max_reply.max(call.bounds.whole.bound().unwrap_or(0));
         self.enqueue(id, call.message.clone())
     }
 

@@ -57,6 +57,7 @@ impl TcpServer {
             memory,
             max_backward_calls,
             tcp,
+            ..
         } = options;
         let options = ServerOptions {
             max_connections: connections,

@@ -16,7 +16,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 use super::TcpOptions;
 use super::requester::Slot;
 use crate::provider::min_rate::MinRate;
-use crate::wire::rpc::{Records, record_mark};
+use crate::wire::rpc::{RecordError, Records, record_mark};
 use crate::xdr::Message;
 
 /// Octets per read.
@@ -97,6 +97,19 @@ impl Incoming {
         self.records.announced(&mut self.input).map_err(io::Error::other)
     }
 
+    /// Raises the limit of a record to this many octets.
+    pub(super) fn admit(&mut self, max: usize) {
+        self.records.admit(max);
+    }
+
+    /// Returns the XID of the message that is too long, if this error says so and its first words have
+    /// arrived.
+    pub(super) fn refused_xid(&self, error: &io::Error) -> Option<u32> {
+        error.get_ref()?.downcast_ref::<RecordError>()?;
+        let first = self.records.is_between().then(|| self.input.get(4..))??;
+        first.first_chunk().map(|xid| u32::from_be_bytes(*xid))
+    }
+
     /// Nothing is read for now: the time until the rest of a record arrives does not count.
     pub(super) fn pause(&mut self) {
         self.stall.since = None;
@@ -139,7 +152,7 @@ impl Incoming {
         let count = read?;
         self.read = self.read.wrapping_add(count as u64);
         if self.rate.is_missed((!between).then_some(self.read)) {
-            return Poll::Ready(Err(stalled("the rest of a record comes too slowly")));
+            return Poll::Ready(Err(stalled("the rest of a record arrives too slowly")));
         }
         match count {
             0 if between => Poll::Ready(Ok(false)),
@@ -182,7 +195,7 @@ impl Outgoing {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.try_write()? {
             let Poll::Ready(writable) = self.socket.as_ref().poll_write_ready(cx) else {
-                return self.stall.poll(cx).map(|()| Err(stalled("the peer takes nothing")));
+                return self.stall.poll(cx).map(|()| Err(stalled("the peer accepts no output")));
             };
             writable?;
         }
@@ -206,7 +219,7 @@ impl Outgoing {
                 self.left(written);
                 self.written = self.written.wrapping_add(written as u64);
                 if self.rate.is_missed((!self.is_empty()).then_some(self.written)) {
-                    return Err(stalled("the peer takes output too slowly"));
+                    return Err(stalled("the peer accepts output too slowly"));
                 }
                 Ok(true)
             }
@@ -282,7 +295,7 @@ mod tests {
 
     /// A peer that reads something now and then has no stall, but is too slow.
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_output_too_slowly_is_noticed() {
+    async fn a_peer_that_reads_too_slowly_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         let mut far = far.unwrap().0.into_std().unwrap();

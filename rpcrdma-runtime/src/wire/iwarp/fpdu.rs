@@ -1,5 +1,5 @@
-//! FPDUs: MPA's division of the TCP stream into DDP segments (RFC 5044 section 4). [`Markers`](super::Markers)
-//! adds and removes markers.
+//! FPDUs: MPA's division of the TCP stream into DDP segments (RFC 5044 section 4).
+//! [`Markers`](super::Markers) adds and removes markers.
 //!
 //! An FPDU consists of a length of two octets, the ULPDU of that length, zero octets up to a multiple of
 //! four, and four octets of CRC. The CRC field is always present. It is zero and ignored if no CRC was agreed

@@ -58,7 +58,7 @@ impl FrameKind {
 #[non_exhaustive]
 pub enum MpaError {
     /// The stream does not start with the key of the expected frame: the peer does not use MPA.
-    #[error("this is no MPA frame: the key is wrong")]
+    #[error("not an MPA frame: the key is wrong")]
     Key,
     /// The revision is above 2.
     #[error("MPA revision {0} is unknown")]

@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(code(&[]), None);
     }
 
-    /// Of RFC 5040 figure 9, RFC 5041 section 7.2 and RFC 5044 section 8.
+    /// From RFC 5040 figure 9, RFC 5041 section 7.2 and RFC 5044 section 8.
     ///
     /// Requirement: R559, R613
     #[test]

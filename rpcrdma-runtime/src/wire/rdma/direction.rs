@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn r221_the_rpc_message_tells_behind_any_chunk_lists_and_a_part_of_it_does_not() {
+    fn r221_the_direction_is_in_the_rpc_message_after_any_chunk_lists() {
         for (reads, writes, segments) in [(0, 0, 0), (1, 0, 0), (3, 2, 1), (0, 1, 5), (2, 3, 2)] {
             for (kind, expected) in [(0, Some(Direction::Call)), (1, Some(Direction::Reply)), (2, None)] {
                 let whole = message(Body::Msg(lists(0, reads, writes, segments)), &[9, kind, 2]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn r221_without_an_rpc_message_a_long_call_and_an_error_tell_and_others_do_not() {
+    fn r221_only_long_calls_and_errors_have_a_direction_without_an_rpc_message() {
         let of = |body| direction(&message(body, &[]));
         assert_eq!(of(Body::NoMsg(lists(0, 1, 0, 0))), Some(Direction::Call));
         assert_eq!(of(Body::NoMsg(lists(4, 2, 0, 0))), None);

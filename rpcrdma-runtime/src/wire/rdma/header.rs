@@ -72,6 +72,19 @@ pub enum Refusal {
         /// The reason.
         why: String,
     },
+    /// Answer RDMA_ERROR with ERR_CHUNK: the Read chunks exceed [`MessageLimits::transfer`].
+    TooLarge(TooLarge),
+}
+
+/// A call with more bytes in Read chunks than the responder accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge {
+    /// The received XID.
+    pub xid: u32,
+    /// The size of the Read chunks in bytes.
+    pub bytes: u64,
+    /// The limit.
+    pub max: u64,
 }
 
 /// How a requester handles a message that is not a valid reply.
@@ -204,11 +217,11 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     }
     let (header, payload) = decode(message).map_err(|error| chunk(error.to_string()))?;
     match &header.body {
-        Body::Msg(lists) => check_lists(lists, limits).map_err(|why| chunk(why.to_string()))?,
+        Body::Msg(lists) => check_call(xid, lists, limits)?,
         Body::NoMsg(lists) => {
-            check_lists(lists, limits).map_err(|why| chunk(why.to_string()))?;
+            check_call(xid, lists, limits)?;
             if !payload.is_empty() {
-                return Err(chunk("bytes behind an RDMA_NOMSG header".to_string()));
+                return Err(chunk("bytes after an RDMA_NOMSG header".to_string()));
             }
         }
         Body::Error(_) => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
@@ -249,7 +262,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
         }
     }
     if matches!(header.body, Body::NoMsg(_)) && !payload.is_empty() {
-        return Err(fail("bytes behind an RDMA_NOMSG header".to_string()));
+        return Err(fail("bytes after an RDMA_NOMSG header".to_string()));
     }
     Ok((header, payload))
 }
@@ -280,6 +293,17 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
     Ok((Header { xid: decoded.rdma_xid, credits: decoded.rdma_credit, body }, payload))
 }
 
+/// Checks the rules for the lists of a call.
+fn check_call(xid: u32, lists: &ChunkLists, limits: &MessageLimits) -> Result<(), Refusal> {
+    check_lists(lists, limits).map_err(|why| Refusal::Chunk { xid, why: why.to_string() })?;
+    // At most `limits.segments` lengths of 32 bits each: the sum cannot overflow.
+    let bytes = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
+    if bytes > limits.transfer {
+        return Err(Refusal::TooLarge(TooLarge { xid, bytes, max: limits.transfer }));
+    }
+    Ok(())
+}
+
 /// Checks the rules for the lists of every message.
 fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'static str> {
     if lists.segments().count() > limits.segments {
@@ -289,16 +313,14 @@ fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'stati
         return Err("more Write chunks than the limit");
     }
     if lists.reads.iter().any(|read| read.position % 4 != 0) {
-        return Err("a position that is no multiple of four");
+        return Err("a position that is not a multiple of four");
     }
     if lists.segments().any(wraps) {
         return Err("a segment that wraps around the end of memory");
     }
-    let read = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
     let mut written = lists.writes.iter().chain(&lists.reply).map(super::WriteChunk::len);
-    // At most `limits.segments` lengths of 32 bits each: the sums cannot overflow.
-    if read > limits.transfer || written.any(|len| len > u64::from(u32::MAX)) {
-        return Err("a transfer larger than the limit");
+    if written.any(|len| len > u64::from(u32::MAX)) {
+        return Err("a Write chunk or a Reply chunk of 4 GiB or more");
     }
     Ok(())
 }

@@ -8,12 +8,15 @@ pub struct MessageLimits {
     pub segments: usize,
     /// Maximum number of Write chunks in one message (default 64).
     pub write_chunks: usize,
-    /// Maximum total size of one call's Read chunks, in bytes (default [`MAX_TRANSFER`], 8 MiB).
+    /// Maximum total size of one call's Read chunks, in bytes (default [`MAX_TRANSFER`], 8 MiB). A `Server`
+    /// raises the default to accept the longest calls of its programs, within half of its memory budget.
     pub transfer: u64,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for MessageLimits {
     fn default() -> Self {
-        MessageLimits { segments: 1024, write_chunks: 64, transfer: MAX_TRANSFER }
+        MessageLimits { segments: 1024, write_chunks: 64, transfer: MAX_TRANSFER, non_exhaustive: () }
     }
 }

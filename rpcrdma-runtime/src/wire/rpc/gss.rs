@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_and_other_versions() {
+    fn unreadable_headers_and_other_versions() {
         assert_eq!(GssCredential::decode(&words(&[2, 0, 0, 1, 0])), Err(AuthStat::RejectedCredential));
         assert_eq!(GssCredential::decode(&words(&[0])), Err(AuthStat::RejectedCredential));
         for bad in [&words(&[])[..], &words(&[1]), &words(&[1, 4, 0, 1, 0]), &words(&[1, 0, 0, 1, 8])] {

@@ -24,7 +24,7 @@ pub fn record_mark(len: u64) -> Option<[u8; 4]> {
 #[non_exhaustive]
 pub enum RecordError {
     /// A record exceeds the local limit.
-    #[error("record too long: at least {len} octets, limit {max}")]
+    #[error("record too long: at least {len} octets, limit {max} (TcpOptions::max_record)")]
     TooLong {
         /// The size claimed by its marks so far.
         len: u64,
@@ -56,14 +56,19 @@ impl Records {
         Records { max, fragment: None, before: BytesMut::new() }
     }
 
+    /// Raises the limit to this many octets, if it is lower.
+    pub fn admit(&mut self, max: usize) {
+        self.max = self.max.max(max);
+    }
+
     /// Returns true if no record is partially read: a stream may end here.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has one
-    /// fragment, and the limit otherwise.
+    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has
+    /// one fragment, and the limit otherwise.
     ///
     /// # Errors
     /// As [`Records::next`].
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_one_fragment_is_the_memory_it_came_in() {
+    fn a_record_in_one_fragment_is_not_copied() {
         let mut input = BytesMut::from(&fragment(true, &[7; 40])[..]);
         let at = input.as_ptr().wrapping_add(MARK);
         let record = Records::new(64).next(&mut input).unwrap().unwrap();

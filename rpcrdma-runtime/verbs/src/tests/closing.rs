@@ -35,7 +35,7 @@ fn closing_one_end_closes_the_other() {
 }
 
 #[test]
-fn both_ends_close_at_once() {
+fn both_peers_close_at_the_same_time() {
     with(Settings::CARD, async |_| {
         let (mut local, mut peer) = connected(&options()).await;
         close(&mut local);

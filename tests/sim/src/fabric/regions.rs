@@ -17,7 +17,7 @@ struct Region {
     memory: Memory,
     /// The peer has invalidated the handle. The owner has not removed the region yet.
     fenced: bool,
-    /// Its owner reads nothing from it any more: what the peer writes is dropped.
+    /// Its owner no longer reads it: writes of the peer are dropped.
     abandoned: bool,
 }
 
@@ -55,7 +55,7 @@ impl Regions {
     /// Invalidates a handle for the peer's Send with Invalidate.
     ///
     /// # Errors
-    /// If the peer cannot access the handle.
+    /// Fails if the peer cannot access the handle.
     pub(super) fn invalidate_remotely(&mut self, handle: u32) -> Result<(), &'static str> {
         match self.0.get_mut(&handle) {
             Some(region) if !region.fenced => {
@@ -69,8 +69,8 @@ impl Regions {
     /// Places the data of the peer's RDMA Write.
     ///
     /// # Errors
-    /// If the handle is unknown or fenced, if it allows no writes, or if the range is out of bounds. The
-    /// memory is then unchanged.
+    /// Fails if the handle is unknown or fenced, if it allows no writes, or if the range is out of bounds.
+    /// The memory is then unchanged.
     pub(super) fn write(&mut self, sink: &Segment, data: &[u8]) -> Result<(), &'static str> {
         let region = self.accessible(sink.handle)?;
         let start = region.start(sink.offset, data.len())?;
@@ -88,7 +88,7 @@ impl Regions {
     /// Returns the data for the peer's RDMA Read.
     ///
     /// # Errors
-    /// If the handle is unknown or fenced, if it allows no reads, or if the range is out of bounds.
+    /// Fails if the handle is unknown or fenced, if it allows no reads, or if the range is out of bounds.
     pub(super) fn read(&mut self, source: &Segment) -> Result<Bytes, &'static str> {
         let region = self.accessible(source.handle)?;
         let len = usize::try_from(source.length).map_err(|_| "out of bounds")?;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_reads_sources_and_writes_sinks_within_bounds() {
+    fn the_peer_reads_sources_and_writes_sinks_in_bounds() {
         let (mut regions, mut rng) = (Regions::default(), Rng::new(1));
         let source = regions.register(Memory::Source(Bytes::from_static(b"source")), &mut rng);
         let sink = regions.register(Memory::Sink(BytesMut::zeroed(6)), &mut rng);

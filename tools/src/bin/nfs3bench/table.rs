@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_ratio_of_medians_and_the_range() {
+    fn a_row_has_the_ratio_of_medians_and_the_range() {
         let rounds = vec![[10.0, 20.0], [30.0, 20.0], [20.0, 40.0]];
         let row = Row { operation: Operation::Read(65_536), cells: vec![rounds] };
         let table =

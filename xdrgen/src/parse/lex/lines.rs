@@ -15,10 +15,10 @@ use crate::parse::token::{
 };
 use crate::source::{Span, narrow};
 
-/// How many characters of an expansion or of a condition are shown.
+/// Maximum number of characters of an expansion or of a condition in a finding.
 const SHOWN: usize = 60;
 
-/// How many tokens an expression in an expansion may have.
+/// Maximum number of tokens of an expression in an expansion.
 const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
@@ -29,7 +29,7 @@ impl<'a> Lexer<'a, '_> {
             '%' if self.conditions.active() => self.pass_through(rest),
             '%' if self.header.active() && is_macro(rest) => {
                 let length = joined_length(rest);
-                self.push_aside(rest, length);
+                self.push_directive(rest, length);
             }
             'p' if self.conditions.active() && is_pragma(rest) => self.pragma(rest),
             _ => return false,
@@ -37,8 +37,8 @@ impl<'a> Lexer<'a, '_> {
         true
     }
 
-    /// `pragma` directive name `;`, for Linux's compiler: which C it makes of a type, and nothing about XDR. What
-    /// stands behind the `;` is XDR again.
+    /// `pragma` directive name `;`, for Linux's compiler: options for its C code, which do not concern XDR.
+    /// XDR continues after the `;`.
     fn pragma(&mut self, rest: &str) {
         let line = rest.get(..line_length(rest)).unwrap_or("");
         let end = line.find(';').map(|at| at + 1);
@@ -55,7 +55,7 @@ impl<'a> Lexer<'a, '_> {
         self.at += length;
     }
 
-    /// A name that stands at a place of the extracted text.
+    /// A name at a position of the extracted text.
     fn identifier(&self, name: &str, start: usize) -> Identifier {
         let span = self.map.span(narrow(start)..narrow(start + name.len()));
         Identifier { name: name.to_owned(), span }
@@ -102,7 +102,7 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// The length of a preprocessor's line, with the comment that begins on it and ends on a later one.
+    /// The length of a preprocessor line, including a comment that begins on it and ends on a later one.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
         let line = rest.get(..length).unwrap_or("");
         let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
@@ -144,7 +144,7 @@ impl<'a> Lexer<'a, '_> {
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
     }
 
-    /// Keeps a preprocessor's line: it may define a name that the document lacks.
+    /// Stores a preprocessor line: it may define a name that the document misses.
     fn remember(&mut self, line: &'a str, place: Range<u32>) {
         let (aside, before) = (Aside::PassThrough(line.trim_end()), self.out.tokens.len());
         self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
@@ -164,15 +164,15 @@ impl<'a> Lexer<'a, '_> {
                 if line.get(..open).is_some_and(|before| before.trim().is_empty()) {
                     return self.push_comment(length);
                 }
-                return self.push_aside(rest, length);
+                return self.push_directive(rest, length);
             }
         } else if line.trim_start().starts_with("/*") && line.ends_with("*/") {
             return self.push_comment(length);
         }
-        self.push_aside(rest, length);
+        self.push_directive(rest, length);
     }
 
-    fn push_aside(&mut self, rest: &'a str, length: usize) {
+    fn push_directive(&mut self, rest: &'a str, length: usize) {
         let text = rest.get(1..length).unwrap_or("").trim_end();
         let start = self.at;
         self.advance(length);
@@ -188,7 +188,7 @@ impl<'a> Lexer<'a, '_> {
         });
     }
 
-    /// Adds the tokens that a macro's use became, or the number that these come to.
+    /// Adds the tokens of a macro's expansion, or its value as a number.
     pub(super) fn push_expanded(&mut self, name: &'a str, expanded: Expanded<'a>) {
         let length = name.len() + expanded.length;
         let used = narrow(self.at)..narrow(self.at + length);
@@ -223,7 +223,8 @@ impl<'a> Lexer<'a, '_> {
         self.fresh = false;
     }
 
-    /// What an expression at the start of some tokens comes to, and how many are its own. A single token is none.
+    /// The value of an expression at the start of some tokens, and the number of its tokens. A single token
+    /// is none.
     fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
         if !matches!(before, "[" | "<" | "=" | "case") {
             return None;
@@ -235,10 +236,10 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// What may follow `pragma`: what C is made of a type, and where it goes.
+/// The directives of `pragma`: the C code for a type, and its destination.
 const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
 
-/// What the names of files with C end in.
+/// The extensions of C files.
 const C_FILES: [&str; 5] = ["h", "c", "cc", "cpp", "hpp"];
 
 /// `%#define`
@@ -247,7 +248,7 @@ fn is_macro(rest: &str) -> bool {
     line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
 }
 
-/// Linux's `pragma` lines: the word, and something that is not a declaration's mark.
+/// Linux's `pragma` lines: the word, and a token that is not part of a declaration.
 fn is_pragma(rest: &str) -> bool {
     rest.strip_prefix("pragma").is_some_and(|after| {
         let what = after.trim_start_matches([' ', '\t']);
@@ -267,7 +268,7 @@ fn hidden_name(line: &str) -> Option<Range<usize>> {
         let start = line.len() - behind.len();
         return Some(start..start + behind.find(|c| !is_part(c)).unwrap_or(behind.len()));
     }
-    // The declared name stands before a size or the `;`.
+    // The declared name precedes a size or the `;`.
     let before = line.get(..line.find(['<', '[', ';'])?)?.trim_end();
     Some(before.trim_end_matches(is_part).len()..before.len())
 }

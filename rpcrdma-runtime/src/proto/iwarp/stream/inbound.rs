@@ -1,11 +1,11 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
 use super::super::regions::Refusal;
 use super::Stream;
+use super::landing::Landing;
 use crate::proto::work::{CloseReason, Completion};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{
@@ -16,6 +16,8 @@ use crate::xdr::copied;
 /// The receive state.
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
+    /// The FPDU that is received in place.
+    pub(super) landing: Option<Landing>,
     /// The markers, if the local side requires them.
     pub(super) markers: Option<Markers>,
     /// The number of complete FPDUs.
@@ -38,8 +40,8 @@ pub(super) struct Paid {
 }
 
 /// Counts a segment.
-fn pay(so_far: &mut u64, payload: &[u8], last: bool) {
-    let octets = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+fn pay(so_far: &mut u64, octets: usize, last: bool) {
+    let octets = u64::try_from(octets).unwrap_or(u64::MAX);
     *so_far = so_far.wrapping_add(octets).wrapping_add(u64::from(last));
 }
 
@@ -70,8 +72,9 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 
 impl Fault {
     /// Returns the Terminate for this violation. It contains the length and the DDP header of the segment,
-    /// and the Read Request (RFC 5040 section 4.8), or neither if the ULPDU is not a segment.
-    pub(super) fn terminate(&self, ulpdu: &[u8]) -> Terminate {
+    /// and the Read Request (RFC 5040 section 4.8), or neither if the ULPDU is not a segment. The last
+    /// `placed` octets of the ULPDU are not in `ulpdu`.
+    pub(super) fn terminate(&self, ulpdu: &[u8], placed: usize) -> Terminate {
         const RDMAP: u8 = 0;
         const MPA: u8 = 2;
         let mut terminate = Terminate { code: self.code, segment: None, read_request: None };
@@ -85,7 +88,8 @@ impl Fault {
         if self.code.layer == MPA {
             return terminate;
         }
-        terminate.segment = u16::try_from(ulpdu.len()).ok().map(|length| (length, header.to_vec()));
+        let length = ulpdu.len().saturating_add(placed);
+        terminate.segment = u16::try_from(length).ok().map(|length| (length, header.to_vec()));
         let is_request = control.map(Opcode::from_control) == Some(Ok(Opcode::ReadRequest));
         // A Read Request that DDP refuses never becomes an RDMAP message (RFC 5040 figure 10).
         if self.code.layer == RDMAP && is_request && ReadRequest::parse(payload).is_some() {
@@ -129,6 +133,11 @@ impl Assembly {
         if self.partial.len() < len { (Found::Nowhere, rest) } else { (Found::Partial, rest) }
     }
 
+    /// Returns true if no octets are stored.
+    pub(super) fn is_empty(&self) -> bool {
+        self.partial.is_empty()
+    }
+
     /// Returns the assembled FPDU.
     pub(super) fn partial(&self) -> &[u8] {
         &self.partial
@@ -152,6 +161,7 @@ impl Inbound {
     pub(super) fn new(markers: bool) -> Self {
         Inbound {
             assembly: Assembly::default(),
+            landing: None,
             markers: markers.then(Markers::default),
             fpdus: 0,
             receives: 0,
@@ -171,7 +181,7 @@ impl Inbound {
     pub(super) fn owed(&self) -> [Option<u64>; 3] {
         let writing = matches!(self.tagged, Some(PartialTagged::Write { .. }));
         [
-            (!self.assembly.partial.is_empty()).then_some(self.fpdus),
+            (self.landing.is_some() || !self.assembly.is_empty()).then_some(self.fpdus),
             self.send.is_some().then_some(self.paid.sends),
             writing.then_some(self.paid.writes),
         ]
@@ -194,6 +204,14 @@ struct Tagged<'a> {
     stag: u32,
     offset: u64,
     payload: &'a [u8],
+    /// The size of payload that is already in its place, behind `payload`.
+    placed: usize,
+}
+
+impl Tagged<'_> {
+    fn len(&self) -> usize {
+        self.payload.len().saturating_add(self.placed)
+    }
 }
 
 impl Stream {
@@ -206,22 +224,27 @@ impl Stream {
             Some(markers) => markers.remove(octets, crc, &mut plain).and_then(|()| fpdu::open(&plain, false)),
         };
         match opened {
-            Ok(ulpdu) => {
-                if let Err(fault) = self.take_segment(ulpdu) {
-                    self.terminate(&fault, ulpdu);
-                }
-            }
-            Err(FpduError::Crc) => {
-                self.terminate(&Fault { code: Code::CRC, what: "the CRC of an FPDU is wrong" }, &[]);
-            }
+            Ok(ulpdu) => self.take_ulpdu(ulpdu, 0),
+            Err(FpduError::Crc) => self.refuse_crc(),
             Err(FpduError::Marker) => {
                 let what = "a marker does not point to the start of its FPDU";
-                self.terminate(&Fault { code: Code::FPDU_LENGTH, what }, &[]);
+                self.terminate(&Fault { code: Code::FPDU_LENGTH, what }, &[], 0);
             }
         }
     }
 
-    fn take_segment(&mut self, ulpdu: &[u8]) -> Result<(), Fault> {
+    /// Takes the ULPDU of an intact FPDU. Its last `placed` octets are in their place and not in `ulpdu`.
+    pub(super) fn take_ulpdu(&mut self, ulpdu: &[u8], placed: usize) {
+        if let Err(fault) = self.take_segment(ulpdu, placed) {
+            self.terminate(&fault, ulpdu, placed);
+        }
+    }
+
+    pub(super) fn refuse_crc(&mut self) {
+        self.terminate(&Fault { code: Code::CRC, what: "the CRC of an FPDU is wrong" }, &[], 0);
+    }
+
+    fn take_segment(&mut self, ulpdu: &[u8], placed: usize) -> Result<(), Fault> {
         let (header, payload) = match DdpHeader::parse(ulpdu) {
             Ok(parsed) => parsed,
             Err(DdpError::Short) => return fault(Code::FPDU_LENGTH, "an FPDU is shorter than its headers"),
@@ -238,10 +261,10 @@ impl Stream {
         self.inbound.fpdus = self.inbound.fpdus.saturating_add(1);
         match (opcode, header) {
             (Opcode::Write, DdpHeader::Tagged { last, stag, offset, .. }) => {
-                self.take_write(&Tagged { last, stag, offset, payload })
+                self.take_write(&Tagged { last, stag, offset, payload, placed })
             }
             (Opcode::ReadResponse, DdpHeader::Tagged { last, stag, offset, .. }) => {
-                self.take_read_response(&Tagged { last, stag, offset, payload })
+                self.take_read_response(&Tagged { last, stag, offset, payload, placed })
             }
             (Opcode::Send { .. }, DdpHeader::Untagged { last, word, queue, msn, offset, .. }) => {
                 self.take_send(opcode, &Untagged { last, word, queue, msn, offset, payload })
@@ -289,7 +312,7 @@ impl Stream {
         if size > limit {
             return fault(Code::TOO_LONG, "a Send is longer than a Receive");
         }
-        pay(&mut self.inbound.paid.sends, segment.payload, segment.last);
+        pay(&mut self.inbound.paid.sends, segment.payload.len(), segment.last);
         if !segment.last {
             // At most the local receive size, and only for a message of several segments.
             let fresh = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
@@ -317,20 +340,21 @@ impl Stream {
     }
 
     fn take_write(&mut self, segment: &Tagged<'_>) -> Result<(), Fault> {
-        let &Tagged { last, stag, offset, payload } = segment;
+        let &Tagged { last, stag, offset, payload, placed } = segment;
         match self.inbound.tagged {
             None => {}
             Some(partial) if partial == (PartialTagged::Write { stag, offset }) => {}
             Some(PartialTagged::Write { .. }) => {
-                return fault(Code::BASE_OR_BOUNDS, "an RDMA Write does not go on where it ended");
+                return fault(Code::BASE_OR_BOUNDS, "an RDMA Write is not contiguous");
             }
             Some(PartialTagged::ReadResponse) => {
                 return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside of a Read Response");
             }
         }
         // An empty segment places no data, so its handle is not checked.
-        if !payload.is_empty()
-            && let Err(refusal) = self.regions.place(stag, offset, payload)
+        let length = segment.len();
+        if length > 0
+            && let Err(refusal) = self.regions.place(stag, offset, payload, placed)
         {
             let code = match refusal {
                 Refusal::Unknown => Code::INVALID_STAG,
@@ -340,9 +364,8 @@ impl Stream {
             };
             return fault(code, "an RDMA Write is refused");
         }
-        pay(&mut self.inbound.paid.writes, payload, last);
-        let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
-        let offset = offset.wrapping_add(length);
+        pay(&mut self.inbound.paid.writes, length, last);
+        let offset = offset.wrapping_add(u64::try_from(length).unwrap_or(u64::MAX));
         self.inbound.tagged = (!last).then_some(PartialTagged::Write { stag, offset });
         Ok(())
     }
@@ -389,46 +412,47 @@ impl Stream {
             return fault(Code::UNEXPECTED_OPCODE, "a Read Response inside of an RDMA Write");
         }
         let Some(read) = self.reads.front_mut() else {
-            return fault(Code::UNEXPECTED_OPCODE, "a Read Response that nobody asked for");
+            return fault(Code::UNEXPECTED_OPCODE, "an unsolicited Read Response");
         };
         if segment.stag != read.sink_stag {
             return fault(Code::INVALID_STAG, "a Read Response for other memory");
         }
-        let so_far = u64::try_from(read.received).unwrap_or(u64::MAX);
-        if Some(segment.offset) != read.sink_offset.checked_add(so_far) {
-            return fault(Code::BASE_OR_BOUNDS, "a Read Response does not go on where it ended");
+        let so_far = read.received().saturating_sub(segment.placed);
+        if !read.is_next(segment.offset, so_far) {
+            return fault(Code::BASE_OR_BOUNDS, "a Read Response is not contiguous");
         }
         let length = usize::try_from(read.length).unwrap_or(usize::MAX);
-        let size = read.received.saturating_add(segment.payload.len());
+        let size = so_far.saturating_add(segment.len());
         if size > length || segment.last != (size == length) {
             return fault(Code::BASE_OR_BOUNDS, "a Read Response is not as long as the request");
         }
-        if read.received == 0 {
-            // Both sizes are those of local requests. A part that starts a region drops an unfinished one.
-            let [start, total] = [read.part.offset, read.part.total].map(usize::try_from);
-            let (start, total) = (start.unwrap_or(usize::MAX), total.unwrap_or(usize::MAX));
-            self.sink.resize(start, 0);
-            self.sink.reserve(total.saturating_sub(start));
-        }
-        self.sink.extend_from_slice(segment.payload);
-        read.received = size;
-        pay(&mut self.inbound.paid.reads, segment.payload, segment.last);
+        read.room().extend_from_slice(segment.payload);
+        pay(&mut self.inbound.paid.reads, segment.len(), segment.last);
         self.inbound.tagged = (!segment.last).then_some(PartialTagged::ReadResponse);
         if segment.last
             && let Some(read) = self.reads.pop_front()
         {
             let is_last = read.part.is_last(read.length);
-            let data = if is_last { mem::take(&mut self.sink).freeze() } else { Bytes::new() };
+            let data = if is_last { read.data.freeze() } else { self.continue_region(read.data) };
             self.completions.push_back(Completion::ReadDone { token: read.token, data });
         }
         Ok(())
+    }
+
+    /// Keeps an unfinished region for its next Read. Returns no data.
+    fn continue_region(&mut self, region: BytesMut) -> Bytes {
+        match self.reads.front_mut() {
+            Some(next) if next.part.offset > 0 => next.data = region,
+            _ => self.sink = region,
+        }
+        Bytes::new()
     }
 
     /// Ends the stream after the peer's Terminate. The content is diagnostic only, and no reply is sent.
     fn take_terminate(&mut self, payload: &[u8]) {
         self.fail(match Terminate::read_code(payload) {
             Some(Code { layer, etype, code }) => CloseReason::Terminated { layer, etype, code },
-            None => CloseReason::Violation("the peer terminated the stream and does not say why".to_string()),
+            None => CloseReason::Violation("the peer terminated the stream without a reason".to_string()),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What ends a stream, and what the peer is told.
+//! Violations that end a stream, and the Terminate that the peer receives.
 
 use super::segments::{
     SEND, SEND_INVALIDATE, Sent, read_request, register, responder, segment, sent, untagged, write,
@@ -26,7 +26,7 @@ impl Memories {
     }
 }
 
-/// What a Terminate has besides its code.
+/// The contents of a Terminate besides its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum With {
     Nothing,
@@ -34,7 +34,7 @@ enum With {
     HeaderAndRequest,
 }
 
-/// What it is, what arrives, and the Terminate. Its last FPDU is the one that is at fault.
+/// The name, the octets, and the Terminate. The last FPDU is the invalid one.
 struct Case(&'static str, fn(&Memories) -> Vec<Vec<u8>>, Code, With);
 
 const CASES: &[Case] = &[
@@ -214,7 +214,7 @@ fn a_message_without_its_last_segment_is_not_delivered() {
 ///
 /// Requirement: R532, R669
 #[test]
-fn a_request_that_cannot_be_met_is_a_terminate() {
+fn an_invalid_read_request_is_answered_with_terminate() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
     let piece = Bytes::from_static(&[0; 1 << 20]);
     for action in [
@@ -235,7 +235,7 @@ fn a_request_that_cannot_be_met_is_a_terminate() {
 ///
 /// Requirement: R544, R550, R664
 #[test]
-fn after_the_close_nothing_begins_and_all_work_ends() {
+fn after_close_all_work_completes_and_no_new_work_starts() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let place = Segment { handle: 1, length: 4, offset: 0 };
     stream.submit(Action::read(Token(1), place));

@@ -99,7 +99,7 @@ pub(super) fn register(stream: &mut Stream, memory: Memory) -> Segment {
     }
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug)]
 enum To {
     Memory(u32, u64),
@@ -215,7 +215,7 @@ fn read_requests_are_answered_in_order_once_they_are_complete() {
 ///
 /// Requirement: R519, R634, R650, R653, R657, R659
 #[test]
-fn work_completes_when_it_has_left() {
+fn sends_complete_once_written() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let place = Segment { handle: 1, length: 3000, offset: 0 };
     let data = Bytes::from(pattern(3000, 0));
@@ -284,7 +284,7 @@ fn reserved_fields_and_pad_octets_are_not_checked() {
 
 /// Requirement: R401, R406, R416, R417, R436, R438, R506, R511, R534
 #[test]
-fn fpdus_of_any_length_are_taken_whole() {
+fn fpdus_of_any_length_are_parsed_completely() {
     const LONGEST: usize = u16::MAX as usize - 14;
     let mut stream = responder(|_| {}, 1);
     let sink = register(&mut stream, Memory::Sink(BytesMut::zeroed(LONGEST)));

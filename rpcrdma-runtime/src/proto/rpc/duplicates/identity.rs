@@ -9,8 +9,8 @@ use crate::xdr::{Placed, Received, pad_len};
 pub enum CallerId {
     /// All callers at this address, with any port: a client reconnects from another port.
     Address(IpAddr),
-    /// The same, with ports below 1024. Usually only root can use them, and a server may require them. So
-    /// replies to such a caller are not replayed to others.
+    /// The same, with ports below 1024. Usually only root can use them, and a server may require them.
+    /// Replies to such a caller are therefore not replayed to others.
     Privileged(IpAddr),
     /// The peer of one connection.
     Connection(u64),

@@ -34,11 +34,19 @@ pub struct GssServerOptions {
     /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
     /// start one, but only the caller of a completed context is authenticated.
     pub unfinished: usize,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for GssServerOptions {
     fn default() -> Self {
-        GssServerOptions { at_least: GssService::None, window: 1024, contexts: 4096, unfinished: 256 }
+        GssServerOptions {
+            at_least: GssService::None,
+            window: 1024,
+            contexts: 4096,
+            unfinished: 256,
+            non_exhaustive: (),
+        }
     }
 }
 
@@ -52,9 +60,9 @@ pub struct GssCaller {
     pub service: GssService,
 }
 
-/// The server side of RPCSEC_GSS, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It creates
-/// contexts, authenticates callers and protects results. Servers that share it share the contexts: a context
-/// created over TCP is valid over RPC-over-RDMA.
+/// The server side of RPCSEC_GSS, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
+/// creates contexts, authenticates callers and protects results. Servers that share it share the contexts: a
+/// context created over TCP is valid over RPC-over-RDMA.
 pub struct GssServer {
     mechanism: Box<dyn GssMechanism>,
     options: GssServerOptions,

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_is_taken_once_and_old_ones_never() {
+    fn each_sequence_number_is_accepted_once() {
         let mut window = SequenceWindow::new(4);
         for (number, taken) in [
             (10, true),

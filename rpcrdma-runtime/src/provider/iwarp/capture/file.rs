@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_fails_ends_the_capture_and_nothing_else() {
+    fn a_failing_file_ends_only_the_capture() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.pcap");
         let capture = CaptureFile::create(&path).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_written_from_one_of_its_ends() {
+    fn a_capture_is_written_by_one_peer() {
         let dir = tempfile::tempdir().unwrap();
         let capture = CaptureFile::create(dir.path().join("a.pcap")).unwrap();
         let flow = (segment().from, segment().to);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_has_the_ends_of_two_fpdus() {
+    fn no_packet_completes_two_fpdus() {
         // ULPDUs of 2, 14 and 65,535 octets.
         let mut stream = vec![0; 8 + 20];
         (stream[1], stream[9]) = (2, 14);

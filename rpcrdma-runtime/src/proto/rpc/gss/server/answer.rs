@@ -70,11 +70,7 @@ impl GssServer {
             Ok(admitted) => admitted,
             Err(Refused::Denied(stat)) => return RpcReply::reject(xid, Reject::AuthError(stat)),
             Err(Refused::Silently) => {
-                debug!(
-                    xid,
-                    sequence = credential.sequence,
-                    "a sequence number that came before, or is too old"
-                );
+                debug!(xid, sequence = credential.sequence, "a repeated or outdated sequence number");
                 return None;
             }
         };

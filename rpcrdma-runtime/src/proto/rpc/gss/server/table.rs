@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_entry_is_evicted() {
         let (mut table, mut handles) = (Table::new(2), Handles::default());
         let [one, two, three] = [handles.next(), handles.next(), handles.next()];
         assert!(one != two && two != three && one != three);

@@ -22,7 +22,8 @@ use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite};
 
 use super::{DirectoryExport, Located, Purpose, Stat, after};
 use crate::export::{
-    AtHand, Attributes, Before, Caller, FileHandle, FileKind, Found, ReadData, Stability, Wcc, Written, names,
+    Attributes, Before, Caller, FileHandle, FileKind, Found, ReadData, Stability, TryExport, Wcc, Written,
+    names,
 };
 
 /// Maximum bytes of such a read or write: copying more takes as long as handing the call to another thread.
@@ -53,18 +54,18 @@ impl Storage {
     }
 }
 
-impl AtHand for DirectoryExport {
-    fn attributes_at_hand(&self, file: &FileHandle) -> Option<Attributes> {
-        Some(self.locate_at_hand(file)?.stat.attributes)
+impl TryExport for DirectoryExport {
+    fn try_attributes(&self, file: &FileHandle) -> Option<Attributes> {
+        Some(self.try_locate(file)?.stat.attributes)
     }
 
-    fn access_at_hand(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
-        let located = self.locate_at_hand(file).filter(|_| self.identities.is_as_caller(caller))?;
+    fn try_access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
+        let located = self.try_locate(file).filter(|_| self.identities.is_as_caller(caller))?;
         Some((located.granted() & wanted, located.stat.attributes))
     }
 
-    fn lookup_at_hand(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
-        let dir = self.locate_at_hand(dir).filter(|dir| dir.stat.is(FileKind::Directory))?;
+    fn try_lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
+        let dir = self.try_locate(dir).filter(|dir| dir.stat.is(FileKind::Directory))?;
         let is_plain = names::check(name).is_ok() && !names::is_dot(name);
         if !is_plain || !self.identities.is_as_caller(caller) {
             return None;
@@ -73,7 +74,7 @@ impl AtHand for DirectoryExport {
         Some((self.learn(&dir.stat, name, found.stat), dir.stat.attributes))
     }
 
-    fn read_at_hand(
+    fn try_read(
         &self,
         caller: &Caller,
         file: &FileHandle,
@@ -83,16 +84,16 @@ impl AtHand for DirectoryExport {
         if count > COPIED_MAX || !self.identities.is_as_caller(caller) {
             return None;
         }
-        let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
+        let located = self.try_locate(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let size = located.stat.attributes.size;
         let wanted = u64::from(count).min(size.saturating_sub(offset));
-        let open = self.content_at_hand(&located, Purpose::Read)?;
+        let open = self.try_content(&located, Purpose::Read)?;
         let data = self.pages(&open, offset, usize::try_from(wanted).ok()?)?;
         let eof = offset.saturating_add(wanted) >= size;
         Some((ReadData { data: data.into(), eof }, Stat::of(&located.file).ok()?.attributes))
     }
 
-    fn write_at_hand(
+    fn try_write(
         &self,
         caller: &Caller,
         file: &FileHandle,
@@ -111,10 +112,10 @@ impl AtHand for DirectoryExport {
         end.filter(|end| i64::try_from(*end).is_ok())?;
         // A short wait pays off: if another thread holds the lock for a write, the next write would have to
         // go there too.
-        let _held = self.locks.one_at_hand(self.identity(file).ok()?.0)?;
-        let located = self.locate_at_hand(file).filter(|located| located.stat.is(FileKind::Regular))?;
+        let _held = self.locks.try_one(self.identity(file).ok()?.0)?;
+        let located = self.try_locate(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
-        let written = pwrite(self.content_at_hand(&located, Purpose::Write)?, data, offset).ok()?;
+        let written = pwrite(self.try_content(&located, Purpose::Write)?, data, offset).ok()?;
         let count = u32::try_from(written).ok().filter(|count| *count > 0)?;
         // The data is as stable there as it can be.
         Some((Written { count, committed: stable }, Wcc { before: Some(before), after: after(&located) }))
@@ -123,7 +124,7 @@ impl AtHand for DirectoryExport {
 
 impl DirectoryExport {
     /// Opens the file of a handle by its most recent name.
-    fn locate_at_hand(&self, handle: &FileHandle) -> Option<Located> {
+    fn try_locate(&self, handle: &FileHandle) -> Option<Located> {
         let (key, generation) = self.identity(handle).ok()?;
         self.sweep_if_due();
         if self.storage == Storage::Unknown || key.dev != self.root.key.dev {
@@ -140,7 +141,7 @@ impl DirectoryExport {
 
     /// Returns the content with the server's identity, if the system permits it. Closes no other
     /// descriptor, which could block on a device.
-    fn content_at_hand(&self, located: &Located, purpose: Purpose) -> Option<Arc<OwnedFd>> {
+    fn try_content(&self, located: &Located, purpose: Purpose) -> Option<Arc<OwnedFd>> {
         if let Some(open) = self.open_files.get(&located.stat, purpose, None) {
             return located.allows(purpose.right()).then_some(open);
         }
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_at_hand_is_what_is_there() {
+    fn try_operations_return_current_state() {
         for dir in directories() {
             fs::create_dir_all(dir.path().join("a/b")).unwrap();
             fs::write(dir.path().join("a/b/file"), vec![7; 100_000]).unwrap();
@@ -218,10 +219,10 @@ mod tests {
             for path in [&[][..], &["a", "b"], &["a", "b", "file"], &["a", "b", "link"]] {
                 let handle = file(&export, path);
                 let there = export.attributes(&handle).unwrap();
-                assert_eq!(export.attributes_at_hand(&handle), known.then_some(there.clone()), "{path:?}");
+                assert_eq!(export.try_attributes(&handle), known.then_some(there.clone()), "{path:?}");
                 let granted = export.access(&caller, &handle, 0x3f).unwrap();
-                assert_eq!(export.access_at_hand(&caller, &handle, 0x3f), known.then_some(granted));
-                let found = export.lookup_at_hand(&caller, &handle, b"file");
+                assert_eq!(export.try_access(&caller, &handle, 0x3f), known.then_some(granted));
+                let found = export.try_lookup(&caller, &handle, b"file");
                 assert_eq!(found.is_some(), known && path.len() == 2, "{path:?}");
                 if let Some((found, dir)) = found {
                     let looked_up = export.lookup(&caller, &handle, b"file").unwrap();
@@ -229,7 +230,7 @@ mod tests {
                     assert_eq!(dir, there);
                 }
                 for name in [&b"."[..], b"..", b"nothing", b"a/b", b""] {
-                    assert!(export.lookup_at_hand(&caller, &handle, name).is_none());
+                    assert!(export.try_lookup(&caller, &handle, name).is_none());
                 }
             }
             let handle = file(&export, &["a", "b", "file"]);
@@ -238,26 +239,26 @@ mod tests {
             {
                 let (read, of) = (export.read(&caller, &handle, offset, count), export.attributes(&handle));
                 let there = (read.unwrap(), of.unwrap());
-                let at_hand = export.read_at_hand(&caller, &handle, offset, count);
+                let tried = export.try_read(&caller, &handle, offset, count);
                 assert_eq!(
-                    at_hand.map(|(read, of)| (read.data, read.eof, of.size)),
+                    tried.map(|(read, of)| (read.data, read.eof, of.size)),
                     known.then_some((there.0.data, there.0.eof, there.1.size))
                 );
             }
-            assert!(export.read_at_hand(&caller, &handle, 0, COPIED_MAX + 1).is_none(), "more takes long");
-            assert!(export.read_at_hand(&caller, &file(&export, &["a"]), 0, 1).is_none(), "a directory");
+            assert!(export.try_read(&caller, &handle, 0, COPIED_MAX + 1).is_none(), "more takes long");
+            assert!(export.try_read(&caller, &file(&export, &["a"]), 0, 1).is_none(), "a directory");
         }
     }
 
     #[test]
-    fn what_is_written_at_hand_is_there() {
+    fn data_of_try_write_is_stored() {
         for dir in directories() {
             fs::write(dir.path().join("file"), vec![7; 100_000]).unwrap();
             fs::create_dir(dir.path().join("a")).unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
             let (handle, caller) = (file(&export, &["file"]), Caller::ROOT);
             let write =
-                |offset, data: &Bytes, stable| export.write_at_hand(&caller, &handle, offset, data, stable);
+                |offset, data: &Bytes, stable| export.try_write(&caller, &handle, offset, data, stable);
             let in_memory = export.storage == Storage::Memory && knows(&export);
             let mut expected = vec![7; 100_000];
             for (offset, size) in [(0, 1), (99_999, 1), (99_999, 2), (50_000, 65_536), (200_000, 4096)] {
@@ -281,7 +282,7 @@ mod tests {
             }
             let (one, top) = (Bytes::from_static(b"1"), export.root());
             for of in [&top, &file(&export, &["a"])] {
-                assert!(export.write_at_hand(&caller, of, 0, &one, Stability::Unstable).is_none());
+                assert!(export.try_write(&caller, of, 0, &one, Stability::Unstable).is_none());
             }
             let held = export.locks.one(export.identity(&handle).unwrap().0);
             assert!(write(0, &one, Stability::Unstable).is_none(), "somebody else changes it");
@@ -293,15 +294,15 @@ mod tests {
     /// Each thread writes without blocking if it can and otherwise blocks, as the server does. All changes
     /// are serialized: each starts from the result of an earlier one.
     #[test]
-    fn writes_at_hand_and_others_are_one_after_the_other() {
+    fn try_writes_and_blocking_writes_are_serialized() {
         for dir in directories() {
             fs::write(dir.path().join("file"), "").unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
             let (handle, caller) = (file(&export, &["file"]), Caller::ROOT);
             let write = |number: u64, other: bool| {
                 let (data, offset) = (Bytes::from(vec![1; 100]), number * 100);
-                let at_hand = || export.write_at_hand(&caller, &handle, offset, &data, Stability::Unstable);
-                let written = (!other).then(at_hand).flatten();
+                let tried = || export.try_write(&caller, &handle, offset, &data, Stability::Unstable);
+                let written = (!other).then(tried).flatten();
                 let written = written.map(|(_, wcc)| wcc);
                 written
                     .unwrap_or_else(|| export.write(&caller, &handle, offset, &data, Stability::Unstable).wcc)
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_more_where_it_was_is_not_at_hand() {
+    fn try_operations_refuse_moved_files() {
         for dir in directories() {
             let [inside, outside] = ["inside", "outside"].map(|name| dir.path().join(name));
             for top in [&inside, &outside] {
@@ -335,47 +336,47 @@ mod tests {
             }
             let export = DirectoryExport::open(&inside).unwrap();
             let handle = file(&export, &["a", "file"]);
-            assert_eq!(export.attributes_at_hand(&handle).is_some(), knows(&export));
+            assert_eq!(export.try_attributes(&handle).is_some(), knows(&export));
             fs::rename(inside.join("a"), inside.join("b")).unwrap();
-            assert_eq!(export.attributes_at_hand(&handle), None);
+            assert_eq!(export.try_attributes(&handle), None);
             symlink("../outside/a", inside.join("a")).unwrap();
-            assert_eq!(export.attributes_at_hand(&handle), None, "a link on the way");
+            assert_eq!(export.try_attributes(&handle), None, "a link on the way");
             fs::remove_file(inside.join("a")).unwrap();
             symlink("b", inside.join("a")).unwrap();
-            assert_eq!(export.attributes_at_hand(&handle), None, "the same file, behind a link");
+            assert_eq!(export.try_attributes(&handle), None, "the same file, behind a link");
             fs::remove_file(inside.join("a")).unwrap();
             fs::rename(outside.join("a"), inside.join("a")).unwrap();
-            assert_eq!(export.attributes_at_hand(&handle), None, "another file");
+            assert_eq!(export.try_attributes(&handle), None, "another file");
             assert_eq!(export.read(&Caller::ROOT, &handle, 0, 4).unwrap().data, "text", "it is looked for");
-            assert_eq!(export.attributes_at_hand(&handle).is_some(), knows(&export));
+            assert_eq!(export.try_attributes(&handle).is_some(), knows(&export));
         }
     }
 
     #[test]
-    fn what_is_mounted_below_is_not_at_hand() {
+    fn try_operations_do_not_cross_mount_points() {
         for (top, name) in [("/", "proc"), ("/", "dev"), ("/dev", "shm"), ("/dev", "pts"), ("/", "sys")] {
             let Ok(export) = DirectoryExport::open(Path::new(top)) else { continue };
             let (root, caller) = (export.root(), Caller::ROOT);
             let Ok(found) = export.lookup(&caller, &root, name.as_bytes()) else { continue };
             if found.attributes.fsid != export.attributes(&root).unwrap().fsid {
-                assert!(export.lookup_at_hand(&caller, &root, name.as_bytes()).is_none(), "{top} {name}");
-                assert!(export.attributes_at_hand(&found.handle).is_none(), "{top} {name}");
+                assert!(export.try_lookup(&caller, &root, name.as_bytes()).is_none(), "{top} {name}");
+                assert!(export.try_attributes(&found.handle).is_none(), "{top} {name}");
             }
         }
     }
 
     #[test]
-    fn nothing_is_at_hand_for_another_user() {
+    fn try_operations_refuse_other_users() {
         for dir in directories() {
             fs::write(dir.path().join("file"), "text").unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
             let (handle, other) = (file(&export, &["file"]), Caller { uid: 1234, gid: 1234, gids: vec![] });
-            if export.tells_callers_apart() {
-                assert!(export.read_at_hand(&other, &handle, 0, 4).is_none());
+            if export.impersonates_callers() {
+                assert!(export.try_read(&other, &handle, 0, 4).is_none());
                 let data = Bytes::from_static(b"more");
-                assert!(export.write_at_hand(&other, &handle, 0, &data, Stability::Unstable).is_none());
-                assert!(export.access_at_hand(&other, &handle, 1).is_none());
-                assert!(export.lookup_at_hand(&other, &export.root(), b"file").is_none());
+                assert!(export.try_write(&other, &handle, 0, &data, Stability::Unstable).is_none());
+                assert!(export.try_access(&other, &handle, 1).is_none());
+                assert!(export.try_lookup(&other, &export.root(), b"file").is_none());
             }
         }
     }

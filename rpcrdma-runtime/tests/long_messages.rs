@@ -1,0 +1,151 @@
+//! Calls and results above the default limits: a server admits what its programs allow, within its memory
+//! budget.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+use rpcrdma_runtime::program::{
+    Binding, CallContext, Caller, Procedure, Program, Reject, Service, Uncached, answer,
+};
+use rpcrdma_runtime::xdr::{Layout, Opaque, Reader, Reducer, Xdr};
+use rpcrdma_runtime::{
+    CallError, Client, Limits, MemoryBudget, Server, ServerOptions, TcpClient, TcpClientOptions, TcpOptions,
+};
+
+/// Twice the default limit.
+const BOUND: u32 = 16 << 20;
+
+#[derive(Clone, Debug, PartialEq, Xdr)]
+struct Image {
+    #[ddp_eligible]
+    pixels: Opaque<BOUND>,
+}
+
+struct Scan;
+
+impl Program for Scan {
+    const NUMBER: u32 = 0x2000_0077;
+    const VERSION: u32 = 1;
+    const NAME: &'static str = "SCAN";
+    const PROCEDURES: &'static [(u32, &'static str)] = &[(1, "TURN")];
+}
+
+impl Binding for Scan {
+    const PORT: Option<u16> = None;
+    const NETIDS: &'static [&'static str] = &[];
+}
+
+struct Turn;
+
+impl Procedure for Turn {
+    type Program = Scan;
+    type Args = Image;
+    type Res = Image;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "TURN";
+}
+
+struct Scanner;
+
+impl Service for Scanner {
+    fn program(&self) -> u32 {
+        Scan::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        Scan::VERSION
+    }
+
+    fn max_args(&self) -> u64 {
+        Image::LENGTHS.max.bound().unwrap()
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        _: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(answer(args, reply, |image: Image| std::future::ready(Ok(image))))
+    }
+}
+
+/// Serves over both transports and returns their addresses.
+async fn serve(memory: u64) -> Vec<SocketAddr> {
+    let options = ServerOptions { memory: MemoryBudget::new(memory), ..ServerOptions::default() };
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Uncached(Scanner));
+    let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    addresses
+}
+
+fn image(len: usize) -> Image {
+    let pixels: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    Image { pixels: pixels.try_into().unwrap() }
+}
+
+async fn turn(client: &impl Caller<Scan, Error = CallError>, image: &Image) -> Result<bool, CallError> {
+    client.call::<Turn>(image).await.map(|turned| turned == *image)
+}
+
+#[tokio::test]
+async fn calls_and_results_of_the_longest_length_go_over_both_transports() {
+    let addresses = serve(Limits::default().memory).await;
+    let image = image(BOUND as usize);
+    assert!(turn(&Client::connect(addresses[0]).await.unwrap(), &image).await.unwrap());
+    assert!(turn(&TcpClient::connect(addresses[1]).await.unwrap(), &image).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_call_beyond_half_of_the_memory_budget_fails_with_its_size_the_limit_and_the_option() {
+    let addresses = serve(24 << 20).await;
+    let (fits, too_long) = (image((12 << 20) - (65 << 10)), image((12 << 20) + 1));
+    let over_rdma = Client::connect(addresses[0]).await.unwrap();
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    let over_tcp = TcpClient::connect_with(addresses[1], once).await.unwrap();
+    assert!(turn(&over_rdma, &fits).await.unwrap());
+    assert!(turn(&over_tcp, &fits).await.unwrap());
+    for error in [turn(&over_rdma, &too_long).await, turn(&over_tcp, &too_long).await] {
+        let error = error.unwrap_err();
+        assert!(
+            matches!(error, CallError::TooLong { procedure: "TURN", bytes: 12_582_000.., .. }),
+            "{error}"
+        );
+        let text = error.to_string();
+        for part in ["1258296", "8388608", "MessageLimits::transfer", "TcpOptions::max_record"] {
+            assert!(text.contains(part), "no {part}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_set_is_not_raised() {
+    let mut options = ServerOptions::default();
+    options.config.limits.transfer = 1 << 20;
+    let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Scanner);
+    let small = TcpOptions { max_record: 1 << 20, ..TcpOptions::default() };
+    let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
+    tokio::spawn(server.run(std::future::pending()));
+    let image = image(2 << 20);
+    turn(&Client::connect(addresses[0]).await.unwrap(), &image).await.unwrap_err();
+    let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
+    turn(&TcpClient::connect_with(addresses[1], once).await.unwrap(), &image).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_reply_over_tcp_beyond_the_limit_of_a_client_fails_with_its_size_and_the_option() {
+    let addresses = serve(Limits::default().memory).await;
+    let tcp = TcpOptions { max_record: 5000, ..TcpOptions::default() };
+    let options = TcpClientOptions { tcp, ..TcpClientOptions::default() };
+    let client = TcpClient::connect_with(addresses[1], options).await.unwrap();
+    let error = turn(&client, &image(9000)).await.unwrap_err().to_string();
+    assert!(
+        error.contains("at least 90") && error.contains("limit 5000 (TcpOptions::max_record)"),
+        "{error}"
+    );
+    assert!(turn(&client, &image(1000)).await.unwrap(), "the next connection works");
+}

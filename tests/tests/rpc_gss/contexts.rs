@@ -1,0 +1,289 @@
+//! The life of a context: lost connections, small windows, expiry.
+
+use super::*;
+
+/// An echo that answers nobody before it is opened, and counts who has come to it.
+#[derive(Clone)]
+struct Gate {
+    open: Arc<Semaphore>,
+    come: Arc<AtomicU32>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Gate { open: Arc::new(Semaphore::new(0)), come: Arc::default() }
+    }
+
+    /// With no context yet.
+    fn services(&self) -> Services {
+        let mut services = Services::new();
+        services.add(self.clone());
+        services.with_gss(GssServer::new(Toy::new("server")));
+        services
+    }
+}
+
+impl Service for Gate {
+    fn program(&self) -> u32 {
+        <Echo as Program>::NUMBER
+    }
+
+    fn version(&self) -> u32 {
+        <Echo as Program>::VERSION
+    }
+
+    fn dispatch<'a>(
+        &'a self,
+        context: &'a CallContext,
+        args: Reader<'a>,
+        reply: &'a mut Reducer,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
+        Box::pin(async move {
+            self.come.fetch_add(1, Ordering::Relaxed);
+            let _passes = self.open.acquire().await;
+            Echo.dispatch(context, args, reply).await
+        })
+    }
+}
+
+/// A server that remembers no calls, and that is killed by ending its task.
+async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAddr, JoinHandle<()>) {
+    let forever = std::future::pending;
+    // The address may be taken for a moment by what is left of the server before.
+    loop {
+        if tcp {
+            let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
+            if let Ok(server) = TcpServer::bind_with(address, options).await {
+                let server = server.services(services);
+                let address = server.local_addr().unwrap();
+                return (address, tokio::spawn(async move { server.run(forever()).await.unwrap() }));
+            }
+        } else {
+            let options = ServerOptions { duplicates: None, ..ServerOptions::default() };
+            if let Ok(server) = Server::bind_with(address, options).await {
+                let server = server.services(services);
+                let address = server.local_addr().unwrap();
+                return (address, tokio::spawn(async move { server.run(forever()).await.unwrap() }));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Loses the connection while a call runs. It fails; the next one goes by a new connection.
+async fn lost<C: MessageTransport<Echo>>(
+    secure: GssClient<C, Echo>,
+    gate: Gate,
+    server: JoinHandle<()>,
+    restart: impl Future<Output = (SocketAddr, JoinHandle<()>)>,
+) {
+    let restarted = async {
+        while gate.come.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.abort();
+        assert!(server.await.unwrap_err().is_cancelled());
+        gate.open.add_permits(100);
+        restart.await
+    };
+    let arguments = args(10, 10, 10);
+    let both = async { tokio::join!(echo(&secure, &arguments), restarted) };
+    let (answer, _) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
+    assert!(matches!(answer, Err(CallError::Transport(TransportError::Closed(_)))), "{answer:?}");
+    assert_eq!(gate.come.load(Ordering::Relaxed), 1, "it was executed once");
+    let next = echo(&secure, &arguments);
+    tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().unwrap();
+    assert_eq!(gate.come.load(Ordering::Relaxed), 2);
+}
+
+/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server
+/// has forgotten the context, it would be executed twice.
+#[tokio::test]
+async fn a_call_that_was_sent_fails_with_its_connection() {
+    for (tcp, forgets) in [(false, false), (false, true), (true, false), (true, true)] {
+        let gate = Gate::new();
+        let services = gate.services();
+        let (address, server) = mortal(([127, 0, 0, 1], 0).into(), tcp, services.clone()).await;
+        let after = if forgets { gate.services() } else { services };
+        let restart = mortal(address, tcp, after);
+        let (alice, service) = (Toy::new("alice"), GssService::Integrity);
+        if tcp {
+            let client = Client::connect_tcp(address).await.unwrap();
+            lost(GssClient::new(client, alice, service), gate, server, restart).await;
+        } else {
+            let client = Client::connect(address).await.unwrap();
+            lost(GssClient::new(client, alice, service), gate, server, restart).await;
+        }
+    }
+}
+
+/// As a client does whose connection went away when the server had the token, and its answer was lost.
+#[tokio::test]
+async fn a_token_that_the_server_has_had_begins_the_context_anew() {
+    for rounds in [2, 3] {
+        let mut services = Services::new();
+        services.add(Echo);
+        services.with_gss(GssServer::new(Toy { rounds, ..Toy::new("server") }));
+        let direct = Direct::new(services.clone());
+        let lost = Arc::new(AtomicU32::new(0));
+        let calls = lost.clone();
+        direct.change_calls(move |call| {
+            // The last token: the context is finished by it.
+            if calls.fetch_add(1, Ordering::Relaxed) as usize == rounds - 1 {
+                let token = Received::whole(call.clone().into());
+                let first = services.answer(&token, None);
+                let first = std::pin::pin!(first).poll(&mut Context::from_waker(Waker::noop()));
+                assert!(matches!(first, Poll::Ready(Some(_))));
+            }
+            call
+        });
+        let toy = Toy { rounds, ..Toy::new("alice") };
+        let client = GssClient::new(direct, toy.clone(), GssService::Integrity);
+        echo(&client, &args(1, 1, 1)).await.unwrap();
+        assert_eq!(toy.begun.load(Ordering::Relaxed), 2);
+        assert_eq!(lost.load(Ordering::Relaxed) as usize, 2 * rounds + 1, "all tokens twice, and the call");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_hear_of_the_end_of_a_context_holds_up_no_call() {
+    let (direct, client, gss) = direct(GssService::Integrity);
+    echo(&client, &args(1, 1, 1)).await.unwrap();
+    direct.silent.store(true, Ordering::Relaxed);
+    let destroying = client.destroy();
+    let arguments = args(1, 1, 1);
+    let next = async {
+        tokio::select! {
+            biased;
+            ended = destroying => panic!("nobody has answered: {ended:?}"),
+            answer = echo(&client, &arguments) => answer.unwrap(),
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), next).await.expect("the call is not held up");
+    assert_eq!(gss.contexts(), 2, "the old one, and one for the call");
+}
+
+#[tokio::test]
+async fn a_call_from_below_the_window_gets_no_answer() {
+    let (services, _, _) = secured(GssServerOptions { window: 4, ..GssServerOptions::default() });
+    let direct = Direct::new(services);
+    let client = GssClient::new(direct.clone(), Toy::new("alice"), GssService::None);
+    echo(&client, &args(1, 1, 1)).await.unwrap();
+    direct.change_calls(|_| vec![0; 4]);
+    assert!(echo(&client, &args(1, 1, 1)).await.is_err());
+    *direct.call.lock().unwrap() = None;
+    let late = direct.last_call().flatten();
+    for _ in 0..4 {
+        echo(&client, &args(1, 1, 1)).await.unwrap();
+    }
+    assert_eq!(direct.send(late).await, None);
+}
+
+#[tokio::test]
+async fn many_calls_at_once_through_a_small_window() {
+    let (services, gss, _) = secured(GssServerOptions { window: 3, ..GssServerOptions::default() });
+    let client = Client::connect(over_rdma(services).await).await.unwrap();
+    let secure = GssClient::new(client, Toy::new("alice"), GssService::Integrity);
+    let calls: Vec<_> = (0..200)
+        .map(|n| {
+            let secure = secure.clone();
+            // Long and short ones, which overtake them.
+            tokio::spawn(async move { echo(&secure, &args(n % 7 * 3000, 10, 10)).await.unwrap() })
+        })
+        .collect();
+    for call in calls {
+        tokio::time::timeout(Duration::from_secs(30), call).await.unwrap().unwrap();
+    }
+    assert_eq!(gss.contexts(), 1);
+}
+
+#[tokio::test]
+async fn a_context_that_the_server_forgot_is_made_again() {
+    let (services, gss, _) = secured(GssServerOptions { contexts: 1, ..GssServerOptions::default() });
+    let direct = Direct::new(services);
+    let (alice, bob) = (Toy::new("alice"), Toy::new("bob"));
+    let first = GssClient::new(direct.clone(), alice.clone(), GssService::Integrity);
+    let second = GssClient::new(direct, bob.clone(), GssService::Privacy);
+    for _ in 0..3 {
+        echo(&first, &args(1, 1, 1)).await.unwrap();
+        echo(&second, &args(1, 1, 1)).await.unwrap();
+    }
+    assert_eq!((alice.begun.load(Ordering::Relaxed), bob.begun.load(Ordering::Relaxed)), (3, 3));
+    assert_eq!(gss.contexts(), 1);
+}
+
+#[tokio::test]
+async fn a_context_that_is_too_old_is_a_context_problem() {
+    let toy = Toy::new("server");
+    let gss = GssServer::new(toy.clone());
+    let mut services = Services::new();
+    services.add(Echo);
+    services.with_gss(gss);
+    let client = GssClient::new(Direct::new(services), Toy::new("alice"), GssService::Integrity);
+    echo(&client, &args(1, 1, 1)).await.unwrap();
+    toy.expired.store(true, Ordering::Relaxed);
+    let failed = echo(&client, &args(1, 1, 1)).await;
+    // The server refuses the new one, too.
+    assert!(matches!(failed, Err(CallError::Gss(GssFailure::Refused(_)))), "{failed:?}");
+    toy.expired.store(false, Ordering::Relaxed);
+    echo(&client, &args(1, 1, 1)).await.unwrap();
+}
+
+/// As Kerberos does, whose new contexts last as long as the user's new ticket.
+struct Renewed(Toy);
+
+impl GssMechanism for Renewed {
+    fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
+        self.0.expired.store(false, Ordering::Relaxed);
+        self.0.begin()
+    }
+
+    fn explain(&self, refused: GssError) -> GssError {
+        GssError { text: Some(format!("{} has no ticket", self.0.name).into()), ..refused }
+    }
+}
+
+#[tokio::test]
+async fn a_client_replaces_its_expired_context() {
+    for service in SERVICES {
+        let (services, gss, _) = secured(GssServerOptions::default());
+        let alice = Toy::new("alice");
+        let client = GssClient::new(Direct::new(services), Renewed(alice.clone()), service);
+        for contexts in [1, 2] {
+            echo(&client, &args(1, 1, 1)).await.unwrap();
+            assert_eq!(gss.contexts(), contexts);
+            alice.expired.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_mechanism_explains_why_a_server_refuses() {
+    let (services, _, _) = secured(GssServerOptions::default());
+    let client = GssClient::new(Direct::new(services), Renewed(Toy::new("nobody")), GssService::None);
+    let refused = echo(&client, &args(1, 1, 1)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the server makes no context: nobody has no ticket");
+}
+
+#[tokio::test]
+async fn contexts_end_with_their_clients() {
+    let (services, gss, _) = secured(GssServerOptions::default());
+    let address = over_rdma(services).await;
+    for service in SERVICES {
+        let client = Client::connect(address).await.unwrap();
+        let secure = GssClient::new(client, Toy::new("alice"), service);
+        echo(&secure, &args(1, 1, 1)).await.unwrap();
+        assert_eq!(gss.contexts(), 1);
+        secure.destroy().await.unwrap();
+        assert_eq!(gss.contexts(), 0);
+        echo(&secure, &args(1, 1, 1)).await.unwrap();
+        assert_eq!(gss.contexts(), 1);
+        drop(secure);
+        let gone = async {
+            while gss.contexts() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+    }
+}

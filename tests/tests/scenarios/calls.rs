@@ -1,0 +1,209 @@
+//! `scenarios.toml`: the same calls travel in the same way and come back the same.
+
+use std::sync::{Arc, Mutex};
+
+use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_runtime::{Client, ClientOptions, Observer};
+use rpcrdma_sim::{Args, Echo, Want};
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::link::{Link, Provider, alone};
+
+#[derive(Deserialize)]
+struct Scenarios {
+    scenario: Vec<Scenario>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    inline: u32,
+    #[serde(default = "some")]
+    credits: u32,
+    #[serde(default = "some")]
+    reads: u32,
+    #[serde(default = "any")]
+    max_segment: u32,
+    #[serde(default)]
+    long_call: Travel,
+    #[serde(default = "yes")]
+    remote_invalidation: bool,
+    steps: Vec<Step>,
+}
+
+fn some() -> u32 {
+    16
+}
+
+fn any() -> u32 {
+    u32::MAX
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Travel {
+    #[default]
+    Whole,
+    Reduced,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Step {
+    call: [usize; 3],
+    want: [u32; 3],
+    times: Option<u32>,
+    traffic: Told,
+    abandon: bool,
+    close: bool,
+    stop: bool,
+}
+
+/// What a scenario tells of how a call travels.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    call_inline: Option<u64>,
+    reply_inline: Option<u64>,
+    read_chunks: Option<u32>,
+    read_bytes: Option<u64>,
+    position_zero: Option<u64>,
+    write_chunks: Option<u32>,
+    write_bytes: Option<u64>,
+    reply_chunk: Option<bool>,
+    segments: Option<u32>,
+    remote_invalidation: Option<bool>,
+}
+
+impl Told {
+    /// `invalidates`: whether the server may invalidate handles of the client's provider.
+    fn check(&self, seen: &Traffic, invalidates: bool) {
+        fn same<T: PartialEq + std::fmt::Debug>(name: &str, told: Option<T>, seen: T) {
+            if let Some(told) = told {
+                assert_eq!(told, seen, "{name}");
+            }
+        }
+        same("call_inline", self.call_inline, seen.call_inline);
+        same("reply_inline", self.reply_inline, seen.reply_inline);
+        same("read_chunks", self.read_chunks, seen.read_chunks);
+        same("read_bytes", self.read_bytes, seen.read_bytes);
+        same("position_zero", self.position_zero, seen.position_zero);
+        same("write_chunks", self.write_chunks, seen.write_chunks);
+        same("write_bytes", self.write_bytes, seen.write_bytes);
+        same("reply_chunk", self.reply_chunk, seen.reply_chunk);
+        same("segments", self.segments, seen.segments);
+        let invalidation = self.remote_invalidation.map(|told| told && invalidates);
+        same("remote_invalidation", invalidation, seen.remote_invalidation);
+    }
+}
+
+impl Scenario {
+    /// Returns true if no two runs are the same.
+    pub(crate) fn varies(&self) -> bool {
+        self.steps.iter().any(|step| step.abandon)
+    }
+
+    fn link(&self) -> Link {
+        let config = Config {
+            credits: self.credits,
+            private_data: PrivateData::new(self.remote_invalidation, self.inline, self.inline),
+            max_segment: self.max_segment,
+            long_call: match self.long_call {
+                Travel::Whole => LongCall::Whole,
+                Travel::Reduced => LongCall::Reduced,
+            },
+            ..Config::default()
+        };
+        Link { config, reads: self.reads }
+    }
+}
+
+/// What can be seen of a run: every call's result and how it travelled, in the order of the steps.
+pub(crate) type Seen = Vec<Traffic>;
+
+async fn run<P: Provider>(scenario: &Scenario) -> Seen {
+    let link = scenario.link();
+    let (near, far) = P::connect(&link).await;
+    let (serving, stop) = link.serve(far);
+    // The server has posted its Receives before the client's first Send, as it has where a connection is
+    // accepted.
+    tokio::task::yield_now().await;
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let kept = reports.clone();
+    let observer = Observer::new(move |report| kept.lock().expect("no panic in here").extend(report.traffic));
+    let options = ClientOptions { config: link.config, observer: Some(observer), ..ClientOptions::default() };
+    let client = Client::over(near, options);
+    for (index, step) in scenario.steps.iter().enumerate() {
+        let before = reports.lock().expect("no panic in here").len();
+        take(step, u32::try_from(index).expect("few steps"), &client, &stop).await;
+        for seen in &reports.lock().expect("no panic in here")[before..] {
+            step.traffic.check(seen, P::INVALIDATES);
+        }
+        if step.stop {
+            // How many calls are answered until the server hears that it is to stop is a matter of chance.
+            reports.lock().expect("no panic in here").truncate(before);
+        }
+    }
+    drop(client);
+    serving.await.expect("the server ends");
+    Arc::into_inner(reports).map_or_else(Vec::new, |kept| kept.into_inner().expect("no panic in here"))
+}
+
+async fn take(step: &Step, index: u32, client: &Client, stop: &watch::Sender<bool>) {
+    if step.close {
+        client.close();
+    }
+    if step.stop {
+        stop.send(true).expect("the server runs");
+        // It says so by closing, which takes a moment.
+        while client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await.is_ok() {}
+    }
+    if step.close || step.stop {
+        let after = client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await;
+        return assert!(after.is_err(), "{after:?}");
+    }
+    let [note, item, other] = step.want;
+    let mut calls = JoinSet::new();
+    for number in 0..step.times.unwrap_or(1) {
+        let client = client.clone();
+        let args = Args::new(index << 16 | number, step.call, Want { note, item, other });
+        let abandon = step.abandon;
+        calls.spawn(async move {
+            let call = client.call::<Echo>(&args);
+            if abandon {
+                tokio::select! {
+                    biased;
+                    result = call => drop(result),
+                    () = tokio::task::yield_now() => {}
+                }
+            } else {
+                assert_eq!(call.await.expect("a result"), args.result());
+            }
+        });
+    }
+    while let Some(call) = calls.join_next().await {
+        call.expect("a call that holds");
+    }
+}
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    let text = include_str!("../../scenarios.toml");
+    let Scenarios { scenario: all } = toml::from_str(text).expect("scenarios");
+    assert!(all.len() > 10);
+    all
+}
+
+/// Runs a scenario over a provider.
+pub(crate) async fn over<P: Provider>(scenario: &Scenario) -> Result<Seen, String> {
+    let scenario = scenario.clone();
+    alone(move || async move { run::<P>(&scenario).await }).await
+}

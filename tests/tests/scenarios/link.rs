@@ -1,0 +1,127 @@
+//! The providers, and the connections that the cases run over.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::Services;
+use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::provider::{Connection, iwarp};
+use rpcrdma_runtime::serve_connection;
+use rpcrdma_runtime::wire::private_data::PrivateData;
+use rpcrdma_sim::Echo;
+use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The settings of both ends of a connection.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) config: Config,
+    /// Outstanding RDMA Reads.
+    pub(crate) reads: u32,
+}
+
+impl Link {
+    /// Few credits, so that a Receive that is not posted again is missed soon.
+    pub(crate) fn of_table() -> Self {
+        let private_data = PrivateData::new(false, INLINE, INLINE);
+        Link { config: Config { credits: 2, private_data, ..Config::default() }, reads: 16 }
+    }
+
+    /// The size of each Receive.
+    pub(crate) fn receive(&self) -> u32 {
+        self.config.private_data.receive_size
+    }
+
+    pub(crate) fn private_data(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.config.private_data.encode())
+    }
+
+    pub(crate) fn iwarp(&self) -> iwarp::IwarpOptions {
+        let depth = u16::try_from(self.reads).expect("a few");
+        iwarp::IwarpOptions { ird: depth, ord: depth, ..iwarp::IwarpOptions::default() }
+    }
+
+    /// Serves [`Echo`] until the connection ends, or the returned sender says so.
+    pub(crate) fn serve<C: Connection + 'static>(&self, end: C) -> (JoinHandle<()>, watch::Sender<bool>) {
+        let (stop, stopping) = watch::channel(false);
+        let mut services = Services::new();
+        services.add(Echo);
+        (tokio::spawn(serve_connection(end, services, self.config, stopping)), stop)
+    }
+}
+
+/// The inline threshold of the tables, in bytes.
+pub(crate) const INLINE: u32 = 1024;
+
+/// What connects two ends: the client's first, then the server's.
+pub(crate) trait Provider: 'static {
+    type Near: Connection + 'static;
+    type Far: Connection + 'static;
+    /// Whether the client's provider lets a server invalidate its handles.
+    const INVALIDATES: bool = true;
+
+    async fn connect(link: &Link) -> (Self::Near, Self::Far);
+}
+
+pub(crate) struct Memory;
+
+impl Provider for Memory {
+    type Near = rpcrdma_sim::fabric::End;
+    type Far = Self::Near;
+
+    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+        let end = EndConfig {
+            private_data: link.private_data(),
+            receive_size: link.receive(),
+            ird: link.reads,
+            ..EndConfig::default()
+        };
+        let ends = [end.clone(), end];
+        let (_, client, server) =
+            Fabric::pair(FabricConfig { seed: 11, ends, automatic: true, ..FabricConfig::default() });
+        (client, server)
+    }
+}
+
+pub(crate) struct Iwarp;
+
+impl Provider for Iwarp {
+    type Near = iwarp::IwarpConnection;
+    type Far = Self::Near;
+
+    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+        let (options, said) = (link.iwarp(), link.private_data());
+        let listener = iwarp::IwarpListener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let connecting = iwarp::connect(address, &said, link.receive(), &options);
+        let (client, server) = tokio::join!(connecting, accepted(&listener, link));
+        (client.expect("a connection"), server)
+    }
+}
+
+pub(crate) async fn accepted(listener: &iwarp::IwarpListener, link: &Link) -> iwarp::IwarpConnection {
+    let incoming = listener.accept().await.expect("a connection");
+    let request = incoming.request().await.expect("a request");
+    request.accept(&link.private_data(), link.receive()).await.expect("accepted")
+}
+
+/// Runs a case in a task of its own, where it may panic.
+pub(crate) async fn alone<T: Send + 'static, F: Future<Output = T>>(
+    case: impl FnOnce() -> F + Send + 'static,
+) -> Result<T, String> {
+    // A provider's end is made and used in one place, whatever its future is.
+    let running = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let limit = Duration::from_secs(60);
+        let ran = runtime.block_on(async { tokio::time::timeout(limit, case()).await });
+        ran.unwrap_or_else(|_| panic!("it does not end"))
+    });
+    running.await.map_err(|error| match error.try_into_panic() {
+        Ok(why) => match why.downcast::<String>() {
+            Ok(why) => *why,
+            Err(why) => why.downcast_ref::<&str>().copied().unwrap_or("a panic").to_owned(),
+        },
+        Err(error) => error.to_string(),
+    })
+}

@@ -1,0 +1,57 @@
+//! Tables of cases that hold over every provider: calls (`tests/scenarios.toml`), calls that a peer lays out
+//! by hand, malformed headers, and replies that do not fit their calls.
+//!
+//! A provider is one more [`Provider`](link::Provider) and one more line in each test.
+
+mod calls;
+mod headers;
+mod layouts;
+mod link;
+#[cfg(feature = "verbs")]
+mod over_verbs;
+mod raw;
+mod replies;
+
+use link::{Iwarp, Memory};
+
+/// Requirement: R042, R202
+#[tokio::test]
+async fn each_scenario_is_the_same_over_each_provider() {
+    let all = calls::scenarios();
+    let mut failed = Vec::new();
+    for scenario in &all {
+        let (memory, iwarp) = (calls::over::<Memory>(scenario).await, calls::over::<Iwarp>(scenario).await);
+        match (memory, iwarp) {
+            (Ok(memory), Ok(iwarp)) if memory == iwarp => {}
+            (Ok(_), Ok(_)) if scenario.varies() => {}
+            (memory, iwarp) => {
+                failed.push(format!("{}:\n  fabric {memory:?}\n  iwarp {iwarp:?}", scenario.name))
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Requirement: R072, R130, R131, R143, R153, R144, R160, R161, R162, R165, R166, R167, R168, R171, R172,
+/// R173, R182, R184, R191, R194, H13, H14, H15, H16, H17, H18, H19, H20, H21, H22, H23, H24, H25, H26, H29,
+/// H34, H35
+#[tokio::test]
+async fn every_bad_header_gets_what_its_rule_says() {
+    headers::over::<Memory>().await;
+    headers::over::<Iwarp>().await;
+}
+
+/// Requirement: R045, R070, R073, R076, R077, R083, R091, R092, R093, R097, R099, R100, R102, R106, R109,
+/// R111, R121, R122, R123, R125, R128, R129, R131, R133, R144, R177, H33, H71
+#[tokio::test]
+async fn every_layout_of_a_call_has_its_result_or_its_error() {
+    layouts::over::<Memory>().await;
+    layouts::over::<Iwarp>().await;
+}
+
+/// Requirement: R144, R163, R164, R170, R192, R194, R210, H13, H14, H16, H18, H30, H31, H32, H36, H37
+#[tokio::test]
+async fn a_reply_that_does_not_fit_its_call_fails_it_or_is_dropped() {
+    replies::over::<Memory>().await;
+    replies::over::<Iwarp>().await;
+}

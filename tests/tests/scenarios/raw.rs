@@ -1,0 +1,90 @@
+//! An end of a connection without an engine: a peer that says exactly what a case wants it to say.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::provider::Connection;
+use tokio::time::timeout;
+
+/// The XID of the calls of the tables.
+pub(crate) const XID: u32 = 0x0102_0304;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) struct Raw<C> {
+    end: C,
+    received: VecDeque<Bytes>,
+}
+
+impl<C: Connection> Raw<C> {
+    pub(crate) fn new(mut end: C) -> Self {
+        end.submit(Action::PostReceives { count: 4 });
+        Raw { end, received: VecDeque::new() }
+    }
+
+    /// Waits for one completion and keeps messages. None at the end of the connection.
+    async fn hear(&mut self) -> Option<Completion> {
+        let waiting = poll_fn(|cx| self.end.poll_completion(cx));
+        let heard = timeout(LIMIT, waiting).await.expect("a completion");
+        if let Completion::Received { message, .. } = &heard {
+            self.received.push_back(message.clone());
+            self.end.submit(Action::PostReceives { count: 1 });
+        }
+        (!matches!(heard, Completion::Closed { .. })).then_some(heard)
+    }
+
+    /// Waits for a completion. None if the connection ends before.
+    async fn until<T>(&mut self, mut wanted: impl FnMut(Completion) -> Option<T>) -> Option<T> {
+        loop {
+            if let Some(found) = wanted(self.hear().await?) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Returns true if the message was sent, false if the connection has ended.
+    pub(crate) async fn send(&mut self, message: Vec<Bytes>) -> bool {
+        self.end.submit(Action::Send { token: Token(0), message, invalidate: None });
+        self.until(|done| matches!(done, Completion::Sent { .. }).then_some(())).await.is_some()
+    }
+
+    /// Returns the next message. None if the connection ends before.
+    pub(crate) async fn receive(&mut self) -> Option<Bytes> {
+        while self.received.is_empty() {
+            self.hear().await?;
+        }
+        self.received.pop_front()
+    }
+
+    pub(crate) async fn register(&mut self, memory: Memory) -> Segment {
+        self.end.submit(Action::Register { token: Token(1), memory });
+        let registered = self.until(|done| match done {
+            Completion::Registered { segment, .. } => Some(segment),
+            _ => None,
+        });
+        registered.await.expect("a handle")
+    }
+
+    /// Invalidates a handle and returns what the peer has written to a sink.
+    pub(crate) async fn written(&mut self, handle: u32) -> Bytes {
+        self.end.submit(Action::Invalidate { token: Token(2), handle });
+        let fenced = self.until(|done| match done {
+            Completion::Invalidated { memory: Memory::Sink(memory), .. } => Some(memory.freeze()),
+            _ => None,
+        });
+        fenced.await.expect("memory that was fenced")
+    }
+
+    /// Writes to memory of the peer, behind which a later message arrives.
+    pub(crate) async fn write(&mut self, sink: Segment, data: Bytes) {
+        self.end.submit(Action::Write { token: Token(3), sink, data });
+    }
+}
+
+/// Words, big-endian.
+pub(crate) fn words(words: &[u32]) -> Bytes {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}

@@ -1,0 +1,113 @@
+//! The axis of time above the ladder: calls as bars from call to reply, to scale.
+
+use super::Connection;
+use super::call::Call;
+use super::ladder::Selection;
+
+/// The ends of the axis, in pixels.
+const LEFT: u64 = 190;
+const RIGHT: u64 = 1130;
+/// The rows of bars.
+const ROWS: usize = 4;
+/// The most ticks.
+const TICKS: u64 = 12;
+/// Bars that are drawn. A pixel of the axis has no room for more.
+const BARS_MAX: usize = 4096;
+
+/// An axis with its ticks and bars.
+pub(super) struct Scale {
+    pub(super) ticks: Vec<Tick>,
+    pub(super) bars: Vec<Bar>,
+    /// Calls without a bar.
+    pub(super) more: usize,
+}
+
+pub(super) struct Tick {
+    pub(super) x: u64,
+    pub(super) label: String,
+}
+
+pub(super) struct Bar {
+    pub(super) x: u64,
+    pub(super) width: u64,
+    /// Of the row below the axis, from 0: calls at the same time are in different rows.
+    pub(super) row: usize,
+    pub(super) class: &'static str,
+    pub(super) title: String,
+}
+
+impl Scale {
+    pub(super) fn of(connection: &Connection, selection: &Selection) -> Self {
+        let span = connection.ended.saturating_sub(connection.begun).max(1);
+        let x = |time: u64| {
+            let inside = u128::from(time.min(span)).saturating_mul((RIGHT - LEFT).into());
+            LEFT.saturating_add(u64::try_from(inside / u128::from(span)).unwrap_or(0))
+        };
+        let step = step(span);
+        let ticks = (0..=TICKS).map(|at| at.saturating_mul(step)).take_while(|time| *time <= span);
+        let ticks = ticks.map(|time| Tick { x: x(time), label: label(time) }).collect();
+        let bar = |(at, call): (usize, &Call)| {
+            let begun = call.time.saturating_sub(connection.begun);
+            let end = call.latency().map_or(span, |latency| begun.saturating_add(latency));
+            let (left, right) = (x(begun), x(end));
+            let failed = call.has_failed() || call.reply.is_none();
+            Bar {
+                x: left,
+                width: right.saturating_sub(left).max(1),
+                row: at % ROWS,
+                class: if failed { "trouble" } else { "call" },
+                title: format!("#{}", call.number),
+            }
+        };
+        let calls = selection.calls(connection);
+        let bars: Vec<Bar> = calls.enumerate().take(BARS_MAX).map(bar).collect();
+        let more = selection.calls(connection).count().saturating_sub(bars.len());
+        Scale { ticks, bars, more }
+    }
+}
+
+/// Returns 1, 2 or 5 times a power of ten: the least that needs no more than [`TICKS`] ticks for this time.
+fn step(span: u64) -> u64 {
+    let mut power = 1u64;
+    loop {
+        for step in [1, 2, 5].map(|digit: u64| digit.saturating_mul(power)) {
+            if span / step < TICKS {
+                return step;
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+}
+
+/// A time in the unit that fits.
+fn label(nanoseconds: u64) -> String {
+    let (unit, name) = match nanoseconds {
+        0 => return "0".to_owned(),
+        1..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let tenths = (nanoseconds % unit).saturating_mul(10) / unit;
+    let tenths = if tenths == 0 { String::new() } else { format!(".{tenths}") };
+    format!("{}{tenths} {name}", nanoseconds / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_few_ticks_at_round_times() {
+        assert_eq!([9, 12, 23, 24, 59, 60, 100, 1_234_567].map(step), [1, 2, 2, 5, 5, 10, 10, 200_000]);
+        for span in [1, 7, 999, 1_000_000, 86_400_000_000_000, u64::MAX] {
+            assert!(span / step(span) < TICKS, "{span}");
+        }
+    }
+
+    #[test]
+    fn labels_have_units() {
+        let labels = [0, 500, 200_000, 1_500_000, 20_000_000, 5_000_000_000].map(label);
+        assert_eq!(labels, ["0", "500 ns", "200 us", "1.5 ms", "20 ms", "5 s"]);
+    }
+}

@@ -1,0 +1,96 @@
+//! The page of `rpcrdma explain` as a browser shows it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rpcrdma_tools::explain::{Selection, html, read};
+
+use super::{captured, framing};
+
+/// Debian's packages have these names.
+const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
+
+/// Reports the page's contents in a separate element.
+const PROBE: &str = r#"<script>
+let errors = 0;
+addEventListener("error", () => errors++);
+addEventListener("load", () => {
+  const width = document.documentElement.clientWidth;
+  const outside = [...document.querySelectorAll("h2, p, div, svg")]
+    .filter(element => element.getBoundingClientRect().right > width);
+  const divisions = [...document.querySelectorAll("div")];
+  const texts = [...document.querySelectorAll("svg text")];
+  const drawing = element => element.ownerSVGElement.getBoundingClientRect();
+  const clipped = texts.filter(element => {
+    const [inner, outer] = [element.getBoundingClientRect(), drawing(element)];
+    return inner.left < outer.left || inner.right > outer.right || inner.bottom > outer.bottom;
+  });
+  const words = list => list.map(element => element.textContent.slice(0, 40)).join(" | ");
+  const result = document.createElement("pre");
+  result.id = "probe";
+  result.textContent = JSON.stringify({
+    errors, scripts: document.scripts.length, scrolls: document.documentElement.scrollWidth > width,
+    outside: words(outside), scrolling: words(divisions.filter(element => element.scrollWidth > element.clientWidth)), clipped: words(clipped), texts: texts.length,
+    ticks: document.querySelectorAll("svg .tick").length, bars: document.querySelectorAll("svg rect.bar").length,
+    legend: [...document.querySelectorAll("svg .legend text")].map(text => text.textContent).join(),
+    arrows: document.querySelectorAll("svg path").length, rows: document.querySelectorAll("tr").length,
+  });
+  document.body.append(result);
+});
+</script>"#;
+
+fn browser() -> Option<&'static str> {
+    let runs =
+        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    BROWSERS.into_iter().find(runs)
+}
+
+fn command(browser: &str, profile: &Path, width: u32) -> Command {
+    let mut command = Command::new(browser);
+    // Without a sandbox, since tests may run as root. The page is ours.
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
+    command.arg(format!("--window-size={width},1600")).arg(format!("--user-data-dir={}", profile.display()));
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_overflows_and_no_script_fails() {
+    let Some(browser) = browser() else {
+        return not_run::not_run("chromium is not installed: no browser shows the page of explain");
+    };
+    let work = tempfile::tempdir().unwrap();
+    let (capture, _) = captured(framing(true, false)).await;
+    let trace = read(&capture[..]).unwrap();
+    let selection = Selection { all: true, ..Selection::default() };
+    let page = html(&trace, &selection).unwrap();
+    let (shown, probed) = (work.path().join("page.html"), work.path().join("probed.html"));
+    fs::write(&shown, &page).unwrap();
+    fs::write(&probed, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
+    let calls = trace.connections[0].conversation.calls.len() as u64;
+    for width in [1280, 640] {
+        let mut command = command(browser, work.path(), width);
+        let output = command.arg("--dump-dom").arg(&probed).output().unwrap();
+        let dom = String::from_utf8(output.stdout).unwrap();
+        let (_, found) = dom.split_once(r#"<pre id="probe">"#).unwrap_or_else(|| panic!("{dom}"));
+        let found: serde_json::Value = serde_json::from_str(found.split_once("</pre>").unwrap().0).unwrap();
+        for (key, expected) in [("errors", 0), ("scripts", 1), ("bars", calls)] {
+            assert_eq!(found[key], expected, "{width}: {found}");
+        }
+        assert_eq!((&found["outside"], &found["clipped"]), (&"".into(), &"".into()), "{width}");
+        assert!(width < 1280 || found["scrolling"] == "", "{found}");
+        assert_eq!((&found["scrolls"], found["rows"].as_u64()), (&false.into(), Some(9)), "{width}: {found}");
+        assert_eq!(found["legend"], "call,reply,RDMA Read,RDMA Write,detail,connection,failure");
+        let at_least = |key: &str, least| assert!(found[key].as_u64() >= Some(least), "{key}: {found}");
+        at_least("ticks", 3);
+        at_least("texts", 5 * calls);
+        at_least("arrows", 2 * calls);
+    }
+    let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explain.png");
+    let _ = fs::remove_file(&picture);
+    let mut command = command(browser, work.path(), 1280);
+    command.arg(format!("--screenshot={}", picture.display())).arg(&shown).output().unwrap();
+    let picture = fs::read(&picture).unwrap();
+    // The header of a PNG file has its width.
+    assert_eq!(picture.get(16..20), Some(&1280u32.to_be_bytes()[..]), "{} bytes", picture.len());
+}

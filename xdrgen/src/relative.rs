@@ -1,0 +1,75 @@
+//! Paths as seen from another directory. Nothing here asks the file system.
+
+use std::path::{Component, Path, PathBuf, absolute};
+
+/// Returns a path as emitted files show it, without what holds on one machine only: as seen from a directory,
+/// or as it was given. Of an absolute path that shares no directory with that one, only the last part is
+/// shown.
+pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
+    let seen = from.and_then(|directory| seen_from(directory, path));
+    let shown = match seen {
+        Some((seen, is_near)) if is_near || path.is_relative() => seen,
+        _ if path.is_absolute() => path.file_name().map_or_else(|| path.to_owned(), PathBuf::from),
+        _ => path.to_owned(),
+    };
+    slashes(&shown)
+}
+
+/// Returns a directory for a manifest in another directory. An absolute one stays as it is.
+#[cfg(feature = "cli")]
+pub(crate) fn for_manifest(directory: &str, manifest: Option<&Path>) -> String {
+    let path = Path::new(directory);
+    let seen = manifest.filter(|_| path.is_relative()).and_then(|manifest| seen_from(manifest, path));
+    seen.map_or_else(|| directory.to_owned(), |(seen, _)| slashes(&seen))
+}
+
+fn slashes(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
+}
+
+/// Returns the path to `path` from a directory, and whether they share more than the root. Both are relative
+/// to the current directory, or absolute.
+fn seen_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
+    let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let root = to.components().take_while(|part| !matches!(part, Component::Normal(_))).count();
+    if shared < root {
+        return None;
+    }
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    Some((up.chain(to.components().skip(shared)).collect(), shared > root))
+}
+
+/// Removes `.` and `..` from an absolute path.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = normal.pop(),
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+#[cfg(all(test, unix, feature = "cli"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_from_one_directory_to_another() {
+        let from = |directory: &str, path: &str| shown(Path::new(path), Some(Path::new(directory)));
+        assert_eq!(from("kv", "kv.x"), "../kv.x");
+        assert_eq!(from("out/kv", "specs/kv.x"), "../../specs/kv.x");
+        assert_eq!(from(".", "specs/../kv.x"), "kv.x");
+        assert_eq!(from("kv", "kv/kv.x"), "kv.x");
+        assert_eq!(from("/a/out", "/a/specs/kv.x"), "../specs/kv.x");
+        assert_eq!(from("/a/out", "/b/kv.x"), "kv.x", "nothing of another machine's directories");
+        assert_eq!(shown(Path::new("specs/kv.x"), None), "specs/kv.x");
+        assert_eq!(shown(Path::new("/b/kv.x"), None), "kv.x");
+        let manifest = |directory| for_manifest(directory, Some(Path::new("/a/out")));
+        assert_eq!(manifest("/b/runtime"), "/b/runtime");
+        assert_eq!(for_manifest("../runtime", Some(Path::new("kv"))), "../../runtime");
+    }
+}

@@ -1,0 +1,48 @@
+//! Programs that checks need and cargo can install.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cargo::target;
+use crate::{cargo, child};
+
+/// Returns the program `name` of the system or below the target directory. If both are missing, installs it
+/// there by `cargo install` with the arguments `package`.
+///
+/// If that fails, records the check as not run.
+pub(crate) fn program(root: &Path, check: &str, name: &str, package: &[&str]) -> Option<PathBuf> {
+    let folder = target(root).join("tools");
+    let found = find(name, &folder).or_else(|| install(root, name, package, &folder));
+    if found.is_none() {
+        not_run::record(check, format_args!("{name} is missing and cannot be installed"));
+    }
+    found
+}
+
+fn find(name: &str, folder: &Path) -> Option<PathBuf> {
+    let programs = [PathBuf::from(name), folder.join("bin").join(name)];
+    let runs = |program: &PathBuf| {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    programs.into_iter().find(runs)
+}
+
+fn install(root: &Path, name: &str, package: &[&str], folder: &Path) -> Option<PathBuf> {
+    let mut command = cargo::command(root, &["install", "--locked"]);
+    command.args(package).arg("--root").arg(folder).env("CARGO_TARGET_DIR", folder.join("build"));
+    let is_installed = child::succeeds(command, Duration::from_secs(900));
+    // Keep the program; its build directory is large.
+    let _ = fs::remove_dir_all(folder.join("build"));
+    if is_installed { find(name, folder) } else { None }
+}
+
+/// Runs a command, and fails with `failure` unless it succeeds.
+pub(crate) fn succeed(command: &mut Command, failure: &str) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(failure.to_owned()),
+        Err(error) => Err(format!("cannot run {}: {error}", command.get_program().display())),
+    }
+}
