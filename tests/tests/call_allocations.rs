@@ -1,4 +1,4 @@
-//! What a call over iWARP allocates in steady state, at both ends together.
+//! Allocations of a call over iWARP in steady state, on both sides together.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 use std::future::ready;
@@ -82,7 +82,7 @@ fn runtime() -> Runtime {
 /// Starts a server on this runtime.
 fn serve(runtime: &Runtime) -> SocketAddr {
     runtime.block_on(async {
-        // As servers of NFS do, this one keeps no replies of procedures that may run twice.
+        // Like NFS servers, this one caches no replies of idempotent procedures.
         let policy = CachePolicy::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
         let cache = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };
