@@ -153,7 +153,8 @@ const ORD: u32 = 4;
 /// The environment of a responder: a requester, a provider and a program.
 #[derive(Default)]
 struct Peer {
-    reads: VecDeque<(Token, u32)>,
+    /// The outstanding RDMA Reads, and how many octets each returns.
+    reads: VecDeque<(Token, usize)>,
     sends: VecDeque<Token>,
     calls: VecDeque<CallKey>,
     /// The segments that calls offered for RDMA Writes.
@@ -172,8 +173,8 @@ impl Peer {
                 responder.handle_completion(Completion::Received { message, invalidated: None });
             }
             2 => {
-                let Some((token, length)) = self.reads.pop_front() else { return };
-                let data = Bytes::from(vec![what; length as usize]);
+                let Some((token, len)) = self.reads.pop_front() else { return };
+                let data = Bytes::from(vec![what; len]);
                 responder.handle_completion(Completion::ReadDone { token, data });
             }
             3 => {
@@ -193,8 +194,9 @@ impl Peer {
 
     fn handle_action(&mut self, action: Action) {
         match action {
-            Action::Read { token, source } => {
-                self.reads.push_back((token, source.length));
+            Action::Read { token, source, part } => {
+                let len = if part.is_last(source.length) { part.total as usize } else { 0 };
+                self.reads.push_back((token, len));
                 assert!(self.reads.len() <= ORD as usize, "{} outstanding RDMA Reads", self.reads.len());
             }
             Action::Write { sink, data, .. } => {

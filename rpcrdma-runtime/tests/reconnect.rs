@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rpcrdma_runtime::TransportError;
 use rpcrdma_runtime::program::Caller;
-use rpcrdma_runtime::proto::session::{Backoff, Reconnect};
 use rpcrdma_runtime::provider::iwarp;
+use rpcrdma_runtime::{Backoff, Reconnect};
 use rpcrdma_runtime::{CallError, ClientOptions, ConnectError};
 use rpcrdma_runtime::{Client, Server};
 use tokio::time::{sleep, timeout};

@@ -6,16 +6,20 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 
 use allocation_counter::measure;
-use rpcrdma_nfs3::{NfsFh3, Read3Args, Read3Res, Read3Resok, nfs_v3};
+use rpcrdma_nfs3::{
+    NfsFh3, Read3Args, Read3Res, Read3Resok, StableHow, WccData, Write3Args, Write3Res, Write3Resok, nfs_v3,
+};
 use rpcrdma_runtime::program::{CallContext, Reject, Service, answer};
 use rpcrdma_runtime::xdr::{Bytes, BytesMut, Reader, Reducer};
-use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};
-use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{
+    CachePolicy, Client, ClientOptions, Config, DuplicateCache, DuplicateOptions, Server, ServerOptions,
+};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 const NULL: u32 = 0;
 const READ: u32 = 6;
+const WRITE: u32 = 7;
 /// Calls before and while allocations are counted.
 const CALLS: u32 = 256;
 
@@ -41,6 +45,7 @@ impl Service for File {
             match context.procedure {
                 NULL => answer(args, reply, |()| ready(Ok(()))).await,
                 READ => answer(args, reply, |args| ready(Ok(self.read(&args)))).await,
+                WRITE => answer(args, reply, |args| ready(Ok(written(&args)))).await,
                 _ => Err(Reject::ProcedureUnavailable),
             }
         })
@@ -57,6 +62,17 @@ impl File {
             data: data.into(),
         })
     }
+}
+
+/// The data must be what [`writing_reads_all_segments_into_one_region`] sends.
+fn written(args: &Write3Args) -> Write3Res {
+    assert!(args.data.len() == args.count as usize && args.data.iter().all(|octet| *octet == 9));
+    Write3Res::Nfs3Ok(Write3Resok {
+        file_wcc: WccData::default(),
+        count: args.count,
+        committed: StableHow::FileSync,
+        verf: Default::default(),
+    })
 }
 
 fn runtime() -> Runtime {
@@ -153,6 +169,24 @@ fn read_into_supplied_memory_allocates_no_sink() {
         });
     });
     assert!(counted.bytes_max < 2 << 20, "{} bytes", counted.bytes_max);
+}
+
+/// The server's region is the only memory for the data of a WRITE, though its chunk has eight segments.
+#[test]
+fn writing_reads_all_segments_into_one_region() {
+    const LEN: u32 = 4 << 20;
+    let runtime = runtime();
+    let address = serve(&runtime);
+    let config = Config { max_segment: LEN / 8, ..Config::default() };
+    let client = Client::connect_with(address, ClientOptions { config, ..ClientOptions::default() });
+    let nfs = nfs_v3::Client(runtime.block_on(client).unwrap());
+    let (file, data) = (NfsFh3::default(), Bytes::from(vec![9; LEN as usize]));
+    let args = Write3Args { file, offset: 0, count: LEN, stable: StableHow::FileSync, data: data.into() };
+    let counted = measure(|| {
+        let written = runtime.block_on(nfs.write(&args)).unwrap();
+        assert!(matches!(written, Write3Res::Nfs3Ok(Write3Resok { count: LEN, .. })), "{written:?}");
+    });
+    assert!(counted.bytes_max < u64::from(LEN) * 3 / 2, "{} bytes", counted.bytes_max);
 }
 
 #[test]

@@ -132,6 +132,37 @@ fn h64_a_read_of_invalidated_memory_closes_the_connection_without_a_reply() {
 }
 
 #[test]
+fn the_segments_of_a_chunk_are_read_into_one_region_without_a_copy() {
+    const LEN: usize = 128 << 10;
+    let mut served = Served::new(Config::default());
+    let segments: Vec<Segment> =
+        (0..8).map(|fill| served.register(Memory::Source(vec![fill; LEN].into()))).collect();
+    let reads = segments.into_iter().map(|segment| ReadSegment { position: 24, segment }).collect();
+    served.call(1, ChunkLists { reads, ..ChunkLists::default() });
+    let mut regions = Vec::new();
+    let call = loop {
+        while let Some(action) = served.responder.poll_action() {
+            served.right.submit(action);
+        }
+        assert!(served.fabric.advance(), "the call arrives");
+        while let Some(completion) = served.right.try_completion() {
+            if let Completion::ReadDone { data, .. } = &completion {
+                regions.push(data.clone());
+            }
+            served.responder.handle_completion(completion);
+        }
+        if let Some(ResponderEvent::Call(call)) = served.responder.poll_event() {
+            break call;
+        }
+    };
+    let Placed::Positioned(items) = call.message.items else { panic!("positioned") };
+    let [Item { position: 24, data }] = &items[..] else { panic!("one item") };
+    assert!(data.chunks(LEN).zip(0..8).all(|(part, fill)| part == [fill; LEN]) && data.len() == 8 * LEN);
+    assert!(regions.len() == 8 && regions[..7].iter().all(Bytes::is_empty));
+    assert_eq!(data.as_ptr(), regions[7].as_ptr());
+}
+
+#[test]
 fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let mut served = Served::new(Config::default());
     let source = served.register(Memory::Source(Bytes::from_static(b"argument")));

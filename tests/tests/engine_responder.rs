@@ -10,6 +10,7 @@ use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, WriteChunk, decode_reply,
 };
 use rpcrdma_runtime::xdr::{Item, Message, Reader};
+use rpcrdma_sim::fabric::ReadRegions;
 
 const XID: u32 = 0x0102_0304;
 
@@ -19,6 +20,7 @@ struct Peer {
     receives: u32,
     sent: VecDeque<(Bytes, Option<u32>)>,
     reads: VecDeque<(Token, Segment)>,
+    regions: ReadRegions,
     writes: Vec<(Segment, Bytes)>,
     closed: Option<CloseReason>,
     events: VecDeque<ResponderEvent>,
@@ -36,6 +38,7 @@ impl Peer {
             receives: 0,
             sent: VecDeque::new(),
             reads: VecDeque::new(),
+            regions: ReadRegions::default(),
             writes: Vec::new(),
             closed: None,
             events: VecDeque::new(),
@@ -51,7 +54,10 @@ impl Peer {
                 Action::Send { message, invalidate, .. } => {
                     self.sent.push_back((message.concat().into(), invalidate));
                 }
-                Action::Read { token, source } => self.reads.push_back((token, source)),
+                Action::Read { token, source, part } => {
+                    self.regions.start(token, source.length, part);
+                    self.reads.push_back((token, source));
+                }
                 Action::Write { sink, data, .. } => {
                     assert!(self.sent.is_empty(), "R005: a Write behind the Send that announces it");
                     self.writes.push((sink, data));
@@ -84,6 +90,7 @@ impl Peer {
     }
 
     fn serve(&mut self, token: Token, data: Bytes) {
+        let data = self.regions.finish(token, &data);
         self.responder.handle_completion(Completion::ReadDone { token, data });
         self.collect();
     }
@@ -160,7 +167,8 @@ fn h75_duplicate_completions_are_ignored() {
     peer.send(msg(reads(vec![read(8, 1, 16)]), &rpc(40)));
     let (token, _) = *peer.reads.front().expect("an RDMA Read");
     peer.serve_read();
-    peer.serve(token, vec![9; 16].into());
+    peer.responder.handle_completion(Completion::ReadDone { token, data: vec![9; 16].into() });
+    peer.collect();
     let call = peer.call();
     assert!(peer.events.is_empty(), "{:?}", peer.events);
     peer.reply(&call, Message::whole(stream(100)));

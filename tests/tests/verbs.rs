@@ -311,7 +311,7 @@ async fn short_memory_is_read_and_written() {
     let pieces = [(5, 0), (0, 1), (7, 4095), (3, 4096), (1001, 8192), (1002, 8193), (0, 20_000)];
     // All concurrently: each has separate memory.
     for (token, (skip, length)) in (10..).zip(pieces) {
-        far.submit(Action::Read { token: Token(token), source: piece(source, skip, length) });
+        far.submit(Action::read(Token(token), piece(source, skip, length)));
     }
     let mut written = vec![0; data.len()];
     for (token, (skip, length)) in (10..).zip(pieces) {
@@ -339,7 +339,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
         let source = register(&mut near, Memory::Source(data.clone())).await;
         let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
         tell(&mut near, &mut far).await;
-        far.submit(Action::Read { token: Token(2), source });
+        far.submit(Action::read(Token(2), source));
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         let Completion::ReadDone { data: read, .. } = read else { unreachable!() };
         assert!(read == data);
@@ -351,7 +351,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
         assert!(fenced(&mut near).await == data);
         if long {
             let beyond = Segment { length: source.length + 1, ..source };
-            far.submit(Action::Read { token: Token(6), source: beyond });
+            far.submit(Action::read(Token(6), beyond));
         } else {
             far.submit(Action::Write { token: Token(6), sink, data: data.slice(..10) });
         }
@@ -376,7 +376,7 @@ async fn long_memory((mut near, mut far): (VerbsConnection, VerbsConnection), da
     let source = register(&mut near, Memory::Source(data.clone())).await;
     let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(data.len()))).await;
     tell(&mut near, &mut far).await;
-    far.submit(Action::Read { token: Token(2), source });
+    far.submit(Action::read(Token(2), source));
     let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
     assert!(matches!(read, Completion::ReadDone { data: read, .. } if read == *data));
     far.submit(Action::Write { token: Token(3), sink, data: data.clone() });
@@ -538,7 +538,7 @@ async fn constants_are_advertised_too() {
         let (mut near, mut far) = pair(at, options).await;
         let source = register(&mut near, Memory::Source(Bytes::from_static(&DATA))).await;
         tell(&mut near, &mut far).await;
-        far.submit(Action::Read { token: Token(2), source });
+        far.submit(Action::read(Token(2), source));
         let read = drive(&mut far, &mut near, |heard| matches!(heard, Completion::ReadDone { .. })).await;
         assert!(matches!(read, Completion::ReadDone { data, .. } if data == DATA[..]));
         // And writes are not allowed.

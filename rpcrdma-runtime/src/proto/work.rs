@@ -89,12 +89,16 @@ pub enum Action {
         /// The handle of the sink.
         handle: u32,
     },
-    /// RDMA Read of the peer's memory. Completes with [`Completion::ReadDone`].
+    /// RDMA Read of the peer's memory into a part of a region, which the provider allocates. The Reads of a
+    /// region are requested one after the other, from its first byte to its last. Each completes with
+    /// [`Completion::ReadDone`].
     Read {
         /// Returned by the completion.
         token: Token,
         /// The memory to read: `length` bytes.
         source: Segment,
+        /// The part to fill.
+        part: RegionPart,
     },
     /// RDMA Write into the peer's memory. It is placed before any later Send. Completes with
     /// [`Completion::Written`].
@@ -111,6 +115,31 @@ pub enum Action {
         /// The reason.
         reason: CloseReason,
     },
+}
+
+impl Action {
+    /// Returns an RDMA Read into a region of its own.
+    #[must_use]
+    pub fn read(token: Token, source: Segment) -> Self {
+        Action::Read { token, source, part: RegionPart { offset: 0, total: u64::from(source.length) } }
+    }
+}
+
+/// The part of a region that an RDMA Read fills. It is as long as the memory that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionPart {
+    /// The offset in the region, in bytes.
+    pub offset: u64,
+    /// The size of the region, in bytes.
+    pub total: u64,
+}
+
+impl RegionPart {
+    /// Returns true if a part with `length` bytes is the last of its region.
+    #[must_use]
+    pub fn is_last(&self, length: u32) -> bool {
+        self.offset.checked_add(u64::from(length)) == Some(self.total)
+    }
 }
 
 /// A result that a provider reports to an engine.
@@ -156,7 +185,7 @@ pub enum Completion {
     ReadDone {
         /// The token of the [`Action::Read`].
         token: Token,
-        /// The peer's bytes, as many as requested.
+        /// The whole region if all its Reads are complete. Empty before that.
         data: Bytes,
     },
     /// An RDMA Write was sent and its buffer is free.

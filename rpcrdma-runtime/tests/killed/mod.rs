@@ -9,7 +9,7 @@ use std::time::Duration;
 use rpcrdma_runtime::Server;
 use rpcrdma_runtime::TransportError;
 use rpcrdma_runtime::program::Caller;
-use rpcrdma_runtime::proto::session::{Backoff, Reconnect};
+use rpcrdma_runtime::{Backoff, Reconnect};
 use rpcrdma_runtime::{CallError, ServeError, TcpServer};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};

@@ -373,11 +373,11 @@ impl Connection for VerbsConnection {
                 queue_pair.submit(Work::Send { token, message, invalidate });
             }
             // Siw cannot register empty memory, and an empty RDMA Read needs no response from the peer.
-            (Action::Read { token, source }, Some(_)) if open && source.length == 0 => {
+            (Action::Read { token, source, .. }, Some(_)) if open && source.length == 0 => {
                 self.ready.push_back(Completion::ReadDone { token, data: Bytes::new() });
             }
-            (Action::Read { token, source }, Some(queue_pair)) if open => {
-                queue_pair.submit(Work::Read { token, source });
+            (Action::Read { token, source, part }, Some(queue_pair)) if open => {
+                queue_pair.submit(Work::Read { token, source, part });
             }
             (Action::Write { token, sink, data }, Some(queue_pair)) if open => {
                 queue_pair.submit(Work::Write { token, sink, data });

@@ -13,10 +13,10 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use ib::{ibv_wc_opcode, ibv_wc_status, ibv_wr_opcode};
 use ibverbs_sys as ib;
-use rpcrdma_runtime::proto::work::{CloseReason, Completion, Segment, Token};
+use rpcrdma_runtime::proto::work::{CloseReason, Completion, RegionPart, Segment, Token};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -27,7 +27,7 @@ use super::objects::{Access, BATCH, Capabilities, CompletionQueue, Domain, LONG,
 use super::options::Capacity;
 use super::pace::Load;
 use super::read_buffers::Owner;
-use super::request::{Done, Local, Posted, Transfer, VerbsRequest, Work, request, set_remote};
+use super::request::{Done, Local, Posted, Registration, Transfer, VerbsRequest, Work, request, set_remote};
 use super::slots::Slots;
 use super::windows::Windows;
 
@@ -66,7 +66,13 @@ pub(super) struct QueuePair {
     queued: VecDeque<Work>,
     /// The next work, while another thread registers its memory. Other work waits, because requests are
     /// posted in order.
-    registering: Option<oneshot::Receiver<io::Result<Transfer>>>,
+    registering: Option<oneshot::Receiver<io::Result<Registration>>>,
+    /// The regions that RDMA Reads fill, in the order of their RDMA Reads, which complete in this order.
+    sinks: VecDeque<Registered<BytesMut>>,
+    /// The number of the first element of `sinks`.
+    first_sink: u64,
+    /// The end of the last part of the last sink.
+    sink_end: u64,
     /// The owner of the buffers for long RDMA Reads.
     read_buffers: Owner,
     /// Slots for short sent and fetched data.
@@ -140,6 +146,9 @@ impl QueuePair {
             completed: 0,
             queued: VecDeque::new(),
             registering: None,
+            sinks: VecDeque::new(),
+            first_sink: 0,
+            sink_end: 0,
             read_buffers: Owner::new(device.infiniband),
             copy_slots: Slots::new(MAX_COPIED),
             receive_slots: Slots::new(usize::try_from(receive_size).unwrap_or(usize::MAX)),
@@ -282,7 +291,8 @@ impl QueuePair {
         let Some(registering) = &mut self.registering else { return Ok(true) };
         let Poll::Ready(registered) = Pin::new(registering).poll(cx) else { return Ok(false) };
         self.registering = None;
-        let transfer = registered.map_err(io::Error::other)??;
+        let (transfer, sink) = registered.map_err(io::Error::other)??;
+        self.sinks.extend(sink);
         self.queued.push_front(Work::Rest { transfer, at: 0 });
         Ok(true)
     }
@@ -335,11 +345,11 @@ impl QueuePair {
                 let (domain, len) = (self.domain.clone(), data.len());
                 let register = move || {
                     let region = Registered::new(&domain, data, Access(0)).map_err(|(_, error)| error)?;
-                    Ok(Transfer { remote: sink, local: Local::Source(token, region) })
+                    Ok((Transfer { remote: sink, local: Local::Source(token, region) }, None))
                 };
                 return self.start_transfer(len, register);
             }
-            Work::Read { token, source } => return self.read(token, source),
+            Work::Read { token, source, part } => return self.read(token, source, part),
             Work::Bind { handle } => {
                 let mut raw = request();
                 if !self.windows.as_mut().is_some_and(|windows| windows.bind(handle, &mut raw)) {
@@ -363,10 +373,21 @@ impl QueuePair {
         }))
     }
 
-    fn read(&mut self, token: Token, source: Segment) -> io::Result<Option<VerbsRequest>> {
-        let len = usize::try_from(source.length).map_err(io::Error::other)?;
-        if len <= MAX_COPIED && !self.device.iwarp {
-            return self.fetch(token, &source, len).map(Some);
+    fn read(&mut self, token: Token, remote: Segment, part: RegionPart) -> io::Result<Option<VerbsRequest>> {
+        let len = usize::try_from(part.total).map_err(io::Error::other)?;
+        let is_whole = part.total == u64::from(remote.length);
+        if is_whole && len <= MAX_COPIED && !self.device.iwarp {
+            return self.fetch(token, &remote, len).map(Some);
+        }
+        // Without gaps, the peer overwrites all earlier content of the region.
+        if part.offset != 0 && part.offset != self.sink_end {
+            return Err(io::Error::other("an RDMA Read does not continue its region"));
+        }
+        self.sink_end = part.offset + u64::from(remote.length);
+        let next = self.first_sink + self.sinks.len() as u64;
+        if part.offset != 0 {
+            let local = Local::Sink { token, sink: next - 1, part };
+            return self.part(Transfer { remote, local }, 0).map(Some);
         }
         let domain = self.domain.clone();
         let mut access = Access::IBV_ACCESS_LOCAL_WRITE;
@@ -379,7 +400,7 @@ impl QueuePair {
         let register = move || {
             let region = Registered::new(&domain, read_buffers.take(len), access);
             let region = region.map_err(|(_, error)| error)?;
-            Ok(Transfer { remote: source, local: Local::Sink(token, region) })
+            Ok((Transfer { remote, local: Local::Sink { token, sink: next, part } }, Some(region)))
         };
         self.start_transfer(len, register)
     }
@@ -402,13 +423,15 @@ impl QueuePair {
     fn start_transfer(
         &mut self,
         len: usize,
-        register: impl FnOnce() -> io::Result<Transfer> + Send + 'static,
+        register: impl FnOnce() -> io::Result<Registration> + Send + 'static,
     ) -> io::Result<Option<VerbsRequest>> {
         if len >= LONG && Handle::try_current().is_ok() {
             self.registering = Some(blocking::spawn(register)?);
             return Ok(None);
         }
-        self.part(register()?, 0).map(Some)
+        let (transfer, sink) = register()?;
+        self.sinks.extend(sink);
+        self.part(transfer, 0).map(Some)
     }
 
     /// Prepares the request for the part of a transfer at offset `at`. A part is at most one message of the
@@ -418,8 +441,13 @@ impl QueuePair {
             Local::Source(_, region) => {
                 (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_WRITE)
             }
-            Local::Sink(_, region) => {
-                (region.address(), region.len(), region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_READ)
+            Local::Sink { sink, part, .. } => {
+                let index = sink.checked_sub(self.first_sink).and_then(|index| usize::try_from(index).ok());
+                let region = index.and_then(|index| self.sinks.get(index));
+                let region = region.ok_or_else(|| io::Error::other("the region of an RDMA Read is gone"))?;
+                let len = usize::try_from(transfer.remote.length).map_err(io::Error::other)?;
+                let address = region.address() + part.offset;
+                (address, len, region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_READ)
             }
         };
         let max_len = usize::try_from(self.device.max_message.max(1)).unwrap_or(usize::MAX);
@@ -595,14 +623,27 @@ impl QueuePair {
             Done::Transferred(Transfer { local: Local::Source(token, _), .. }) => {
                 Completion::Written { token }
             }
-            Done::Transferred(Transfer { local: Local::Sink(token, region), .. }) => {
-                let failed = || CloseReason::Io("memory deregistration failed".into());
-                let data = region.release().ok_or_else(failed)?.freeze();
-                self.read_buffers.keep(&data);
+            Done::Transferred(Transfer { remote, local: Local::Sink { token, sink, part } }) => {
+                let is_last = part.is_last(remote.length);
+                let data = if is_last { self.take_sink(sink)? } else { Bytes::new() };
                 Completion::ReadDone { token, data }
             }
         });
         Ok(())
+    }
+
+    /// Returns the data of a full sink. Drops sinks before it that were not filled: their RDMA Reads are
+    /// complete.
+    fn take_sink(&mut self, number: u64) -> Result<Bytes, CloseReason> {
+        let failed = || CloseReason::Io("memory deregistration failed".into());
+        while self.first_sink < number && self.sinks.pop_front().is_some() {
+            self.first_sink += 1;
+        }
+        let region = self.sinks.pop_front().ok_or_else(failed)?;
+        self.first_sink += 1;
+        let data = region.release().ok_or_else(failed)?.freeze();
+        self.read_buffers.keep(&data);
+        Ok(data)
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use ibverbs_sys as ib;
-use rpcrdma_runtime::proto::work::{Segment, Token};
+use rpcrdma_runtime::proto::work::{RegionPart, Segment, Token};
 
 use super::objects::Registered;
 
@@ -24,6 +24,7 @@ pub(super) enum Work {
     Read {
         token: Token,
         source: Segment,
+        part: RegionPart,
     },
     /// Binds a memory window with this handle.
     Bind {
@@ -53,8 +54,16 @@ pub(super) struct Transfer {
 #[derive(Debug)]
 pub(super) enum Local {
     Source(Token, Registered<Bytes>),
-    Sink(Token, Registered<BytesMut>),
+    /// A part of the sink with this number.
+    Sink {
+        token: Token,
+        sink: u64,
+        part: RegionPart,
+    },
 }
+
+/// A transfer whose memory is registered, and the sink that starts with it.
+pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 
 /// A posted work request. It holds the memory that the request uses.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, RegionPart, Segment, Token};
 use rpcrdma_runtime::provider::Connection;
 
 use super::fake_device::{FakeDevice, Settings, any_port, with};
@@ -95,7 +95,7 @@ async fn write(connection: &mut VerbsConnection, sink: Segment, data: Vec<u8>) {
 }
 
 async fn read(connection: &mut VerbsConnection, source: Segment) -> Bytes {
-    connection.submit(Action::Read { token: Token(4), source });
+    connection.submit(Action::read(Token(4), source));
     match next(connection).await {
         Completion::ReadDone { token: Token(4), data } => data,
         other => panic!("expected the data of an RDMA Read: {other:?}"),

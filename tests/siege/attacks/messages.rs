@@ -73,7 +73,7 @@ pub(super) async fn foreign_rdma_handles(target: Target) -> Infallible {
         let handle = u32::try_from(random >> 32)?;
         let memory = Segment { handle, length: 64, offset: random << 12 };
         peer.submit(if rng.below(2) == 0 {
-            Action::Read { token, source: memory }
+            Action::read(token, memory)
         } else {
             Action::Write { token, sink: memory, data: Bytes::from_static(&[7; 64]) }
         })

@@ -15,6 +15,7 @@
 //! also advances when an end without completions is polled.
 
 mod net;
+mod reads;
 mod regions;
 
 use std::ops::AddAssign;
@@ -28,6 +29,7 @@ use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion};
 use rpcrdma_runtime::provider::{Connection, ConnectionInfo};
 
 use self::net::Net;
+pub use self::reads::ReadRegions;
 
 /// One of the two sides of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,13 +351,13 @@ mod tests {
     fn a_read_returns_the_bytes_and_too_many_outstanding_reads_close_the_connection() {
         let (fabric, mut left, mut right) = pair(1);
         let source = register(&fabric, &mut left, Memory::Source(Bytes::from_static(b"bytes")));
-        right.submit(Action::Read { token: Token(3), source });
+        right.submit(Action::read(Token(3), source));
         let completions = drain(&fabric, &mut right).pop();
         assert!(
             matches!(completions, Some(Completion::ReadDone { token: Token(3), data }) if data == b"bytes"[..])
         );
         for _ in 0..=right.info().ord {
-            right.submit(Action::Read { token: Token(3), source });
+            right.submit(Action::read(Token(3), source));
         }
         assert!(closed(&drain(&fabric, &mut right)).is_some());
     }

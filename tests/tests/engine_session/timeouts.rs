@@ -105,3 +105,17 @@ fn a_connection_with_a_call_that_timed_out_ends_once_the_peer_is_silent() {
     client.pass(Duration::from_secs(1));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }
+
+#[test]
+fn a_late_reply_to_a_call_that_timed_out_is_a_sign_of_life() {
+    let mut client = granted();
+    client.submit(SessionCall { timeout: Some(MS(50)), ..call(1) });
+    client.submit(SessionCall { timeout: Some(MS(50)), ..call(2) });
+    client.submit(SessionCall { timeout: Some(Duration::from_secs(3600)), ..call(3) });
+    client.pass(Duration::from_secs(29));
+    client.answer(1);
+    client.pass(Duration::from_secs(29));
+    assert_eq!(client.closing, None, "it said something");
+    client.pass(Duration::from_secs(1));
+    assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
+}

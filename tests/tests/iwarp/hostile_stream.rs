@@ -367,7 +367,7 @@ async fn h50_answers_that_do_not_fit_the_question() {
         source.length = 8;
         raw.write_all(&send(1, b"go")).await.unwrap();
         assert!(matches!(next(&mut end).await, Completion::Received { .. }));
-        end.submit(Action::Read { token: Token(1), source });
+        end.submit(Action::read(Token(1), source));
         let talk = tokio::spawn(async move {
             let mut asked = [0; 52];
             raw.read_exact(&mut asked).await.unwrap();
@@ -405,7 +405,7 @@ async fn h56_a_message_that_never_completes() {
 async fn a_read_that_is_never_answered() {
     let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
-    end.submit(Action::Read { token: Token(1), source });
+    end.submit(Action::read(Token(1), source));
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
 }
 

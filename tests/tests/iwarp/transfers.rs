@@ -64,7 +64,7 @@ async fn read_and_write(
     expected: Bytes,
 ) {
     for token in 0..3 {
-        end.submit(Action::Read { token: Token(token), source });
+        end.submit(Action::read(Token(token), source));
         end.submit(Action::Write { token: Token(token), sink, data: data(LARGE, 9) });
     }
     let (mut reads, mut writes, mut sent, mut heard) = (0, 0, 0, 0);
@@ -244,7 +244,7 @@ async fn markers_and_crcs_work_in_all_combinations() {
             let sink = register(&mut server, Memory::Sink(BytesMut::zeroed(5000))).await;
             let source = register(&mut server, Memory::Source(data(5000, 1))).await;
             client.submit(Action::Write { token: Token(1), sink, data: data(5000, 2) });
-            client.submit(Action::Read { token: Token(2), source });
+            client.submit(Action::read(Token(2), source));
             let mut read = false;
             while !read {
                 let server = async { poll_fn(|cx| server.poll_completion(cx)).await };

@@ -41,7 +41,7 @@ async fn empty_writes_do_not_replace_the_rest_of_a_message() {
 async fn empty_writes_do_not_replace_a_read_response() {
     let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
-    end.submit(Action::Read { token: Token(1), source });
+    end.submit(Action::read(Token(1), source));
     let peer = keep_writing(raw, write(0, 0, &[]));
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
     drop(end);

@@ -56,7 +56,7 @@ fn asked(message: &[u8]) -> Option<Action> {
     let place = Segment { handle: u32::from_be_bytes([h0, h1, h2, h3]), length, offset };
     let data = BytesMut::zeroed(usize::try_from(length).ok()?).freeze();
     Some(match sink {
-        0 => Action::Read { token: Token(5), source: place },
+        0 => Action::read(Token(5), place),
         _ => Action::Write { token: Token(6), sink: place, data },
     })
 }
@@ -83,7 +83,7 @@ async fn work_on(mut end: VerbsConnection, way: usize) {
                 end.submit(Action::Send { token: Token(7), message, invalidate: None });
                 // A handle of this end means nothing at the other: the device there ends the connection.
                 if way % 7 == 6 {
-                    end.submit(Action::Read { token: Token(3), source: segment });
+                    end.submit(Action::read(Token(3), segment));
                 } else if way % 5 == 2 {
                     end.submit(Action::Invalidate { token: Token(4), handle: segment.handle });
                 }

@@ -4,7 +4,7 @@ use core::mem;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::proto::work::{Segment, Token};
+use crate::proto::work::{RegionPart, Segment, Token};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{Crc32c, DdpHeader, Markers, Opcode, ReadRequest, Terminate, ddp, fpdu};
 
@@ -44,7 +44,7 @@ pub(super) struct Outbound {
 pub(super) enum Work {
     Send { token: Token, message: Vec<Bytes>, invalidate: Option<u32> },
     Write { token: Option<Token>, sink: Segment, data: Bytes },
-    Read { token: Token, source: Segment },
+    Read { token: Token, source: Segment, part: RegionPart },
 }
 
 /// A message that is being sent.
@@ -155,13 +155,13 @@ impl Outbound {
 
     /// Removes the next message if it is a Read. A Read needs a sink, which only the stream can allocate: the
     /// stream then passes the message to [`Outbound::request`].
-    pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment)> {
+    pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment, RegionPart)> {
         let turn = self.responses.is_empty() || self.after_response;
         if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
             return None;
         }
         match self.work.pop_front()? {
-            Work::Read { token, source } => Some((token, source)),
+            Work::Read { token, source, part } => Some((token, source, part)),
             other => {
                 self.work.push_front(other);
                 None

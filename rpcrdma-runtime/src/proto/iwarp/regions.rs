@@ -6,7 +6,7 @@ use core::mem;
 use bytes::{Bytes, BytesMut};
 
 use super::Entropy;
-use crate::proto::work::{Completion, Memory, Segment, Token};
+use crate::proto::work::{Completion, Memory, RegionPart, Segment, Token};
 
 /// The maximum number of attempts to find a free handle. With 32 random bits, one attempt nearly always
 /// suffices.
@@ -238,28 +238,42 @@ pub(super) struct PendingRead {
     pub(super) sink_stag: u32,
     pub(super) sink_offset: u64,
     pub(super) length: u32,
+    pub(super) part: RegionPart,
+    /// The region, as far as it has arrived.
     pub(super) data: BytesMut,
 }
 
 impl PendingRead {
+    fn start(&self) -> usize {
+        usize::try_from(self.part.offset).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the number of octets of the response that have arrived.
+    pub(super) fn received(&self) -> usize {
+        self.data.len().saturating_sub(self.start())
+    }
+
     /// Returns true if the octet at `offset` follows the first `so_far` octets.
     pub(super) fn is_next(&self, offset: u64, so_far: usize) -> bool {
         let so_far = u64::try_from(so_far).unwrap_or(u64::MAX);
         self.sink_offset.checked_add(so_far) == Some(offset)
     }
 
-    /// Returns the data, with room for all of it.
+    /// Returns the region, with room for all of it.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
-            // The length is that of the local request.
-            self.data.reserve(usize::try_from(self.length).unwrap_or(usize::MAX));
+            // The sizes are those of the local requests.
+            self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
+        }
+        if self.data.len() < self.start() {
+            self.data.resize(self.start(), 0);
         }
         &mut self.data
     }
 
     /// Returns the end of the data if the next `size` octets of the response belong there.
     pub(super) fn land(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
-        let at = self.data.len();
+        let at = self.received();
         let end = u32::try_from(at.checked_add(size)?).ok()?;
         if handle != self.sink_stag || !self.is_next(offset, at) || end > self.length {
             return None;

@@ -14,7 +14,7 @@ use self::inbound::{Fault, Found, Inbound};
 use super::outbound::{Departure, Outbound, Work};
 use super::regions::{PendingRead, Regions};
 use super::{Entropy, Role, StreamConfig};
-use crate::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use crate::proto::work::{Action, CloseReason, Completion, Memory, RegionPart, Segment, Token};
 use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 
 /// The number of kinds of data that a peer can have outstanding, see [`Stream::owed`].
@@ -38,6 +38,8 @@ pub struct Stream {
     pub(super) outbound: Outbound,
     /// Outstanding local Reads, oldest first.
     pub(super) reads: VecDeque<PendingRead>,
+    /// An unfinished region whose next Read is not sent.
+    pub(super) sink: BytesMut,
     pub(super) completions: VecDeque<Completion>,
     ending: Option<CloseReason>,
     /// Memory that was submitted for registration after the end.
@@ -57,6 +59,7 @@ impl Stream {
             inbound: Inbound::new(config.markers_in),
             outbound: Outbound::new(config.max_fpdu, config.crc, config.markers_out),
             reads: VecDeque::new(),
+            sink: BytesMut::new(),
             completions: VecDeque::new(),
             ending: None,
             late: Vec::new(),
@@ -92,14 +95,14 @@ impl Stream {
                 self.completions.extend(done);
             }
             Action::Abandon { handle } => self.regions.abandon(handle),
-            Action::Read { token, source } => {
+            Action::Read { token, source, part } => {
                 if self.config.ord == 0 {
                     return self.refuse("the peer does not accept RDMA Reads on this connection");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
                     return self.refuse("the memory to read ends beyond 64 bits");
                 }
-                self.outbound.push(Work::Read { token, source });
+                self.outbound.push(Work::Read { token, source, part });
             }
             Action::Write { token, sink, data } => {
                 let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
@@ -179,8 +182,8 @@ impl Stream {
     pub fn poll_transmit(&mut self, budget: usize, out: &mut VecDeque<Bytes>) -> usize {
         let mut total = 0usize;
         while total < budget && self.may_transmit() {
-            if let Some((token, source)) = self.outbound.take_read(self.may_read()) {
-                self.begin_read(token, source);
+            if let Some((token, source, part)) = self.outbound.take_read(self.may_read()) {
+                self.begin_read(token, source, part);
             }
             let Some((len, departure)) = self.outbound.emit(out) else { break };
             total = total.saturating_add(len);
@@ -286,7 +289,7 @@ impl Stream {
         u32::try_from(self.reads.len()).is_ok_and(|outstanding| outstanding < self.config.ord)
     }
 
-    fn begin_read(&mut self, token: Token, source: Segment) {
+    fn begin_read(&mut self, token: Token, source: Segment, part: RegionPart) {
         let Some((sink_stag, sink_offset)) = self.regions.fresh() else {
             return self.refuse("no random numbers for the sink of a Read");
         };
@@ -299,7 +302,9 @@ impl Stream {
             source_offset: source.offset,
         };
         self.outbound.request(&request);
-        self.reads.push_back(PendingRead { token, sink_stag, sink_offset, length, data: BytesMut::new() });
+        let is_continued = part.offset > 0 && self.reads.is_empty();
+        let data = if is_continued { core::mem::take(&mut self.sink) } else { BytesMut::new() };
+        self.reads.push_back(PendingRead { token, sink_stag, sink_offset, length, part, data });
     }
 
     /// Ends the stream with a Terminate because the peer violated a rule.
@@ -335,6 +340,7 @@ impl Stream {
         if self.ending.is_none() {
             self.regions.fence_all();
             self.reads.clear();
+            self.sink = BytesMut::new();
             self.ending = Some(reason);
         }
     }

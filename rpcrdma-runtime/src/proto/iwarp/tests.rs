@@ -231,7 +231,7 @@ fn everything_arrives(steps: &[(usize, Step)], crc: bool, markers: [bool; 2], ma
             Step::Read { at, len } => {
                 let data = pattern(SIZE, u8::try_from(peer).unwrap())[*at..at + len].to_vec();
                 expected[end].reads.insert(token.0, data);
-                pair.submit(end, Action::Read { token, source: part(sources[peer], *at, *len) });
+                pair.submit(end, Action::read(token, part(sources[peer], *at, *len)));
             }
             Step::Invalidate => {
                 let handle = pair.register(end, Memory::Sink(BytesMut::zeroed(3))).handle;
@@ -336,7 +336,7 @@ fn reads_beyond_the_peers_depth_wait_and_all_are_answered() {
     let mut pair = Pair::new(|_| {}, 2);
     let source = pair.register(1, Memory::Source(pattern(2000, 0).into()));
     for token in 0..20 {
-        pair.submit(0, Action::Read { token: Token(token), source });
+        pair.submit(0, Action::read(Token(token), source));
     }
     let done = pair.take(0);
     let tokens: Vec<u64> = done
@@ -371,7 +371,7 @@ fn an_invalidate_waits_for_the_answer_that_is_on_its_way() {
     let mut pair = Pair::new(|_| {}, 3);
     let data = Bytes::from(pattern(5000, 1));
     let source = pair.register(1, Memory::Source(data.clone()));
-    pair.submit(0, Action::Read { token: Token(1), source });
+    pair.submit(0, Action::read(Token(1), source));
     pair.carry(0);
     let mut pieces = VecDeque::new();
     pair.ends[1].poll_transmit(1, &mut pieces);
@@ -384,7 +384,7 @@ fn an_invalidate_waits_for_the_answer_that_is_on_its_way() {
     assert!(matches!(heard[..], [Completion::Invalidated { token: Token(2), .. }]), "{heard:?}");
     let heard = pair.take(0);
     assert!(matches!(&heard[..], [Completion::ReadDone { data: read, .. }] if *read == data), "{heard:?}");
-    pair.submit(0, Action::Read { token: Token(3), source });
+    pair.submit(0, Action::read(Token(3), source));
     assert!(matches!(pair.finish(1), Completion::Closed { reason: CloseReason::Violation(_), .. }));
 }
 
@@ -440,7 +440,7 @@ fn invalid_submissions_close_the_stream() {
     let short = Segment { handle: 1, length: 3, offset: 0 };
     let data = || Bytes::from_static(&[0; 16]);
     for action in [
-        Action::Read { token: Token(1), source: wrapping },
+        Action::read(Token(1), wrapping),
         Action::Write { token: Token(1), sink: wrapping, data: data() },
         Action::Write { token: Token(1), sink: short, data: data() },
     ] {
@@ -453,7 +453,7 @@ fn invalid_submissions_close_the_stream() {
         assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
     let mut stream = Stream::new(StreamConfig { ord: 0, ..config(Role::Initiator) }, entropy(1));
-    stream.submit(Action::Read { token: Token(1), source: short });
+    stream.submit(Action::read(Token(1), short));
     assert!(!stream.is_open(), "a Read that would wait for ever");
 }
 
@@ -604,7 +604,7 @@ fn only_the_last_segment_of_a_message_has_the_last_flag() {
         invalidate: None,
     });
     let sent = segments(initiator);
-    initiator.submit(Action::Read { token: Token(3), source });
+    initiator.submit(Action::read(Token(3), source));
     let mut request = VecDeque::new();
     initiator.poll_transmit(usize::MAX, &mut request);
     request.iter().for_each(|piece| responder.receive(piece));

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::proto::work::Segment;
+use crate::proto::work::{RegionPart, Segment};
 use crate::wire::rdma::ReadSegment;
 use crate::xdr::{Item, Placed, Received, pad_len};
 
@@ -15,33 +15,31 @@ pub(super) struct Fetch {
     /// The stream, if it came inline.
     inline: Option<Bytes>,
     chunks: Vec<Chunk>,
+    /// Chunks with outstanding data.
     missing: usize,
 }
 
 #[derive(Debug)]
 struct Chunk {
     position: u32,
-    parts: Vec<Part>,
-}
-
-#[derive(Debug)]
-struct Part {
-    segment: Segment,
-    data: Option<Bytes>,
+    segments: Vec<Segment>,
+    /// Empty until all segments are read.
+    data: Bytes,
 }
 
 impl Chunk {
     fn len(&self) -> u64 {
-        self.parts.iter().fold(0, |sum, part| sum.saturating_add(u64::from(part.segment.length)))
+        self.segments.iter().fold(0, |sum, segment| sum.saturating_add(u64::from(segment.length)))
     }
+}
 
-    fn into_data(self) -> Bytes {
-        let mut pieces: Vec<Bytes> = self.parts.into_iter().filter_map(|part| part.data).collect();
-        match pieces.len() {
-            1 => pieces.pop().unwrap_or_default(),
-            _ => pieces.concat().into(),
-        }
-    }
+/// An RDMA Read of a chunk's segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentRead {
+    /// The index of the chunk in its [`Fetch`].
+    pub(super) chunk: usize,
+    pub(super) source: Segment,
+    pub(super) part: RegionPart,
 }
 
 impl Fetch {
@@ -51,12 +49,12 @@ impl Fetch {
     /// # Errors
     /// Returns a description of the defect. The call is answered with ERR_CHUNK.
     pub(super) fn new(reads: &[ReadSegment], payload: Option<Bytes>) -> Result<Self, &'static str> {
-        let mut by_position: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+        let mut by_position: BTreeMap<u32, Vec<Segment>> = BTreeMap::new();
         for read in reads {
-            by_position.entry(read.position).or_default().push(Part { segment: read.segment, data: None });
+            by_position.entry(read.position).or_default().push(read.segment);
         }
-        let chunks: Vec<Chunk> =
-            by_position.into_iter().map(|(position, parts)| Chunk { position, parts }).collect();
+        let chunk = |(position, segments)| Chunk { position, segments, data: Bytes::new() };
+        let chunks: Vec<Chunk> = by_position.into_iter().map(chunk).collect();
         let long = chunks.first().filter(|chunk| chunk.position == 0).map(Chunk::len);
         let stream = match (&payload, long) {
             (Some(payload), None) => payload.len() as u64,
@@ -65,22 +63,31 @@ impl Fetch {
             (None, None) => return Err("RDMA_NOMSG without a Position-Zero Read chunk"),
         };
         check_positions(&chunks, stream)?;
-        let missing = chunks.iter().map(|chunk| chunk.parts.len()).sum();
+        let missing = chunks.iter().filter(|chunk| chunk.len() > 0).count();
         Ok(Fetch { inline: payload, chunks, missing })
     }
 
-    /// Returns every segment to read, with its index for [`Fetch::arrived`].
-    pub(super) fn wanted(&self) -> impl Iterator<Item = ((usize, usize), Segment)> {
-        self.chunks.iter().enumerate().flat_map(|(chunk, parts)| {
-            parts.parts.iter().enumerate().map(move |(part, wanted)| ((chunk, part), wanted.segment))
+    /// Returns the RDMA Reads of all segments. The segments of a chunk fill one region. An empty segment needs
+    /// no RDMA Read.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = SegmentRead> {
+        self.chunks.iter().enumerate().flat_map(|(index, chunk)| {
+            let (mut offset, total) = (0u64, chunk.len());
+            chunk.segments.iter().filter(|segment| segment.length > 0).map(move |source| {
+                let part = RegionPart { offset, total };
+                offset = offset.saturating_add(u64::from(source.length));
+                SegmentRead { chunk: index, source: *source, part }
+            })
         })
     }
 
-    /// Stores the data of one segment.
-    pub(super) fn arrived(&mut self, (chunk, part): (usize, usize), data: Bytes) {
-        if let Some(part) = self.chunks.get_mut(chunk).and_then(|chunk| chunk.parts.get_mut(part))
-            && part.data.replace(data).is_none()
+    /// Stores what a completed RDMA Read of a chunk returned: its region, or nothing while others are
+    /// outstanding.
+    pub(super) fn arrived(&mut self, chunk: usize, data: Bytes) {
+        if let Some(chunk) = self.chunks.get_mut(chunk)
+            && chunk.data.is_empty()
+            && !data.is_empty()
         {
+            chunk.data = data;
             self.missing = self.missing.saturating_sub(1);
         }
     }
@@ -93,9 +100,7 @@ impl Fetch {
     pub(super) fn into_message(self) -> Received {
         let mut stream = self.inline;
         let mut items = Vec::new();
-        for chunk in self.chunks {
-            let position = chunk.position;
-            let data = chunk.into_data();
+        for Chunk { position, data, .. } in self.chunks {
             match &stream {
                 None => stream = Some(data),
                 // An empty item consists of its count alone, so no data is inserted.
@@ -146,10 +151,13 @@ mod tests {
 
     fn fetched(reads: &[ReadSegment], payload: Option<Bytes>) -> Received {
         let mut fetch = Fetch::new(reads, payload).expect("good positions");
-        let wanted: Vec<_> = fetch.wanted().collect();
-        for (which, segment) in wanted {
-            let fill = u8::try_from(segment.handle).expect("small");
-            fetch.arrived(which, vec![fill; segment.length as usize].into());
+        let mut region = Vec::new();
+        for SegmentRead { chunk, source, part } in fetch.wanted().collect::<Vec<_>>() {
+            assert_eq!(part.offset, region.len() as u64);
+            let fill = u8::try_from(source.handle).expect("small");
+            region.extend(vec![fill; source.length as usize]);
+            let is_last = part.is_last(source.length);
+            fetch.arrived(chunk, if is_last { std::mem::take(&mut region).into() } else { Bytes::new() });
         }
         assert!(fetch.is_complete());
         fetch.into_message()

@@ -8,7 +8,7 @@ use core::mem;
 use bytes::Bytes;
 use tracing::debug;
 
-use super::reads::Fetch;
+use super::reads::{Fetch, SegmentRead};
 use super::reply;
 use super::requester::FIRST_BACKWARD;
 use super::{Config, PeerLimits, Refusals, TrafficCounts};
@@ -74,9 +74,9 @@ pub struct Responder {
     /// These calls, and the bytes of their chunks.
     arrived: VecDeque<(CallKey, u64)>,
     /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
-    read_queue: VecDeque<(Part, Segment)>,
-    /// Outstanding RDMA Reads, at most `reads_limit`.
-    reading: Vec<(Token, Part)>,
+    read_queue: VecDeque<(u32, SegmentRead)>,
+    /// Outstanding RDMA Reads, at most `reads_limit`: their calls, and the chunks in the calls' [`Fetch`].
+    reading: Vec<(Token, u32, usize)>,
     /// Bytes of Read chunks of unanswered calls, from their first RDMA Read on.
     fetched: u64,
     /// The last call that exceeded the limit of Read chunks.
@@ -126,9 +126,6 @@ impl CallState {
         self.traffic.read_bytes.saturating_add(self.traffic.position_zero)
     }
 }
-
-/// The purpose of an RDMA Read: a call, and the segment's index in its [`Fetch`].
-type Part = (u32, (usize, usize));
 
 /// Selects the counter of one rejection rule.
 type Rule = fn(&mut Refusals) -> &mut u64;
@@ -199,7 +196,7 @@ impl Responder {
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
         self.reads_limit = self.ord.min(usize::try_from(requester.reads).unwrap_or(usize::MAX));
         if self.reads_limit == 0 {
-            for ((key, _), _) in core::mem::take(&mut self.read_queue) {
+            for (key, _) in core::mem::take(&mut self.read_queue) {
                 self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
             }
         }
@@ -232,7 +229,7 @@ impl Responder {
         if !fetch.is_complete() && self.reads_limit == 0 {
             return self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
         }
-        self.read_queue.extend(fetch.wanted().map(|(part, segment)| ((key, part), segment)));
+        self.read_queue.extend(fetch.wanted().map(|read| (key, read)));
         self.start_reads();
         self.run_if_complete(key);
     }
@@ -382,7 +379,7 @@ impl Responder {
     /// Returns the calls with outstanding RDMA Reads, and those whose written reply may not have arrived. A
     /// requester waits for at most as many replies as were granted, including those of the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
-        let mut reading: Vec<u32> = self.reading.iter().map(|(_, (key, _))| *key).collect();
+        let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
         // The segments of one call are read one after the other.
         reading.dedup();
         let reading = reading.into_iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
@@ -513,13 +510,13 @@ impl Responder {
 
     fn start_reads(&mut self) {
         while self.reading.len() < self.reads_limit
-            && let Some(((key, _), _)) = self.read_queue.front()
+            && let Some((key, _)) = self.read_queue.front()
             && self.may_hold(*key)
-            && let Some((part, source)) = self.read_queue.pop_front()
+            && let Some((key, SegmentRead { chunk, source, part })) = self.read_queue.pop_front()
         {
             let token = self.token();
-            self.reading.push((token, part));
-            self.actions.push_back(Action::Read { token, source });
+            self.reading.push((token, key, chunk));
+            self.actions.push_back(Action::Read { token, source, part });
         }
     }
 
@@ -546,10 +543,10 @@ impl Responder {
     }
 
     fn read_done(&mut self, token: Token, data: Bytes) {
-        let Some(at) = self.reading.iter().position(|(reading, _)| *reading == token) else { return };
-        let (_, (key, part)) = self.reading.remove(at);
+        let Some(at) = self.reading.iter().position(|(reading, ..)| *reading == token) else { return };
+        let (_, key, chunk) = self.reading.remove(at);
         if let Some(fetch) = self.calls.get_mut(key).and_then(|call| call.fetch.as_mut()) {
-            fetch.arrived(part, data);
+            fetch.arrived(chunk, data);
         }
         self.start_reads();
         self.run_if_complete(key);

@@ -113,7 +113,7 @@ async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: F
     let own = advertise(local, peer, sink(700)).await;
     advertise(local, peer, source(800, 2)).await;
     device.faults(|faults| faults.stalled = true);
-    local.submit(Action::Read { token: Token(10), source: given });
+    local.submit(Action::read(Token(10), given));
     local.submit(Action::Write { token: Token(11), sink: wanted, data: octets(9000, 3).into() });
     let message = vec![octets(10, 1).into(), octets(9000, 4).into()];
     local.submit(Action::Send { token: Token(12), message, invalidate: None });
@@ -170,7 +170,7 @@ fn dropping_a_connection_during_blocking_jobs_leaves_no_objects() {
             let given = advertise(&mut local, &mut peer, sink(LONG)).await;
             local.submit(Action::Register { token: Token(1), memory: sink(LONG) });
             local.submit(Action::Invalidate { token: Token(2), handle: given.handle });
-            peer.submit(Action::Read { token: Token(3), source: given });
+            peer.submit(Action::read(Token(3), given));
             // The threads may or may not have finished.
             let _ = (poll_once(next(&mut local)), poll_once(next(&mut peer)));
             drop(local);

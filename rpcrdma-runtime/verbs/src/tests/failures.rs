@@ -72,7 +72,7 @@ fn failed_registration_for_work_closes_the_connection() {
             let own = advertise(&mut local, &mut peer, sink(700)).await;
             device.faults(|faults| faults.fail_registration = true);
             local.submit(match work {
-                0 => Action::Read { token: Token(1), source: given },
+                0 => Action::read(Token(1), given),
                 1 => Action::Write { token: Token(1), sink: wanted, data: octets(9000, 1).into() },
                 2 => {
                     Action::Send { token: Token(1), message: vec![octets(9000, 1).into()], invalidate: None }
@@ -122,7 +122,7 @@ fn read_and_sent_memory_that_fails_to_deregister_is_leaked() {
         send(&mut local, vec![leakable(octets(9000, 2))], None).await;
         assert!(receive(&mut peer).await.0 == octets(9000, 2));
         assert_eq!(device.leaked(), before + 1);
-        local.submit(Action::Read { token: Token(4), source: given });
+        local.submit(Action::read(Token(4), given));
         let (reason, _) = closed(&mut local).await;
         assert_eq!(reason, CloseReason::Io(NOT_DEREGISTERED.into()));
     });

@@ -236,6 +236,42 @@ fn long_memory_is_registered_by_another_thread() {
     }
 }
 
+/// The last RDMA Read of a region returns it, in the memory that the device wrote. A region that is not filled
+/// is dropped.
+#[test]
+fn rdma_reads_of_one_region_fill_it_in_place() {
+    for settings in
+        [Settings::CARD, Settings { iwarp: true, ..PLAIN }, Settings { max_message: 1000, ..PLAIN }]
+    {
+        with(settings, async |_| {
+            let (mut local, mut peer) = connected(&options()).await;
+            let segment = advertise(&mut local, &mut peer, source(9000, 1)).await;
+            // The first region gets only one of its parts.
+            let parts = [(0, 1500), (0, 3000), (3000, 5), (3005, 1995), (5000, 4000)];
+            for (token, (offset, length)) in (10..).map(Token).zip(parts) {
+                let source = Segment { length, offset: segment.offset + offset, ..segment };
+                peer.submit(Action::Read { token, source, part: RegionPart { offset, total: 9000 } });
+            }
+            for token in (10..14).map(Token) {
+                let done = next(&mut peer).await;
+                assert!(
+                    matches!(&done, Completion::ReadDone { token: done, data } if *done == token && data.is_empty()),
+                    "{done:?}"
+                );
+            }
+            let Completion::ReadDone { token: Token(14), data } = next(&mut peer).await else {
+                panic!("not read")
+            };
+            assert!(data == octets(9000, 1));
+            // A later RDMA Read does not continue the region.
+            let part = RegionPart { offset: 100, total: 9000 };
+            peer.submit(Action::Read { token: Token(15), source: Segment { length: 8900, ..segment }, part });
+            let (reason, _) = closed(&mut peer).await;
+            assert!(matches!(reason, CloseReason::Io(_)), "{reason:?}");
+        });
+    }
+}
+
 /// Fences a written sink, advertises its content as a source, and lets the peer read it.
 async fn read_back(local: &mut VerbsConnection, peer: &mut VerbsConnection, wanted: Segment) -> Bytes {
     let written = fence(local, wanted).await;
@@ -251,7 +287,7 @@ fn access_to_fenced_memory_or_without_the_right_closes_the_connection() {
                 let (mut local, mut peer) = connected(&options()).await;
                 let segment = advertise(&mut local, &mut peer, wanted).await;
                 if reads {
-                    peer.submit(Action::Read { token: Token(4), source: segment });
+                    peer.submit(Action::read(Token(4), segment));
                 } else {
                     peer.submit(Action::Write { token: Token(3), sink: segment, data: vec![7; 500].into() });
                 }

@@ -94,7 +94,7 @@ fn each_bind_changes_the_handle_of_a_window() {
         }
         let given = advertise(&mut local, &mut peer, source(100, 9)).await;
         let stale = Segment { handle: handles[4], ..given };
-        peer.submit(Action::Read { token: Token(4), source: stale });
+        peer.submit(Action::read(Token(4), stale));
         let (reason, _) = closed(&mut peer).await;
         assert!(matches!(reason, CloseReason::Terminated { etype: 1, .. }), "{reason:?}");
     });

@@ -5,8 +5,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
+use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, RegionPart, Segment, Token};
 
+use super::reads::ReadRegions;
 use super::regions::Regions;
 use super::{FabricConfig, Faults, LostWork, Rng, Side};
 
@@ -36,6 +37,7 @@ pub(super) struct EndState {
     /// The maximum number of outstanding RDMA Reads.
     ord: u32,
     outstanding_reads: u32,
+    reads: ReadRegions,
     receives: u32,
     regions: Regions,
     completions: VecDeque<Completion>,
@@ -79,6 +81,7 @@ impl Net {
             max_region: own.max_region,
             ord: peer.ird,
             outstanding_reads: 0,
+            reads: ReadRegions::default(),
             receives: 0,
             regions: Regions::default(),
             completions: VecDeque::new(),
@@ -222,7 +225,7 @@ impl Net {
                     Completion::Written { token },
                 );
             }
-            Action::Read { token, source } => self.submit_read(from, token, source),
+            Action::Read { token, source, part } => self.submit_read(from, token, source, part),
             Action::Close { reason } => {
                 self.close(from, reason);
                 self.schedule_in_order(from, Event::Close { to });
@@ -230,12 +233,13 @@ impl Net {
         }
     }
 
-    fn submit_read(&mut self, from: Side, token: Token, source: Segment) {
+    fn submit_read(&mut self, from: Side, token: Token, source: Segment, part: RegionPart) {
         let end = self.end_mut(from);
         if end.outstanding_reads >= end.ord {
             return self.local_error(from, "too many outstanding RDMA Reads");
         }
         end.outstanding_reads = end.outstanding_reads.saturating_add(1);
+        end.reads.start(token, source.length, part);
         self.schedule_in_order(from, Event::Read { to: from.other(), token, source });
         self.inject_fault(from, self.faults.read, "an RDMA Read failed");
     }
@@ -287,6 +291,7 @@ impl Net {
             Event::ReadDone { to, token, data } => {
                 let end = self.end_mut(to);
                 end.outstanding_reads = end.outstanding_reads.saturating_sub(1);
+                let data = end.reads.finish(token, &data);
                 self.complete(to, Completion::ReadDone { token, data });
             }
             Event::Close { to } => self.close(to, CloseReason::Peer),

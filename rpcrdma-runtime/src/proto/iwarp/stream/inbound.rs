@@ -417,7 +417,7 @@ impl Stream {
         if segment.stag != read.sink_stag {
             return fault(Code::INVALID_STAG, "a Read Response for other memory");
         }
-        let so_far = read.data.len().saturating_sub(segment.placed);
+        let so_far = read.received().saturating_sub(segment.placed);
         if !read.is_next(segment.offset, so_far) {
             return fault(Code::BASE_OR_BOUNDS, "a Read Response is not contiguous");
         }
@@ -432,10 +432,20 @@ impl Stream {
         if segment.last
             && let Some(read) = self.reads.pop_front()
         {
-            let data = read.data.freeze();
+            let is_last = read.part.is_last(read.length);
+            let data = if is_last { read.data.freeze() } else { self.continue_region(read.data) };
             self.completions.push_back(Completion::ReadDone { token: read.token, data });
         }
         Ok(())
+    }
+
+    /// Keeps an unfinished region for its next Read. Returns no data.
+    fn continue_region(&mut self, region: BytesMut) -> Bytes {
+        match self.reads.front_mut() {
+            Some(next) if next.part.offset > 0 => next.data = region,
+            _ => self.sink = region,
+        }
+        Bytes::new()
     }
 
     /// Ends the stream after the peer's Terminate. The content is diagnostic only, and no reply is sent.

@@ -218,7 +218,7 @@ fn an_invalid_read_request_is_answered_with_terminate() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
     let piece = Bytes::from_static(&[0; 1 << 20]);
     for action in [
-        Action::Read { token: Token(1), source: wrapping },
+        Action::read(Token(1), wrapping),
         Action::Write { token: Token(1), sink: wrapping, data: piece.slice(..16) },
         // 4 GiB.
         Action::Send { token: Token(1), message: vec![piece; 4096], invalidate: None },
@@ -238,13 +238,13 @@ fn an_invalid_read_request_is_answered_with_terminate() {
 fn after_close_all_work_completes_and_no_new_work_starts() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let place = Segment { handle: 1, length: 4, offset: 0 };
-    stream.submit(Action::Read { token: Token(1), source: place });
+    stream.submit(Action::read(Token(1), place));
     sent(&mut stream);
     stream.submit(Action::Close { reason: CloseReason::Local });
     let message = || Vec::from([Bytes::from_static(b"late")]);
     stream.submit(Action::Send { token: Token(2), message: message(), invalidate: None });
     stream.submit(Action::Write { token: Token(3), sink: place, data: Bytes::from_static(b"late") });
-    stream.submit(Action::Read { token: Token(4), source: place });
+    stream.submit(Action::read(Token(4), place));
     stream.submit(Action::Register { token: Token(5), memory: Memory::Sink(BytesMut::zeroed(1)) });
     assert!(sent(&mut stream).is_empty());
     stream.finish();

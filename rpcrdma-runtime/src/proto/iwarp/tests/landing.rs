@@ -87,7 +87,7 @@ proptest! {
         let source = register(&mut receiver, Memory::Source(pattern(SIZE, 5).into()));
         let config = StreamConfig { crc, ..config(Role::Initiator) };
         let mut reader = Stream::new(config, entropy(2));
-        reader.submit(Action::Read { token: Token(3), source });
+        reader.submit(Action::read(Token(3), source));
         let request = octets(&mut reader);
         receiver.receive(&request);
         let response = octets(&mut receiver);

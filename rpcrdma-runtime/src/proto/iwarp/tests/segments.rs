@@ -1,6 +1,7 @@
 //! The octets that a stream sends, and those that it takes.
 
 use super::*;
+use crate::proto::work::RegionPart;
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ReadRequest, fpdu};
 
 pub(super) const SEND: Opcode = Opcode::Send { invalidate: false, solicited: false };
@@ -152,8 +153,8 @@ fn messages_leave_as_segments_in_their_order() {
             stream.submit(Action::Write { token: Token(1), sink: place, data: data.clone() });
             stream.submit(send(None));
             stream.submit(send(Some(HANDLE)));
-            stream.submit(Action::Read { token: Token(2), source: Segment { length: 9, ..place } });
-            stream.submit(Action::Read { token: Token(3), source: place });
+            stream.submit(Action::read(Token(2), Segment { length: 9, ..place }));
+            stream.submit(Action::read(Token(3), place));
             stream.submit(send(None));
             stream.submit(Action::Write { token: Token(4), sink: place, data: data.clone() });
             let mut all = sent(&mut stream).into_iter();
@@ -218,7 +219,7 @@ fn sends_complete_once_written() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let place = Segment { handle: 1, length: 3000, offset: 0 };
     let data = Bytes::from(pattern(3000, 0));
-    stream.submit(Action::Read { token: Token(1), source: Segment { length: 4, ..place } });
+    stream.submit(Action::read(Token(1), Segment { length: 4, ..place }));
     stream.submit(Action::Send { token: Token(2), message: Vec::from([data.clone()]), invalidate: None });
     stream.submit(Action::Write { token: Token(3), sink: place, data });
     let (mut pieces, mut order) = (VecDeque::new(), Vec::new());
@@ -319,4 +320,32 @@ fn crcs_are_checked_to_the_end_or_never() {
         let taken = core::iter::from_fn(|| stream.poll_completion()).count();
         assert_eq!(taken, if crc { 50 } else { 51 });
     }
+}
+
+/// The Reads of a region fill it without another copy, and the last one returns it. An unfinished region is
+/// dropped when the next one starts.
+#[test]
+fn reads_of_one_region_are_returned_as_a_whole() {
+    let mut pair = Pair::new(|_| {}, 5);
+    let source = pair.register(1, Memory::Source(pattern(9000, 0).into()));
+    let lengths = [3000, 5, 1995, 4000];
+    let mut offset = 0;
+    let mut read = |pair: &mut Pair, token: u64, length: u32, first: bool| {
+        let at = if first { 0 } else { offset };
+        offset = at + u64::from(length);
+        let source = Segment { length, offset: source.offset + at, ..source };
+        let part = RegionPart { offset: at, total: 9000 };
+        pair.submit(0, Action::Read { token: Token(token), source, part });
+    };
+    read(&mut pair, 0, 4000, true);
+    for (token, length) in (1..).zip(lengths) {
+        read(&mut pair, token, length, token == 1);
+    }
+    let mut done = pair.take(0);
+    let Some(Completion::ReadDone { token: Token(4), data }) = done.pop() else { panic!("{done:?}") };
+    assert_eq!(data, pattern(9000, 0));
+    assert_eq!(data.try_into_mut().map(|region| region.capacity()), Ok(9000), "allocated once");
+    let empty =
+        |completion: &Completion| matches!(completion, Completion::ReadDone { data, .. } if data.is_empty());
+    assert!(done.len() == 4 && done.iter().all(empty), "{done:?}");
 }

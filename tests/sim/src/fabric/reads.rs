@@ -1,0 +1,40 @@
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+use rpcrdma_runtime::proto::work::{RegionPart, Token};
+
+/// The regions that outstanding RDMA Reads fill.
+#[derive(Debug, Default)]
+pub struct ReadRegions {
+    /// The region and the part of each outstanding RDMA Read.
+    reads: BTreeMap<Token, (u64, RegionPart)>,
+    /// Regions by number, with the octets that have not arrived.
+    regions: BTreeMap<u64, (BytesMut, u64)>,
+    last: u64,
+}
+
+impl ReadRegions {
+    /// Starts an RDMA Read. The part must follow the last one, or start a region.
+    pub fn start(&mut self, token: Token, length: u32, part: RegionPart) {
+        if part.offset == 0 {
+            self.last += 1;
+            let len = usize::try_from(part.total).expect("a region fits memory");
+            self.regions.insert(self.last, (BytesMut::zeroed(len), part.total));
+        }
+        assert!(part.offset + u64::from(length) <= part.total, "{part:?} ends beyond its region");
+        self.reads.insert(token, (self.last, part));
+    }
+
+    /// Stores the data of an RDMA Read. Returns the region once it is full.
+    pub fn finish(&mut self, token: Token, data: &[u8]) -> Bytes {
+        let (number, part) = self.reads.remove(&token).expect("an outstanding RDMA Read");
+        let (region, left) = self.regions.get_mut(&number).expect("its region");
+        let start = usize::try_from(part.offset).expect("a region fits memory");
+        region[start..start + data.len()].copy_from_slice(data);
+        *left -= data.len() as u64;
+        if *left > 0 {
+            return Bytes::new();
+        }
+        self.regions.remove(&number).map(|(region, _)| region.freeze()).unwrap_or_default()
+    }
+}
