@@ -1,5 +1,6 @@
-//! Other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these tests, each in network and mount
-//! namespaces of its own, where an rpcbind runs and `RPCRDMA_PEERS` is a directory in a tmpfs.
+//! Other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these tests, each in
+//! network and mount namespaces of its own, where an rpcbind runs and `RPCRDMA_PEERS` is a directory in a
+//! tmpfs.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "a test may fail")]
@@ -50,7 +51,8 @@ fn run(here: &Path, program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// libnfs mounts the empty path for files in the root. It then fails by itself, unless it is told not to look for other exports.
+/// libnfs mounts the empty path for files in the root. It then fails by itself, unless it is told not to look
+/// for other exports.
 #[test]
 fn libnfs_uses_our_server() {
     let Some(here) = scratch("libnfs") else { return };

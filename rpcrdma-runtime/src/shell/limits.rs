@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use rpcrdma_layout::MAX_HEADERS;
-
 use super::{ClientOptions, DuplicateCache, ServerOptions, TcpClientOptions, TcpOptions, TcpServerOptions};
 use crate::proto::rdma::{Config, MessageLimits};
 use crate::proto::rpc::duplicates::DuplicateLimits;
@@ -130,11 +128,6 @@ impl Default for Limits {
             non_exhaustive: (),
         }
     }
-}
-
-/// Raises a limit to admit messages with this much data. A limit other than the default stays.
-pub(super) fn admitting(limit: u64, default: u64, data: u64) -> u64 {
-    if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }
 
 impl Limits {

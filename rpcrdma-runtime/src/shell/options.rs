@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use rpcrdma_layout::MAX_HEADERS;
+
 use super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::{Binding, Credential};
 use crate::proto::rdma::Config;
@@ -112,6 +114,11 @@ pub struct ServerOptions {
     pub iwarp: iwarp::IwarpOptions,
     #[doc(hidden)]
     pub non_exhaustive: (),
+}
+
+/// Raises a limit to admit messages with this much data. A limit other than the default stays.
+pub(super) fn admitting(limit: u64, default: u64, data: u64) -> u64 {
+    if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }
 
 /// The default of [`ServerOptions::idle`]: longer than a client's, so that usually the client closes first.

@@ -13,10 +13,9 @@ use tracing::debug;
 
 use super::TcpOptions;
 use super::duplicates::{DuplicateCache, Known};
-use super::limits::admitting;
 use super::memory::{CallMemory, MemoryBudget};
 use super::metrics::{self, CallTimer};
-use super::options::BACKWARD_PENDING;
+use super::options::{BACKWARD_PENDING, admitting};
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::owner::Owner;
 use crate::proto::program::Origin;

@@ -67,8 +67,8 @@ impl Fetch {
         Ok(Fetch { inline: payload, chunks, missing })
     }
 
-    /// Returns the RDMA Reads of all segments. The segments of a chunk fill one region. An empty segment needs
-    /// no RDMA Read.
+    /// Returns the RDMA Reads of all segments. The segments of a chunk fill one region. An empty segment
+    /// needs no RDMA Read.
     pub(super) fn wanted(&self) -> impl Iterator<Item = SegmentRead> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| {
             let (mut offset, total) = (0u64, chunk.len());

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use super::super::limits::admitting;
-use super::super::options::{BACKWARD_PENDING, IDLE};
+use super::super::options::{BACKWARD_PENDING, IDLE, admitting};
 use super::super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::Credential;
 use crate::proto::rpc::Services;

@@ -236,8 +236,8 @@ fn long_memory_is_registered_by_another_thread() {
     }
 }
 
-/// The last RDMA Read of a region returns it, in the memory that the device wrote. A region that is not filled
-/// is dropped.
+/// The last RDMA Read of a region returns it, in the memory that the device wrote. A region that is not
+/// filled is dropped.
 #[test]
 fn rdma_reads_of_one_region_fill_it_in_place() {
     for settings in
