@@ -195,7 +195,8 @@ impl Peer {
     fn handle_action(&mut self, action: Action) {
         match action {
             Action::Read { token, source, part } => {
-                let len = if part.is_last(source.length) { part.total as usize } else { 0 };
+                let filled = part.is_last(source.length).then_some(part.total);
+                let len = filled.map_or(0, |len| usize::try_from(len).expect("a region of this process"));
                 self.reads.push_back((token, len));
                 assert!(self.reads.len() <= ORD as usize, "{} outstanding RDMA Reads", self.reads.len());
             }

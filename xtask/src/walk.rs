@@ -49,8 +49,8 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         file: "specs/kv.ddp.toml",
         right: "pair.value",
-        wrong: "pair.valeu",
-        says: &["specs/kv.ddp.toml:", "error[X", "`valeu`"],
+        wrong: "pair.worth",
+        says: &["specs/kv.ddp.toml:", "error[X", "`worth`"],
     },
     Mistake {
         file: "build.rs",
