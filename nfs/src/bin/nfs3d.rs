@@ -155,9 +155,7 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
     let allowing = exports.clone();
     let peers = PeerFilter::new(move |address| allowing.allows(address));
-    let mut services = Services::new();
-    services.add(nfs_v3::Server(exports.clone()));
-    services.add(mount_v3::Server(MountHandler::of(exports.clone())));
+    let mut services = programs(&exports);
     if let Some(gss) = gss {
         services.with_gss(gss);
     }
@@ -196,6 +194,14 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     }
     log.say("stopped");
     Ok(())
+}
+
+/// Returns the programs that the server runs.
+fn programs(exports: &Exports<DirectoryExport>) -> Services {
+    let mut services = Services::new();
+    services.add(nfs_v3::Server(exports.clone()));
+    services.add(mount_v3::Server(MountHandler::of(exports.clone())));
+    services
 }
 
 /// Returns the served directories, for people.

@@ -43,16 +43,19 @@ enum Gets {
     ErrChunk,
 }
 
-/// Messages that do not start a call, and the response to each.
-fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
+/// A header of its first words.
+fn header(version: u32, kind: u32, rest: &[u32]) -> Bytes {
+    words(&[&[XID, version, 4, kind], rest].concat())
+}
+
+/// A header of version 1 with an RPC message behind it.
+fn long(kind: u32, rest: &[u32]) -> Bytes {
+    [&header(1, kind, rest)[..], &rpc(40)].concat().into()
+}
+
+/// Messages that do not start a call because of their length, version or type, and the response to each.
+fn bad_starts() -> Vec<(&'static str, Bytes, Gets)> {
     use Gets::{ErrChunk, ErrVers, Nothing};
-    let header = |version: u32, kind: u32, rest: &[u32]| words(&[&[XID, version, 4, kind], rest].concat());
-    let long = |kind: u32, rest: &[u32]| {
-        let mut message = header(1, kind, rest).to_vec();
-        message.extend_from_slice(&rpc(40));
-        Bytes::from(message)
-    };
-    let wraps = ReadSegment { position: 8, segment: Segment { handle: 1, length: 16, offset: u64::MAX - 8 } };
     vec![
         ("H13 nothing", Bytes::new(), Nothing),
         ("H13 one byte", Bytes::from_static(b"x"), Nothing),
@@ -71,6 +74,14 @@ fn bad_headers() -> Vec<(&'static str, Bytes, Gets)> {
         ("R165 ERR_CHUNK", header(1, 4, &[2]), Nothing),
         ("R165 RDMA_ERROR of an unknown kind", header(1, 4, &[7, 0, 0]), Nothing),
         ("H18 RDMA_DONE", long(3, &[0, 0, 0]), Nothing),
+    ]
+}
+
+/// Messages that do not start a call because of their chunk lists or RPC message, and the response to each.
+fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
+    use Gets::{ErrChunk, Nothing};
+    let wraps = ReadSegment { position: 8, segment: Segment { handle: 1, length: 16, offset: u64::MAX - 8 } };
+    vec![
         ("H19 RDMA_NOMSG without lists", nomsg(ChunkLists::default()), ErrChunk),
         (
             "H20 RDMA_NOMSG and more",
@@ -141,7 +152,10 @@ async fn run<P: Provider>() {
     tokio::task::yield_now().await;
     let mut raw = Raw::new(near);
     let granted = link.config.credits;
-    let table = bad_headers().into_iter().map(|(name, message, gets)| (name.to_owned(), message, gets));
+    let table = bad_starts()
+        .into_iter()
+        .chain(bad_lists())
+        .map(|(name, message, gets)| (name.to_owned(), message, gets));
     for (name, message, gets) in table.chain(damaged_lists()) {
         let answer = match gets {
             Gets::Nothing => None,
