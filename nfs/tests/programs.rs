@@ -346,7 +346,7 @@ fn an_interrupted_get_resumes() {
             assert_eq!(code, Some(1), "{message}");
             assert!(message.contains("iB); --resume continues"), "{message}");
             assert!(!here.join("file").exists());
-            let kept = message.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+            let kept = message.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
             assert!(kept > 1_000_000 && fs::metadata(&part).unwrap().len() >= kept);
         };
         let resume = |expected: &[u8]| {
@@ -635,7 +635,7 @@ async fn handles_are_good_for_the_next_server() {
     unkept.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     unkept.wait().unwrap();
     assert!(line.starts_with("serving "), "{line}");
-    assert!(said.contains("will be stale when this server is started anew; --handle-key FILE"), "{said}");
+    assert!(said.contains("will be stale after a restart; --handle-key FILE"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use rpcrdma_runtime::proto::rdma::session::Reconnect;
+use rpcrdma_runtime::proto::session::Reconnect;
 use rpcrdma_runtime::provider::iwarp::Keepalive;
 
 // A later version may add an option, which would break this function.

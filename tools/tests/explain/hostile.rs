@@ -98,7 +98,7 @@ async fn a_flood_of_connections_is_left_out() {
         shown.contains("connection 1: client 10.0.0.0:32769") && shown.contains("MPA request"),
         "{shown}"
     );
-    assert!(shown.contains(" connections of TCP were left out"), "{shown}");
+    assert!(shown.contains(" TCP connections were omitted"), "{shown}");
 }
 
 /// An MPA request without private data, CRC or markers.

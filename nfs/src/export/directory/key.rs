@@ -123,7 +123,10 @@ mod tests {
         for wrong in [&b""[..], b"fifteen octets.", b"of seventeen octe"] {
             fs::write(&path, wrong).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            assert!(HandleKey::kept(&path).unwrap_err().to_string().contains("no key"), "{wrong:?}");
+            assert!(
+                HandleKey::kept(&path).unwrap_err().to_string().contains("not a handle key"),
+                "{wrong:?}"
+            );
         }
     }
 

@@ -1,3 +1,4 @@
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -17,7 +18,7 @@ use crate::xdr::copied;
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     /// The FPDU that is received in place.
-    pub(super) landing: Option<Landing>,
+    pub(super) landing: Option<Box<Landing>>,
     /// The markers, if the local side requires them.
     pub(super) markers: Option<Markers>,
     /// The number of complete FPDUs.

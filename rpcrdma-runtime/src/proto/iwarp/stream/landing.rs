@@ -3,6 +3,7 @@
 //! Octets with an unchecked CRC are never visible: a sink loses them when it is returned, and a Read
 //! completes after the check of its last FPDU.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
@@ -119,12 +120,13 @@ impl Stream {
         let mut crc = self.config.crc.then(Crc32c::new);
         crc.iter_mut().for_each(|crc| crc.update(head));
         let trailer = ArrayVec::new();
-        self.inbound.landing = Some(Landing { head: *head, to, last, size, missing: size, at, crc, trailer });
+        let landing = Landing { head: *head, to, last, size, missing: size, at, crc, trailer };
+        self.inbound.landing = Some(Box::new(landing));
         Some(rest)
     }
 
     /// Takes octets of an FPDU that lands. Returns the octets behind it.
-    pub(super) fn continue_landing<'a>(&mut self, mut landing: Landing, octets: &'a [u8]) -> &'a [u8] {
+    pub(super) fn continue_landing<'a>(&mut self, mut landing: Box<Landing>, octets: &'a [u8]) -> &'a [u8] {
         let (payload, rest) = octets.split_at_checked(landing.missing).unwrap_or((octets, &[]));
         // The memory may have been taken back since the FPDU began.
         if let Some(memory) = self.destination(landing.to).filter(|memory| memory.len() == landing.at) {
