@@ -102,7 +102,7 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
 
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
     client.call::<Narrow>(&names).await.unwrap_err();
-    let warning = log.warning("does not fit into the chunks that the call offered");
+    let warning = log.warning("does not fit into the chunks that the client offered");
     assert_eq!([attribute(&warning, "procedure"), attribute(&warning, "bytes")], ["2", "9032"]);
 
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };

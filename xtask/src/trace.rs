@@ -172,10 +172,10 @@ mod tests {
         let entries = ids.iter().zip(statuses).map(|(id, status)| entry(id, status)).collect();
         let error = join(entries, vec![claim(&["R002", "R003", "R004", "R999"])]).unwrap_err();
         for expected in [
-            "a.rs:7: `it_is_so` names R999, which is no rule",
+            "a.rs:7: `it_is_so` names the unknown rule R999",
             "R001 is marked as met, but no test names it",
-            "R002 is said to be missing, and `it_is_so` shows it",
-            "R003 is said not to be applicable, and `it_is_so` shows it",
+            "R002 is marked as missing, but `it_is_so` shows it",
+            "R003 is marked as not applicable, but `it_is_so` shows it",
         ] {
             assert!(error.contains(expected), "no `{expected}` in {error}");
         }

@@ -223,7 +223,7 @@ mod tests {
         for (text, expected) in [
             ("/// Requirement: R001\nfn x() {}", "is no test"),
             ("#[test] #[ignore = \"slow\"] fn r001_x() {}", "is ignored"),
-            ("/// Requirement: R1\n#[test] fn x() {}", "names `R1`, which is no id"),
+            ("/// Requirement: R1\n#[test] fn x() {}", "names `R1`, which is not an id"),
             ("#[test] fn r001_to_r003_x() {}", "names a range"),
         ] {
             let (claims, found) = read(text);

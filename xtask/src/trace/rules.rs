@@ -379,10 +379,10 @@ mod tests {
     fn ids_have_neither_gaps_nor_doubles() {
         refused(GOOD, "R002", "R002 of `All` has no entry");
         refused(&GOOD.replace("R001", "R002"), "R001", "R002 is in no group");
-        refused(&GOOD.replace("R001", "R01"), "R001", "R01 is no id");
+        refused(&GOOD.replace("R001", "R01"), "R001", "R01 is not an id");
         let twice = format!("{GOOD}{}", &GOOD[GOOD.find("[[rule]]").unwrap()..]);
         refused(&twice, "R001", "rfc1.toml:10: R001 stands at rfc1.toml:3 too");
-        refused(GOOD, "H99", "is no range of ids");
+        refused(GOOD, "H99", "is not a range of ids");
     }
 
     #[test]
