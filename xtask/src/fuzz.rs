@@ -3,8 +3,11 @@
 //! `cargo fuzz` needs a nightly compiler for its memory sanitizers. These targets look for panics, hangs
 //! and broken invariants of safe code, for which libFuzzer and the stable compiler's coverage suffice.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 /// The targets to run.
 #[derive(clap::Args)]
@@ -40,7 +43,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
-/// Builds the targets and runs them in sequence. Their corpora stay in `target/fuzz/corpus`; inputs that
+/// Builds the targets and runs one per core. Their corpora stay in `target/fuzz/corpus`; inputs that
 /// crash a target are in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
@@ -55,21 +58,40 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
         build.args(["--bin", name]);
     }
     succeed(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder), "the targets do not build")?;
-    for (name, seeds) in &chosen {
-        let (corpus, found) = (folder.join("corpus").join(name), folder.join("found"));
-        for folder in [&corpus, &found] {
-            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        }
-        let mut run = Command::new(folder.join(&host).join("release").join(name));
-        run.arg(format!("-max_total_time={}", arguments.seconds))
-            .args(["-timeout=20", "-rss_limit_mb=1024", "-print_final_stats=1", "-verbosity=0"])
-            .arg(format!("-artifact_prefix={}/{name}-", found.display()))
-            .arg(corpus)
-            .arg(root.join("fuzz/seeds").join(seeds));
-        eprintln!("==> {name}, {} s", arguments.seconds);
-        succeed(&mut run, &format!("{name} found something: see {}", found.display()))?;
+    let programs = folder.join(&host).join("release");
+    let queue = Mutex::new(chosen.into_iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    // A target has one thread, so each core runs one.
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let work = || {
+            while let Some((name, seeds)) = next() {
+                fuzz(&programs.join(name), &folder, &root.join("fuzz/seeds").join(seeds), arguments.seconds)?;
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| "a worker panicked".to_owned())?)
+    })
+}
+
+/// Runs one target.
+fn fuzz(program: &Path, folder: &Path, seeds: &Path, seconds: u64) -> Result<(), String> {
+    let name = program.file_name().unwrap_or_default().display();
+    let (corpus, found) = (folder.join("corpus").join(name.to_string()), folder.join("found"));
+    for folder in [&corpus, &found] {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    Ok(())
+    let mut run = Command::new(program);
+    run.arg(format!("-max_total_time={seconds}"))
+        .args(["-timeout=20", "-rss_limit_mb=1024", "-print_final_stats=1", "-verbosity=0"])
+        .arg(format!("-artifact_prefix={}/{name}-", found.display()))
+        .arg(corpus)
+        .arg(seeds);
+    eprintln!("==> {name}, {seconds} s");
+    succeed(&mut run, &format!("{name} found something: see {}", found.display()))
 }
 
 fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String> {

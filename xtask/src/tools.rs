@@ -30,7 +30,8 @@ fn find(name: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 fn install(root: &Path, name: &str, package: &[&str], folder: &Path) -> Option<PathBuf> {
-    let mut command = cargo::command(root, &["install", "--locked"]);
+    // Each program runs for seconds, so a quick build saves more than a quick program.
+    let mut command = cargo::command(root, &["install", "--locked", "--debug"]);
     command.args(package).arg("--root").arg(folder).env("CARGO_TARGET_DIR", folder.join("build"));
     let is_installed = child::succeeds(command, Duration::from_secs(900));
     // Keep the program; its build directory is large.
