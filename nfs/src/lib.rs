@@ -7,6 +7,36 @@
 //! - [`export`] defines the trait of a file system. Two are included: one in memory, and, with the feature
 //!   `directory`, one that serves a directory of a Linux machine.
 //!
+//! ```
+//! # #[cfg(feature = "client")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use rpcrdma_mount3::mount_v3;
+//! use rpcrdma_nfs::client::{Remote, Url};
+//! use rpcrdma_nfs::export::memory::MemoryExport;
+//! use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
+//! use rpcrdma_nfs3::nfs_v3;
+//! use rpcrdma_runtime::Server;
+//!
+//! let export = Arc::new(MemoryExport::default());
+//! let server = Server::bind("127.0.0.1:0").await?;
+//! let server = server.service(nfs_v3::Server(NfsHandler::new(export.clone())));
+//! let server = server.service(mount_v3::Server(MountHandler::new(export)));
+//! let url: Url = format!("rdma://{}/", server.local_addr()?).parse()?;
+//! tokio::spawn(server.run(std::future::pending()));
+//!
+//! let remote = Remote::mount(&url).await?;
+//! let file = remote.create(&remote.top().await?, "hello".into(), 0o644).await?;
+//! remote.write_file(&file, &mut std::io::Cursor::new("over RDMA"), &|_| {}).await?;
+//! assert_eq!(remote.find(b"/hello").await?.attributes.size, 9);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "client"))]
+//! # fn main() {}
+//! ```
+//!
 //! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library needs
 //! only `default-features = false` and the features `client` or `directory`.
 

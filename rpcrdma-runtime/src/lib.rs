@@ -1,4 +1,40 @@
-//! ONC RPC over RPC-over-RDMA version 1 (RFC 8166).
+//! ONC RPC over RPC-over-RDMA version 1 (RFC 8166) and over TCP: clients, servers, and the XDR types of their
+//! messages.
+//!
+//! A program is compiled from its document by `rpcrdma-xdrgen`, or written by hand. DDP-eligible data leaves
+//! its message without a copy, to be moved by RDMA:
+//!
+//! ```
+//! use rpcrdma_runtime::xdr::{Encode, Opaque, Reducer, Xdr, XdrString, from_bytes, to_bytes};
+//!
+//! #[derive(Clone, Debug, PartialEq, Xdr)]
+//! struct Pair {
+//!     key: XdrString<64>,
+//!     #[ddp_eligible]
+//!     value: Opaque,
+//! }
+//!
+//! # fn main() -> Result<(), rpcrdma_runtime::xdr::Error> {
+//! let pair = Pair { key: "k".into(), value: vec![7; 100_000].into() };
+//! assert_eq!(from_bytes::<Pair>(&to_bytes(&pair)?)?, pair);
+//!
+//! let mut reducer = Reducer::new(1024);
+//! pair.encode(&mut reducer)?;
+//! let message = reducer.into_message();
+//! assert_eq!((message.stream.len(), message.items.len()), (12, 1));
+//! assert_eq!(message.items[0].data.as_ptr(), pair.value.as_ptr());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | call a program | [`Client`], [`TcpClient`] |
+//! | serve programs | [`Server`], with its [`Limits`] |
+//! | write a program by hand | [`program`] |
+//! | define types | [`xdr`] and its derive |
+//! | add a transport | [`provider`] |
+//! | build on the formats or the protocol engines alone | [`wire`], [`proto`] |
 //!
 //! # Features
 //!

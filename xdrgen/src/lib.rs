@@ -17,6 +17,26 @@
 //! or, if its XDR is not marked with `///`, page footers. In a published RFC, a misspelled name is read as
 //! the intended name, and an invalid definition is omitted, each with a warning. In any other document both
 //! are errors, with the most similar name as help.
+//!
+//! ```
+//! use rpcrdma_xdrgen::source::{Source, Sources};
+//! use rpcrdma_xdrgen::{Options, generate};
+//!
+//! let mut sources = Sources::default();
+//! sources.add(Source::new("kv.x", "struct pair { string key<64>; opaque value<>; };"));
+//! let generated = generate(&sources, &Options::module("kv"));
+//! assert!(generated.diagnostics.is_empty());
+//! let (_, text) = &generated.files[0];
+//! assert!(text.contains("pub struct Pair"));
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | compile documents in a build script | [`Build`] |
+//! | compile, or only check, texts in memory | [`generate()`], [`check`] |
+//! | compare two versions of a protocol | [`compat()`], [`diff()`] |
+//! | compute the sizes of messages | [`sizes`] |
+//! | report a [`diag::Diagnostic`] | [`diag::plain`] |
 
 pub mod ast;
 mod binding;
