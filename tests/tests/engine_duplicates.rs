@@ -13,7 +13,7 @@ use rpcrdma_runtime::xdr::{Encode, Item, Message, Placed, Received, Reducer, Sin
 const HERE: CallerId = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 const START: Duration = Duration::from_secs(1000);
 
-/// A call of procedure 3 of a program with one eligible item, reduced.
+/// Encodes a reduced call with one eligible item.
 fn reduced(xid: u32, credential: Credential, data: &[u8]) -> Message {
     let mut message = Reducer::new(1);
     let header = CallHeader { xid, program: 100, version: 2, procedure: 3, credential };

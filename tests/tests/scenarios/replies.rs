@@ -125,11 +125,11 @@ fn errors() -> Vec<(&'static str, MakeReply, Ends)> {
     vec![
         ("ERR_CHUNK", |reply| reply.error(ErrorBody::Chunk), Ends::Chunk),
         ("ERR_VERS", |reply| reply.error(ErrorBody::Version { low: 2, high: 3 }), Ends::Version),
-        ("H31 an error of another kind", |reply| words(&[reply.xid, 1, 8, 4, 77]), Ends::BadReply),
+        ("H31 an unknown error", |reply| words(&[reply.xid, 1, 8, 4, 77]), Ends::BadReply),
         ("H31 a truncated error", |reply| words(&[reply.xid, 1, 8, 4]), Ends::BadReply),
-        ("H30 an error of no call", |_| words(&[99, 1, 8, 4, 2]), Ends::Waits),
-        ("H31 an error of another kind of no call", |_| words(&[99, 1, 8, 4, 77]), Ends::Waits),
-        ("H31 an invalid list of no call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Ends::Waits),
+        ("H30 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Ends::Waits),
+        ("H31 an unknown error without a call", |_| words(&[99, 1, 8, 4, 77]), Ends::Waits),
+        ("H31 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Ends::Waits),
     ]
 }
 

@@ -173,7 +173,7 @@ async fn connections_are_cut_in_every_state() {
         connected.0, connected.1
     );
     assert!(connected.0 > 50 && connected.1 > 50 && reads > 20, "{connected:?}, {reads}");
-    // Other threads may still be releasing long memory, and the kernel connections.
+    // Other threads and the kernel may still be releasing memory and connections.
     let mut after = resources().await;
     for _ in 0..100 {
         if after == before {
