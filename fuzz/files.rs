@@ -17,8 +17,8 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, RpcCall, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
 use tokio::runtime::{Builder, Runtime};
 
-/// Makes calls of an export in memory and of a model of its tree of files. Both must agree on which calls
-/// succeed, and on names, sizes and content. Then makes one call of either program with arbitrary arguments.
+/// Makes the same calls to an in-memory export and to a model of its files. Both must agree on which calls
+/// succeed, and on names, sizes and content. Then makes one call to either program with arbitrary arguments.
 pub(crate) fn files(data: &[u8]) {
     let export = Arc::new(MemoryExport::default());
     let mut services = Services::new();
@@ -51,7 +51,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }
 
-/// Services that are called without a transport.
+/// Calls services without a transport.
 struct Direct(Services);
 
 impl<P: Program> Caller<P> for &Direct {
@@ -75,7 +75,7 @@ impl<P: Program> Caller<P> for &Direct {
     }
 }
 
-/// Numbers that select what happens. It ends in zeros.
+/// A sequence of bytes that selects the next steps. Zeros follow its end.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -90,10 +90,10 @@ impl Script<'_> {
     }
 }
 
-/// Valid names, and names that no file can have.
+/// Names of files, of which only the first three are valid for new files.
 const NAMES: [&[u8]; 8] = [b"a", b"b", b"c", b".", b"..", b"", b"a/b", &[b'l'; 256]];
 
-fn is_new(name: &[u8]) -> bool {
+fn is_valid(name: &[u8]) -> bool {
     matches!(name, b"a" | b"b" | b"c")
 }
 
@@ -112,7 +112,7 @@ struct Node {
     names: u32,
 }
 
-/// The first node is the root.
+/// The expected files. The first node is the root.
 struct Model(Vec<Node>);
 
 /// Returns the content of a successful result.
@@ -128,7 +128,7 @@ macro_rules! ok {
 impl Model {
     fn of(server: &Direct) -> Self {
         let mounted = wait(mount_v3::Client(server).mnt(&"/".into()));
-        let Ok(Mountres3::Mnt3Ok(mounted)) = mounted else { panic!("the root is not mounted") };
+        let Ok(Mountres3::Mnt3Ok(mounted)) = mounted else { panic!("MNT failed") };
         let handle = NfsFh3 { data: mounted.fhandle };
         Model(vec![Node { handle, body: Body::Directory(BTreeMap::new()), parent: 0, names: 1 }])
     }
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    fn enter(&mut self, dir: usize, name: &'static [u8], file: usize) {
+    fn add_entry(&mut self, dir: usize, name: &'static [u8], file: usize) {
         self.0[file].names += 1;
         if self.is_directory(file) {
             self.0[file].parent = dir;
@@ -168,24 +168,24 @@ impl Model {
         entries.insert(name, file);
     }
 
-    fn leave(&mut self, dir: usize, name: &[u8]) {
+    fn remove_entry(&mut self, dir: usize, name: &[u8]) {
         let Body::Directory(entries) = &mut self.0[dir].body else { panic!("a directory") };
         let file = entries.remove(name).expect("the name exists");
         self.0[file].names -= 1;
     }
 
-    /// A new name in a directory: whether it can be made.
-    fn is_free(&self, dir: usize, name: &[u8]) -> bool {
-        is_new(name) && self.is_directory(dir) && self.child(dir, name).is_none()
+    /// Returns true if a file with this name can be created in a directory.
+    fn can_create(&self, dir: usize, name: &[u8]) -> bool {
+        is_valid(name) && self.is_directory(dir) && self.child(dir, name).is_none()
     }
 
-    /// Compares a file that was made, and adds it.
-    fn made(&mut self, dir: usize, name: &'static [u8], body: Body, made: Option<Option<NfsFh3>>) {
-        assert_eq!(made.is_some(), self.is_free(dir, name), "{name:?} is made");
-        if let Some(handle) = made {
+    /// Checks the outcome of creating a file, and adds the file.
+    fn created(&mut self, dir: usize, name: &'static [u8], body: Body, created: Option<Option<NfsFh3>>) {
+        assert_eq!(created.is_some(), self.can_create(dir, name), "creation of {name:?}");
+        if let Some(handle) = created {
             let handle = handle.expect("a handle");
             self.0.push(Node { handle, body, parent: dir, names: 0 });
-            self.enter(dir, name, self.0.len() - 1);
+            self.add_entry(dir, name, self.0.len() - 1);
         }
     }
 
@@ -198,13 +198,13 @@ impl Model {
             0 => self.lookup(&nfs, dir, name, at),
             1 => {
                 let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
-                let made = ok!(nfs.create(&Create3Args { r#where: at, how }), Create3Res::Nfs3Ok);
-                self.made(dir, name, Body::File(Vec::new()), made.map(|made| made.obj));
+                let created = ok!(nfs.create(&Create3Args { r#where: at, how }), Create3Res::Nfs3Ok);
+                self.created(dir, name, Body::File(Vec::new()), created.map(|created| created.obj));
             }
             2 => {
                 let attributes = Sattr3::default();
-                let made = ok!(nfs.mkdir(&Mkdir3Args { r#where: at, attributes }), Mkdir3Res::Nfs3Ok);
-                self.made(dir, name, Body::Directory(BTreeMap::new()), made.map(|made| made.obj));
+                let created = ok!(nfs.mkdir(&Mkdir3Args { r#where: at, attributes }), Mkdir3Res::Nfs3Ok);
+                self.created(dir, name, Body::Directory(BTreeMap::new()), created.map(|created| created.obj));
             }
             3 => {
                 let target = vec![script.byte(); 3];
@@ -212,8 +212,8 @@ impl Model {
                     symlink_attributes: Sattr3::default(),
                     symlink_data: Bytes::from(target.clone()).into(),
                 };
-                let made = ok!(nfs.symlink(&Symlink3Args { r#where: at, symlink }), Symlink3Res::Nfs3Ok);
-                self.made(dir, name, Body::Link(target), made.map(|made| made.obj));
+                let created = ok!(nfs.symlink(&Symlink3Args { r#where: at, symlink }), Symlink3Res::Nfs3Ok);
+                self.created(dir, name, Body::Link(target), created.map(|created| created.obj));
             }
             4 => self.write(&nfs, dir, script),
             5 => self.read(&nfs, dir, script),
@@ -221,13 +221,13 @@ impl Model {
                 let removed = ok!(nfs.remove(&Remove3Args { object: at }), Remove3Res::Nfs3Ok);
                 let child = self.child(dir, name);
                 let expected = child.is_some_and(|child| !self.is_directory(child));
-                self.left(dir, name, removed.is_some(), expected);
+                self.check_removed(dir, name, removed.is_some(), expected);
             }
             7 => {
                 let removed = ok!(nfs.rmdir(&Rmdir3Args { object: at }), Rmdir3Res::Nfs3Ok);
                 let entries = self.child(dir, name).and_then(|child| self.entries(child));
                 let expected = entries.is_some_and(BTreeMap::is_empty);
-                self.left(dir, name, removed.is_some(), expected);
+                self.check_removed(dir, name, removed.is_some(), expected);
             }
             8 => self.rename(&nfs, (dir, name), at, script),
             9 => {
@@ -235,9 +235,9 @@ impl Model {
                 let args = Link3Args { file: self.0[file].handle, link: at };
                 let linked = ok!(nfs.link(&args), Link3Res::Nfs3Ok).is_some();
                 let exists = self.0[file].names > 0 && !self.is_directory(file);
-                assert_eq!(linked, exists && self.is_free(dir, name));
+                assert_eq!(linked, exists && self.can_create(dir, name));
                 if linked {
-                    self.enter(dir, name, file);
+                    self.add_entry(dir, name, file);
                 }
             }
             10 => self.list(&nfs, dir),
@@ -255,10 +255,10 @@ impl Model {
         content.into_iter().for_each(|content| content.resize(size.into(), 0));
     }
 
-    fn left(&mut self, dir: usize, name: &[u8], left: bool, expected: bool) {
-        assert_eq!(left, expected, "{name:?} is removed");
-        if left {
-            self.leave(dir, name);
+    fn check_removed(&mut self, dir: usize, name: &[u8], removed: bool, expected: bool) {
+        assert_eq!(removed, expected, "removal of {name:?}");
+        if removed {
+            self.remove_entry(dir, name);
         }
     }
 
@@ -271,7 +271,7 @@ impl Model {
             name => self.child(dir, name),
         };
         let expected = expected.map(|file| self.0[file].handle);
-        assert_eq!(found.map(|found| found.object), expected, "{name:?} is looked up");
+        assert_eq!(found.map(|found| found.object), expected, "LOOKUP of {name:?}");
     }
 
     fn write(&mut self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
@@ -319,7 +319,7 @@ impl Model {
             to: Diropargs3 { dir: self.0[to].handle, name: Bytes::from_static(new).into() },
         };
         let renamed = ok!(nfs.rename(&args), Rename3Res::Nfs3Ok).is_some();
-        let moved = self.child(dir, name).filter(|_| self.is_directory(to) && is_new(new));
+        let moved = self.child(dir, name).filter(|_| self.is_directory(to) && is_valid(new));
         let replaced = self.child(to, new);
         let may_replace = |moved: usize, old: usize| match self.entries(old) {
             Some(entries) => self.is_directory(moved) && entries.is_empty(),
@@ -329,18 +329,18 @@ impl Model {
             replaced == Some(moved)
                 || !self.is_above(moved, to) && replaced.is_none_or(|old| may_replace(moved, old))
         });
-        assert_eq!(renamed, expected, "{name:?} is renamed to {new:?}");
+        assert_eq!(renamed, expected, "RENAME of {name:?} to {new:?}");
         if let Some(moved) = moved.filter(|moved| renamed && replaced != Some(*moved)) {
             if replaced.is_some() {
-                self.leave(to, new);
+                self.remove_entry(to, new);
             }
-            // First entered, because a file without a name does not exist.
-            self.enter(to, new, moved);
-            self.leave(dir, name);
+            // Add the new name first, because a file without a name does not exist.
+            self.add_entry(to, new, moved);
+            self.remove_entry(dir, name);
         }
     }
 
-    /// Returns true if a directory is another one or above it.
+    /// Returns true if `upper` is `lower` or a directory above it.
     fn is_above(&self, upper: usize, mut lower: usize) -> bool {
         while lower != upper && lower != 0 {
             lower = self.0[lower].parent;
@@ -351,7 +351,7 @@ impl Model {
     fn list(&self, nfs: &nfs_v3::Client<&Direct>, dir: usize) {
         let args = Readdir3Args { dir: self.0[dir].handle, cookie: 0, cookieverf: [0; 8], count: 4096 };
         let listed = ok!(nfs.readdir(&args), Readdir3Res::Nfs3Ok).map(|listed| {
-            assert!(listed.reply.eof, "a few names fit");
+            assert!(listed.reply.eof, "all names must fit");
             let mut names: Vec<_> = listed.reply.entries.iter().map(|entry| entry.name.to_vec()).collect();
             names.sort();
             names
@@ -380,8 +380,8 @@ impl Model {
     }
 }
 
-/// Decodes a call with an arbitrary AUTH_SYS body. A credential that is accepted has at most 16 groups and
-/// encodes to the same identity. It must not make its caller root if root is squashed.
+/// Decodes a call with an arbitrary AUTH_SYS body. An accepted credential has at most 16 groups and encodes
+/// to the same identity. Its caller must not be root if root is squashed.
 pub(crate) fn credentials(data: &[u8]) {
     let body = data.get(..400).unwrap_or(data);
     let mut call = Writer::new();
@@ -392,14 +392,14 @@ pub(crate) fn credentials(data: &[u8]) {
     call.put_count(body.len(), 400).expect("at most 400 bytes");
     call.put_padded(body).and_then(|()| call.put(&[0; 8])).expect(unlimited);
     let Ok(call) = RpcCall::parse(Received::whole(call.into_bytes())) else { return };
-    let Credential::Sys(sys) = &call.header.credential else { panic!("another flavor") };
+    let Credential::Sys(sys) = &call.header.credential else { panic!("expected AUTH_SYS") };
     assert!(sys.gids.len() <= 16 && sys.machine_name.chars().count() <= 255);
     let mut again = Writer::new();
     let machine_name = String::new();
     let unnamed = Credential::Sys(AuthSys { machine_name, ..sys.clone() });
     CallHeader { credential: unnamed, ..call.header.clone() }.encode(&mut again).expect("within its bounds");
     let again = RpcCall::parse(Received::whole(again.into_bytes())).expect("an encoded call");
-    let Credential::Sys(again) = again.header.credential else { panic!("another flavor") };
+    let Credential::Sys(again) = again.header.credential else { panic!("expected AUTH_SYS") };
     assert_eq!((again.uid, again.gid, &again.gids), (sys.uid, sys.gid, &sys.gids));
     let context = CallContext {
         xid: 7,

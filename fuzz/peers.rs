@@ -36,14 +36,14 @@ use crate::gss::Toy;
 fn ready<T>(future: impl Future<Output = T>) -> T {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("an answer without a transport waits"),
+        Poll::Pending => panic!("a call without a transport must not wait"),
     }
 }
 
 /// The caller and the arguments of a call.
 type Recorded = (Option<GssCaller>, Bytes);
 
-/// A program whose calls are recorded.
+/// A program that records its calls.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<Recorded>>>);
 
@@ -144,14 +144,14 @@ fn establish(answer: &impl Fn(Bytes) -> Option<Message>, service: GssService) ->
     let mut exchange = Toy::new("alice").begin().expect("an exchange");
     let Ok(GssStep::Continue(token)) = exchange.step(b"") else { panic!("no first token") };
     let call = GssSession::init_call::<Recorder>(1, &Bytes::new(), token.into()).expect("a call");
-    let reply = answer(call.flatten()).expect("an answer").flatten();
-    let last = GssSession::init_answer(1, &Received::whole(reply)).expect("a valid answer");
+    let reply = answer(call.flatten()).expect("a reply").flatten();
+    let last = GssSession::init_answer(1, &Received::whole(reply)).expect("a valid reply");
     let Ok(GssStep::Done(_, context)) = exchange.step(&last.token) else { panic!("no context") };
     GssSession::new(context, service, last).expect("a session")
 }
 
-/// Parses a universal address. It must be one that can be written and parsed again. Also decodes a list of
-/// registrations, which must encode to the same bytes.
+/// Parses a universal address. If it is valid, it must format and parse to the same address. Also decodes a
+/// list of registrations, which must encode to the same bytes.
 pub(crate) fn rpcbind(data: &[u8]) {
     if let Some(address) = std::str::from_utf8(data).ok().and_then(from_universal) {
         assert_eq!(from_universal(&to_universal(&address)), Some(address));
@@ -162,7 +162,7 @@ pub(crate) fn rpcbind(data: &[u8]) {
     }
 }
 
-/// Shows an arbitrary capture. Text has no control characters, pages no scripts.
+/// Explains an arbitrary capture. Text output must have no control characters, and pages no scripts.
 ///
 /// If the first byte is odd, the rest consists of TCP payloads: a length of two bytes, whose highest bit is
 /// the direction, and the payload.
@@ -173,7 +173,7 @@ pub(crate) fn explain(data: &[u8]) {
     for brief in [true, false] {
         let selection = Selection { brief, ..Selection::default() };
         let mut text = Vec::new();
-        explain::text(&trace, &selection, &mut text).expect("memory takes everything");
+        explain::text(&trace, &selection, &mut text).expect("writing to memory");
         assert!(
             text.iter().all(|byte| *byte == b'\n' || !byte.is_ascii_control()),
             "{}",
@@ -219,7 +219,7 @@ static RUNTIME: LazyLock<(Mutex<Runtime>, SocketAddr)> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let address = runtime.block_on(async {
         let server = TcpServer::bind("127.0.0.1:0").await.expect("a port").service(Recorder::default());
-        let address = server.local_addr().expect("an address");
+        let address = server.local_addr().expect("a local address");
         tokio::spawn(server.run(std::future::pending()));
         address
     });
@@ -230,7 +230,7 @@ static RUNTIME: LazyLock<(Mutex<Runtime>, SocketAddr)> = LazyLock::new(|| {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends an arbitrary stream to a server over TCP, or to a client of NFS or rpcbind as the replies to its
-/// calls. The connection ends, every call ends, and the server's replies are whole records.
+/// calls. The connection and every call must end, and the server's replies must be complete records.
 pub(crate) fn tcp(data: &[u8]) {
     let Some((first, stream)) = data.split_first() else { return };
     let (runtime, address) = &*RUNTIME;
@@ -282,7 +282,7 @@ async fn client_over_tcp<Calling: Future<Output = ()>>(
     call: impl FnOnce(TcpClient) -> Calling,
 ) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let address = listener.local_addr().expect("a local address");
     let options = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
     let (client, accepted) = tokio::join!(TcpClient::connect_with(address, options), listener.accept());
     let (client, (mut socket, _)) = (client.expect("a client"), accepted.expect("a connection"));
@@ -329,7 +329,7 @@ pub(crate) fn client(data: &[u8]) {
     });
 }
 
-/// A connection to a server that does what a script says once it has received a call, and then closes.
+/// A connection to a scripted server. Once it has received a call, it runs its script and closes.
 struct Hostile {
     script: VecDeque<u8>,
     xids: VecDeque<[u8; 4]>,

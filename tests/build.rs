@@ -36,9 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         build.compile()?;
         let code = fs::read_to_string(Path::new(&out).join(format!("{module}.rs")))?;
-        writeln!(checks, "#[allow(clippy::too_many_lines)]\nfn {module}() -> Vec<Seen> {{ vec![")?;
+        writeln!(checks, "#[allow(clippy::too_many_lines)]\nfn {module}() -> Vec<Counts> {{ vec![")?;
         for name in types(&code, paths.len() > 1) {
-            writeln!(checks, "    every_way::<emitted::{module}::{name}>(\"{module}::{name}\"),")?;
+            writeln!(checks, "    check_type::<emitted::{module}::{name}>(\"{module}::{name}\"),")?;
         }
         checks.push_str("] }\n");
     }

@@ -25,7 +25,7 @@ const GOALS: [(&str, Option<f64>); 13] = [
     ("READDIRPLUS of 100 encode, fresh", Some(2.0)),
 ];
 
-/// Prints the results of this run, and why libtirpc is missing if it is.
+/// Prints the results of this run, and the reason if libtirpc was not measured.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub(crate) fn print(estimates: &Path, no_tirpc: Option<&str>) {
     println!("\nMedians in nanoseconds; `x` is the best of the other implementations divided by ours");

@@ -25,13 +25,13 @@ pub(crate) struct Credits {
 impl Credits {
     /// Parses bytes that pass through the relay.
     pub(crate) fn see(&mut self, to_server: bool, bytes: &[u8]) {
-        for Frame { opening, octets } in self.splitters[usize::from(!to_server)].take(bytes) {
+        for Frame { handshake, octets } in self.splitters[usize::from(!to_server)].take(bytes) {
             // The first segment of an untagged message on the queue for Sends (queue 0).
             let is_send = octets.len() >= 40
                 && octets[2] & 0x80 == 0
                 && octets[8..12] == [0; 4]
                 && octets[16..20] == [0; 4];
-            if !opening && is_send {
+            if !handshake && is_send {
                 let credits = u32::from_be_bytes(octets[28..32].try_into().unwrap());
                 self.message(to_server, credits);
             }
@@ -53,7 +53,7 @@ impl Credits {
 
 #[test]
 fn calls_are_counted_when_frames_arrive_in_pieces() {
-    let opening = [&b"MPA ID Req Frame\x00\x01\x00\x04"[..], b"1234"].concat();
+    let handshake = [&b"MPA ID Req Frame\x00\x01\x00\x04"[..], b"1234"].concat();
     let message = |credits: u8| {
         let mut frame = vec![0, 34, 0x41, 0x43];
         frame.extend([0; 20]);
@@ -62,7 +62,7 @@ fn calls_are_counted_when_frames_arrive_in_pieces() {
         frame
     };
     let mut credits = Credits::default();
-    for byte in [opening.clone(), message(7), message(7)].concat() {
+    for byte in [handshake.clone(), message(7), message(7)].concat() {
         credits.see(true, &[byte]);
     }
     assert_eq!(
@@ -70,7 +70,7 @@ fn calls_are_counted_when_frames_arrive_in_pieces() {
         (2, 1),
         "one credit is granted before the first reply"
     );
-    credits.see(false, &[opening, message(3)].concat());
+    credits.see(false, &[handshake, message(3)].concat());
     credits.see(true, &[message(7), message(7), message(7)].concat());
     assert_eq!((credits.max_in_flight, credits.max_granted, credits.over_grant), (4, 3, 2));
 }

@@ -261,7 +261,7 @@ fn a_command_returns_while_its_background_processes_run() {
     assert_eq!(guest.run("sleep 5000 & echo $! >/run/left; printf 'lab: exit 5\\n'"), "lab: exit 5\n");
     guest.run("kill $(cat /run/left)");
     // A command that exceeds its time limit is killed together with its background processes.
-    let script = "echo begun; sleep 5000 & echo $! >/run/left; wait";
-    assert_eq!(guest.try_run(script, Duration::from_secs(2)), (124, "begun\n".to_owned()));
+    let script = "echo started; sleep 5000 & echo $! >/run/left; wait";
+    assert_eq!(guest.try_run(script, Duration::from_secs(2)), (124, "started\n".to_owned()));
     guest.run("for i in $(seq 100); do kill -0 $(cat /run/left) || exit 0; sleep 0.1; done; exit 1");
 }

@@ -28,8 +28,8 @@ pub(crate) const SUITES: &[&str] =
 /// A third-party test suite while connections are cut.
 pub(crate) const SUITE_CUT: &str = "faults::fio_finds_no_wrong_byte_while_connections_are_cut";
 
-/// A third-party test suite for file semantics. These hardly depend on the transport, so short runs skip it
-/// on siw.
+/// A third-party test suite for file semantics, which hardly depend on the transport. Short runs skip it on
+/// siw.
 pub(crate) const RULES: &str = "suites::pjdfstest_finds_no_difference_from_the_kernels_server";
 
 /// Builds programs with cargo. Returns their names and paths.

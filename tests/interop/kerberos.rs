@@ -18,7 +18,7 @@ const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5
 const GSSD_PORT: u16 = 2049;
 /// The time limit of a mount that fails.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The number of the user in the guest who has a ticket.
+/// The user ID of the guest's user with a ticket.
 const GUEST_USER: u32 = 1000;
 
 /// Creates the keys of the servers and of the guest, and starts the guest's side of the realm.
@@ -81,16 +81,16 @@ fn the_client(guest: &Guest, realm: &Realm, folder: &Path) {
                  su -s /bin/sh user -c 'cp /tmp/data /mnt/{name}' || {{ tail -n 40 /run/gssd.log; exit 1; }}
                  umount /mnt; mount -t nfs -o $options host:/ /mnt; cmp /tmp/data /mnt/{name} && umount /mnt"
             ));
-            let made = fs::metadata(dir.join(&name)).unwrap();
-            assert_eq!(made.len(), 300_000, "{name}");
+            let created = fs::metadata(dir.join(&name)).unwrap();
+            assert_eq!(created.len(), 300_000, "{name}");
             if geteuid().is_root() {
-                assert_eq!(made.uid(), 1, "{name}: the user of the principal");
+                assert_eq!(created.uid(), 1, "{name}: the user of the principal");
             }
         }
     }
     let options = format!("vers=3,sec=sys,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp}");
-    let (status, said) = guest.try_run(&format!("mount -t nfs -o {options} host:/ /mnt"), LIMIT);
-    assert_ne!(status, 0, "AUTH_SYS is refused: {said}");
+    let (status, output) = guest.try_run(&format!("mount -t nfs -o {options} host:/ /mnt"), LIMIT);
+    assert_ne!(status, 0, "AUTH_SYS must be rejected: {output}");
 }
 
 /// `nfs3` and Linux's server, over RDMA.
@@ -124,6 +124,6 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
 fn nfs3(realm: &Realm, guest: &Guest, arguments: &[&str]) {
     let mut command = realm.command(Path::new(env!("CARGO_BIN_EXE_nfs3")));
     let output = command.args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}\n{}", guest.run("tail -n 40 /run/svcgssd.log"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}\n{}", guest.run("tail -n 40 /run/svcgssd.log"));
 }

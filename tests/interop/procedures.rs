@@ -45,18 +45,18 @@ pub(crate) async fn every_procedure(nfs: &Nfs, root: NfsFh3, dir_name: &str) {
     let args = Rename3Args { from: name(dir, "file"), to: name(dir, "renamed") };
     ok!(nfs.rename(&args), Rename3Res);
     assert_eq!(lookup(nfs, dir, "renamed").await, file);
-    for gone in ["renamed", "link", "symlink", "pipe"] {
-        ok!(nfs.remove(&Remove3Args { object: name(dir, gone) }), Remove3Res);
+    for removed in ["renamed", "link", "symlink", "pipe"] {
+        ok!(nfs.remove(&Remove3Args { object: name(dir, removed) }), Remove3Res);
     }
     let again = nfs.remove(&Remove3Args { object: name(dir, "renamed") }).await.unwrap();
     assert!(matches!(again, Remove3Res::Default(Nfsstat3::Nfs3errNoent, _)), "{again:?}");
     ok!(nfs.rmdir(&Rmdir3Args { object: name(root, dir_name) }), Rmdir3Res);
-    let gone = match nfs.getattr(&Getattr3Args { object: dir }).await.unwrap() {
+    let removed = match nfs.getattr(&Getattr3Args { object: dir }).await.unwrap() {
         Getattr3Res::Default(status) => status == Nfsstat3::Nfs3errStale,
         // Linux may briefly keep the removed directory, with a link count of 0.
         Getattr3Res::Nfs3Ok(of) => of.obj_attributes.nlink == 0,
     };
-    assert!(gone, "the removed directory still exists");
+    assert!(removed, "the removed directory still exists");
 }
 
 async fn lookup(nfs: &Nfs, dir: NfsFh3, of: &str) -> NfsFh3 {
@@ -67,9 +67,9 @@ async fn lookup(nfs: &Nfs, dir: NfsFh3, of: &str) -> NfsFh3 {
 async fn file(nfs: &Nfs, dir: NfsFh3) -> NfsFh3 {
     let create = |how| Create3Args { r#where: name(dir, "file"), how };
     let verifier = *b"verifier";
-    let made = ok!(nfs.create(&create(Createhow3::Exclusive(verifier))), Create3Res).obj.unwrap();
+    let created = ok!(nfs.create(&create(Createhow3::Exclusive(verifier))), Create3Res).obj.unwrap();
     let again = ok!(nfs.create(&create(Createhow3::Exclusive(verifier))), Create3Res).obj.unwrap();
-    assert_eq!(made, again, "a repeated exclusive CREATE must return the same file");
+    assert_eq!(created, again, "a repeated exclusive CREATE must return the same file");
     let other = nfs.create(&create(Createhow3::Exclusive(*b"another_"))).await.unwrap();
     check_exists(&other, matches!(other, Create3Res::Default(Nfsstat3::Nfs3errExist, _)));
     let guarded = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
@@ -78,7 +78,7 @@ async fn file(nfs: &Nfs, dir: NfsFh3) -> NfsFh3 {
     let new = Sattr3 { mode: Some(0o640), size: Some(0), ..Sattr3::default() };
     let unchecked = Createhow3::ObjAttributes(Createmode3::Unchecked, new);
     let file = ok!(nfs.create(&create(unchecked)), Create3Res).obj.unwrap();
-    assert_eq!(file, made);
+    assert_eq!(file, created);
 
     let access = ok!(nfs.access(&Access3Args { object: file, access: 0x3f }), Access3Res).access;
     assert_eq!(access & 0x0d, 0x0d, "READ, MODIFY and EXTEND");

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use rpcrdma_runtime::wire::iwarp::Opcode;
 
-use crate::framed::{Frame, Splitter, have_crcs, reencode_fpdu, reencode_opening};
+use crate::framed::{Frame, Splitter, have_crcs, reencode_fpdu, reencode_handshake};
 use crate::relay::Watch;
 
 /// The pcap file header: magic number (timestamps in nanoseconds), version 2.4, time zone correction,
@@ -129,8 +129,8 @@ pub(crate) fn check_every_frame(capture: &Path) -> usize {
         for (frame, from_client) in
             client.iter().map(|frame| (frame, true)).chain(server.iter().map(|frame| (frame, false)))
         {
-            let again = if frame.opening {
-                reencode_opening(&frame.octets)
+            let again = if frame.handshake {
+                reencode_handshake(&frame.octets)
             } else {
                 let (opcode, again) = reencode_fpdu(&frame.octets, crc, from_client);
                 match opcode {

@@ -122,7 +122,7 @@ fn ipv6_over_rxe() {
 #[test]
 fn ports_in_use_over_siw() {
     let Some(guest) = with(Device::Siw, false) else { return };
-    let ran = run_tests(&guest, GUEST, "verbs", "ports_that_tcp_has");
+    let ran = run_tests(&guest, GUEST, "verbs", "ports_in_use_by_tcp");
     assert!(!ran.contains("not run"), "{ran}");
 }
 
@@ -167,15 +167,15 @@ fn scenarios_are_the_same_over_rxe() {
 
 /// Checks that the connections of all verbs tests, 200 of them cut in various states, leave no kernel
 /// resources.
-fn connections_leave_nothing(device: Device) {
+fn check_released(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let before = resources(&guest);
     run_tests(&guest, GUEST, "verbs", "");
-    assert_eq!(settled(&guest, &before), before.trim());
+    assert_eq!(resources_after(&guest, &before), before.trim());
 }
 
 /// Waits up to a minute until the kernel's resource counts equal `before`. Returns the last counts.
-fn settled(guest: &Guest, before: &str) -> String {
+fn resources_after(guest: &Guest, before: &str) -> String {
     let after = guest.run(&format!(
         "for second in $(seq 60); do now=$(rdma resource show); [ \"$now\" = \"{}\" ] && break; sleep 1; done; \
          echo \"$now\"",
@@ -187,14 +187,14 @@ fn settled(guest: &Guest, before: &str) -> String {
 #[test]
 fn siw_connections_leave_no_resources() {
     if long() {
-        connections_leave_nothing(Device::Siw);
+        check_released(Device::Siw);
     }
 }
 
 #[test]
 fn rxe_connections_leave_no_resources() {
     if long() {
-        connections_leave_nothing(Device::Rxe);
+        check_released(Device::Rxe);
     }
 }
 
@@ -272,7 +272,7 @@ fn windows_over_rxe() {
          /run/bin/verbs --nocapture the_kernels_server_invalidates_windows; rm /export/windowed"
     ));
     assert!(of_the_kernel.contains("1 passed") && !of_the_kernel.contains("not run"), "{of_the_kernel}");
-    assert_eq!(settled(&guest, &before), before.trim());
+    assert_eq!(resources_after(&guest, &before), before.trim());
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn mounted_by_the_kernel(device: Device) {
     guest.run(STOP);
     let left = guest.run("ls -A /run/served");
     assert_eq!(left.trim(), "");
-    assert_eq!(settled(&guest, &before), before.trim());
+    assert_eq!(resources_after(&guest, &before), before.trim());
 }
 
 #[test]
@@ -349,9 +349,9 @@ fn valgrind_finds_no_errors(device: Device) {
     let stripped = Command::new("strip").args(["--strip-debug", "-o"]).arg(&named).arg(program).status();
     assert!(stripped.unwrap().success());
     let there = guest.bring(&named.to_string_lossy());
-    let short = "private refusal depths short_me an_invalidation";
-    let more = "memory_is_read messages_of what_was_sent nobody_listens who_connects";
-    let windows = if device == Device::Rxe { "a_window_that a_server_invalidates" } else { "" };
+    let short = "private rejection depths short_me an_invalidation";
+    let more = "memory_is_read messages_of what_was_sent without_a_listener who_connects";
+    let windows = if device == Device::Rxe { "an_invalidated_window a_server_invalidates" } else { "" };
     let filter = size(short.to_owned(), format!("{short} {more} {windows}"));
     let (status, output) = guest.try_run(
         &format!(

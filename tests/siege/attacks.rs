@@ -87,7 +87,7 @@ impl Target {
     }
 
     /// Returns the same server with a new count of attempts.
-    pub(crate) fn anew(&self) -> Self {
+    pub(crate) fn with_new_effort(&self) -> Self {
         Target { effort: Arc::default(), ..self.clone() }
     }
 
@@ -96,11 +96,11 @@ impl Target {
     }
 
     /// Records a violation by the server.
-    pub(crate) fn breached(&self, how: String) {
+    pub(crate) fn record_breach(&self, how: String) {
         self.effort.breach.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
     }
 
-    /// Repeats an attempt on so many tasks at once. The server may end any attempt.
+    /// Repeats an attempt on this many concurrent tasks. The server may end any attempt.
     pub(crate) async fn repeat<Attempt>(
         self,
         tasks: usize,

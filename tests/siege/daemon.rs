@@ -90,8 +90,8 @@ impl Drop for Daemon {
 /// Builds `nfs3d` next to this program and returns its path.
 fn build() -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // With the package of this program, so that shared dependencies have the same features and are not
-    // compiled again.
+    // Build it together with the package of this program, so that shared dependencies have the same features
+    // and are not compiled again.
     cargo.args(["build", "--package", "rpcrdma-tests", "--package", "rpcrdma-nfs", "--bin", "nfs3d"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");

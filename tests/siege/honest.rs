@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) failures: Vec<String>,
 }
 
-/// The client, on a thread of its own. Dropping it stops the client.
+/// The client, on a separate thread. Dropping it stops the client.
 pub(crate) struct Honest {
     log: Log,
     _running: oneshot::Sender<()>,
@@ -128,10 +128,10 @@ impl Log {
         let mut pauses = interval(PAUSE);
         for turn in 0.. {
             pauses.tick().await;
-            let begun = Instant::now();
+            let started = Instant::now();
             let called = timeout(PATIENCE, call(&nfs, files, turn)).await;
             let procedure = called.context("no reply in 10 s")??;
-            self.record().add(begun.elapsed(), by, procedure);
+            self.record().add(started.elapsed(), by, procedure);
         }
         Ok(())
     }

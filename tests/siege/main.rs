@@ -53,8 +53,8 @@ const FULL: Times =
 
 /// How long the server may take to release memory.
 const RELEASE: Duration = Duration::from_secs(10);
-/// The time between two looks at the server.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval between two measurements of the server.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
@@ -72,7 +72,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let mut failed = Vec::new();
     for attack in ATTACKS.iter().filter(is_chosen) {
         // Each attack is judged separately, on a new server.
-        let outcome = Siege::start(times).await?.withstand(attack).await?;
+        let outcome = Siege::start(times).await?.run(attack).await?;
         println!("{outcome}");
         let broken = outcome.broken(p99);
         for rule in &broken {
@@ -108,9 +108,9 @@ impl Siege {
         Ok(Siege { daemon, honest, target, idle, times })
     }
 
-    async fn withstand(&self, attack: &Attack) -> anyhow::Result<Outcome> {
+    async fn run(&self, attack: &Attack) -> anyhow::Result<Outcome> {
         let before = self.watch(self.times.before).await?;
-        let target = self.target.anew();
+        let target = self.target.with_new_effort();
         let effort = target.effort().clone();
         let during = tokio::select! {
             never = (attack.run)(target) => match never {},
@@ -135,14 +135,14 @@ impl Siege {
         })
     }
 
-    /// Watches the server and the honest client for so long.
+    /// Measures the server and the honest client for this long.
     async fn watch(&self, time: Duration) -> anyhow::Result<Phase> {
         let mut phase = Phase::default();
         let looking = async {
             loop {
                 phase.rss = phase.rss.max(self.daemon.rss()?);
                 phase.connections = phase.connections.max(self.daemon.connections()?);
-                sleep(LOOK).await;
+                sleep(INTERVAL).await;
             }
         };
         match timeout(time, looking).await {

@@ -136,7 +136,7 @@ impl RdmaPeer {
         self.send(usize::MAX).await.map(drop)
     }
 
-    /// Answers RDMA Reads until it has sent so many bytes.
+    /// Answers RDMA Reads until it has sent this many bytes.
     pub(crate) async fn serve(&mut self, mut bytes: usize) -> io::Result<()> {
         let mut room = [0; 4096];
         while bytes > 0 {

@@ -1,23 +1,22 @@
-//! Messages captured between other implementations: `vectors/`, and the directory in an environment
-//! variable.
+//! Messages captured between other implementations, in `vectors/` and in the directory `RPCRDMA_VECTORS`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use bytes::Bytes;
 
-/// One message.
+/// A captured message.
 #[derive(Clone, Debug)]
 pub struct Captured {
-    /// From the client to the server.
+    /// True if the client sent it.
     pub from_client: bool,
-    /// Its kind.
+    /// A description.
     pub name: String,
-    /// The whole of it, RPC-over-RDMA header first.
+    /// The complete message, starting with the RPC-over-RDMA header.
     pub bytes: Bytes,
 }
 
-/// The value of a key in a line of JSON that has neither nesting nor escapes.
+/// Returns the value of a key in a line of JSON without nesting and escapes.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
     rest.split_once('"').map(|(value, _)| value)
@@ -33,51 +32,51 @@ fn parse(line: &str) -> Option<Captured> {
     })
 }
 
-/// Bytes from pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits.
 ///
 /// # Panics
-/// Fails for any other value.
+/// Fails if `hex` has other characters.
 #[must_use]
 pub fn octets(hex: &str) -> Bytes {
     let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hex");
     hex.as_bytes().chunks(2).map(octet).collect()
 }
 
-/// The messages of a file.
+/// Returns the messages of a file.
 ///
 /// # Panics
-/// Fails if it cannot be read.
+/// Fails if the file cannot be read.
 #[must_use]
 pub fn captured(path: &Path) -> Vec<Captured> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().filter_map(parse).collect()
 }
 
-/// The messages of a file of this project.
+/// Returns the messages of a file in `vectors/`.
 #[must_use]
 pub fn ours(name: &str) -> Vec<Captured> {
     captured(&Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name))
 }
 
-/// A frame of MPA.
+/// A captured MPA frame.
 #[derive(Clone, Debug)]
 pub struct CapturedFrame {
-    /// From the client to the server.
+    /// True if the client sent it.
     pub from_client: bool,
-    /// The MPA request or reply, and no FPDU.
-    pub opening: bool,
-    /// Whether the peers agreed on CRCs.
+    /// True for the MPA request and reply, false for an FPDU.
+    pub handshake: bool,
+    /// True if the peers agreed on CRCs.
     pub crc: bool,
-    /// Its kind.
+    /// A description.
     pub name: String,
-    /// All of it.
+    /// The complete frame.
     pub bytes: Bytes,
 }
 
-/// The frames of MPA in a file.
+/// Returns the MPA frames of a file.
 ///
 /// # Panics
-/// Fails if it cannot be read.
+/// Fails if the file cannot be read.
 #[must_use]
 pub fn frames(path: &Path) -> Vec<CapturedFrame> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -85,7 +84,7 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
         let kind = field(line, "kind").filter(|kind| matches!(*kind, "mpa" | "fpdu"))?;
         Some(CapturedFrame {
             from_client: field(line, "dir") == Some("C->S"),
-            opening: kind == "mpa",
+            handshake: kind == "mpa",
             crc: field(line, "crc") == Some("on"),
             name: field(line, "name").unwrap_or(kind).to_owned(),
             bytes: octets(field(line, "hex")?),
@@ -94,32 +93,33 @@ pub fn frames(path: &Path) -> Vec<CapturedFrame> {
     text.lines().filter_map(frame).collect()
 }
 
-/// The messages of each `.jsonl` file in the folder that `RPCRDMA_VECTORS` names; none where it names none.
+/// Returns the messages of each `.jsonl` file in the directory `RPCRDMA_VECTORS`, or nothing if it is not
+/// set.
 ///
 /// # Panics
-/// Fails if it contains no such file.
+/// Fails if the directory contains no such file.
 #[must_use]
 pub fn others() -> Vec<(String, Vec<Captured>)> {
     other_files().into_iter().map(|path| (path.display().to_string(), captured(&path))).collect()
 }
 
-/// The `.jsonl` files in that folder.
+/// Returns the `.jsonl` files in the directory `RPCRDMA_VECTORS`, or nothing if it is not set.
 ///
 /// # Panics
-/// Fails if it contains none.
+/// Fails if the directory contains no such file.
 #[must_use]
 pub fn other_files() -> Vec<PathBuf> {
-    let Ok(folder) = env::var("RPCRDMA_VECTORS") else {
+    let Ok(directory) = env::var("RPCRDMA_VECTORS") else {
         not_run::not_run("RPCRDMA_VECTORS is not set: no captured messages");
         return Vec::new();
     };
     let mut files = Vec::new();
-    for entry in fs::read_dir(&folder).expect("a folder") {
+    for entry in fs::read_dir(&directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "jsonl") {
             files.push(path);
         }
     }
-    assert!(!files.is_empty(), "{folder} has no captures");
+    assert!(!files.is_empty(), "{directory} has no captures");
     files
 }

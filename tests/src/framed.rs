@@ -1,50 +1,49 @@
-//! Frames of MPA as they are on the wire, read by our codec and written again. Shared with the tests in
-//! `interop/`.
+//! Decodes MPA frames with our codec and encodes them again. `tests/interop/` uses this too.
 
 use rpcrdma_runtime::wire::iwarp::{
     Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,
 };
 use rpcrdma_runtime::wire::rdma::{MessageLimits, decode_call, decode_reply};
 
-/// One direction of a TCP connection, from its first octet, divided into frames.
+/// Splits one direction of a TCP connection, from its first octet, into frames.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// Octets of an incomplete frame.
+    /// The octets of an incomplete frame.
     unread: Vec<u8>,
-    opened: bool,
+    past_handshake: bool,
 }
 
-/// A frame.
+/// An MPA frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Whether it is the MPA request or reply that opens the connection; otherwise it is an FPDU.
-    pub opening: bool,
-    /// All of it.
+    /// True for the MPA request or reply, false for an FPDU.
+    pub handshake: bool,
+    /// The complete frame.
     pub octets: Vec<u8>,
 }
 
 impl Splitter {
-    /// The frames that end with these octets.
+    /// Appends these octets. Returns the frames that they complete.
     pub fn take(&mut self, octets: &[u8]) -> Vec<Frame> {
         self.unread.extend_from_slice(octets);
         let (mut frames, mut rest) = (Vec::new(), &self.unread[..]);
-        while let Some((octets, behind)) = self.len_of(rest).and_then(|len| rest.split_at_checked(len)) {
-            frames.push(Frame { opening: !self.opened, octets: octets.to_vec() });
-            self.opened = true;
-            rest = behind;
+        while let Some((octets, after)) = self.len_of(rest).and_then(|len| rest.split_at_checked(len)) {
+            frames.push(Frame { handshake: !self.past_handshake, octets: octets.to_vec() });
+            self.past_handshake = true;
+            rest = after;
         }
         self.unread = rest.to_vec();
         frames
     }
 
-    /// Octets of an incomplete frame.
+    /// The octets of an incomplete frame.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.unread
     }
 
     fn len_of(&self, octets: &[u8]) -> Option<usize> {
-        if self.opened {
+        if self.past_handshake {
             return fpdu::len(octets);
         }
         let length = octets.get(mpa::HEADER_LEN - 2..)?.first_chunk()?;
@@ -52,16 +51,17 @@ impl Splitter {
     }
 }
 
-/// Whether the openings enable CRCs (RFC 5044 section 7.1: if either peer requires them).
+/// Returns true if this request and reply enable CRCs. RFC 5044 section 7.1 enables them if either peer
+/// requires them.
 ///
 /// # Panics
-/// Fails if they are not openings.
+/// Fails if the frames are not an MPA request and reply.
 #[must_use]
 pub fn have_crcs(request: &[u8], reply: &[u8]) -> bool {
-    opening(request).0.crc || opening(reply).0.crc
+    parse_handshake(request).0.crc || parse_handshake(reply).0.crc
 }
 
-fn opening(octets: &[u8]) -> (FrameHeader, &[u8]) {
+fn parse_handshake(octets: &[u8]) -> (FrameHeader, &[u8]) {
     let (head, rest) = octets.split_first_chunk().expect("a frame's header");
     let kind = [FrameKind::Request, FrameKind::Reply].into_iter().find(|kind| kind.may_begin_with(head));
     let header = FrameHeader::parse(kind.expect("a key"), head).expect("a header");
@@ -69,13 +69,13 @@ fn opening(octets: &[u8]) -> (FrameHeader, &[u8]) {
     (header, rest)
 }
 
-/// An MPA request or reply, decoded and encoded.
+/// Decodes an MPA request or reply and encodes it again.
 ///
 /// # Panics
-/// Fails if it does not decode.
+/// Fails if the frame is invalid.
 #[must_use]
-pub fn reencode_opening(octets: &[u8]) -> Vec<u8> {
-    let (header, private_data) = opening(octets);
+pub fn reencode_handshake(octets: &[u8]) -> Vec<u8> {
+    let (header, private_data) = parse_handshake(octets);
     let mut again = header.encode().to_vec();
     if header.enhanced {
         let (depths, rest) = ReadDepths::split(private_data).expect("depths");
@@ -87,11 +87,11 @@ pub fn reencode_opening(octets: &[u8]) -> Vec<u8> {
     again
 }
 
-/// An FPDU, decoded and encoded: its CRC, its DDP header, its RDMAP opcode, and its payload if that has a
-/// format.
+/// Decodes an FPDU and encodes it again: its CRC, DDP header, RDMAP opcode, and its payload if that has a
+/// known format.
 ///
 /// # Panics
-/// Fails if it does not decode.
+/// Fails if the frame is invalid.
 #[must_use]
 pub fn reencode_fpdu(octets: &[u8], crc: bool, from_client: bool) -> (Opcode, Vec<u8>) {
     let ulpdu = fpdu::open(octets, crc).expect("an FPDU");
@@ -121,7 +121,7 @@ fn reencode_payload(header: DdpHeader, opcode: Opcode, payload: &[u8], from_clie
             assert!(Terminate::read_code(payload).is_some(), "a Terminate");
             again.extend_from_slice(payload);
         }
-        // A message of one segment, or the last one of more.
+        // A message of one segment.
         (Opcode::Send { .. }, DdpHeader::Untagged { last: true, offset: 0, .. }) => {
             let (message, limits) = (payload.to_vec().into(), MessageLimits::default());
             let (header, rest) = if from_client {

@@ -1,16 +1,15 @@
-//! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksums can be computed by hand, and
-//! both sides know the only key. It shows which parts are checksummed or wrapped, and which side verifies
-//! them.
+//! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksum is weak, and both sides share a
+//! fixed key. It shows which parts are checksummed or wrapped, and which side verifies them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rpcrdma_runtime::proto::rpc::gss::{GssContext, GssError, GssExchange, GssMechanism, GssStep, Overhead};
 
-/// The length of its checksums.
+/// The length of a checksum in bytes.
 const SUM: usize = 37;
 
-/// A name, a key, and the number of tokens that each side expects.
+/// One side of the test mechanism.
 #[derive(Clone, Debug)]
 pub struct Toy {
     /// The name of this side.
@@ -19,20 +18,20 @@ pub struct Toy {
     pub key: u64,
     /// The number of tokens that this side expects from its peer.
     pub rounds: usize,
-    /// The length of its tokens.
+    /// The length of the padding of its tokens.
     pub token: usize,
-    /// Contexts that were begun.
-    pub begun: Arc<AtomicUsize>,
-    /// Contexts of this end are too old as long as this is set.
+    /// The number of started contexts.
+    pub started: Arc<AtomicUsize>,
+    /// While this is set, all contexts of this side count as expired.
     pub expired: Arc<AtomicBool>,
 }
 
 impl Toy {
-    /// A mechanism with this name and the common key.
+    /// Returns a mechanism with this name and the default key.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        let (begun, expired) = (Arc::default(), Arc::default());
-        Toy { name, key: 0x0123_4567_89ab_cdef, rounds: 1, token: 40, begun, expired }
+        let (started, expired) = (Arc::default(), Arc::default());
+        Toy { name, key: 0x0123_4567_89ab_cdef, rounds: 1, token: 40, started, expired }
     }
 }
 
@@ -43,24 +42,25 @@ struct Exchange {
 
 impl GssMechanism for Toy {
     fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.started.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(Exchange { toy: self.clone(), seen: 0 }))
     }
 }
 
 impl GssExchange for Exchange {
-    /// A token is the name, a colon, and stuffing.
+    /// A token is the name, a colon, and padding.
     fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
         let own = format!("{}:{}", self.toy.name, "x".repeat(self.toy.token)).into_bytes();
         if token.is_empty() && self.seen == 0 {
-            // The client's first step: its token. The context is complete if no token is expected.
+            // In its first step, the client sends its token. The context is complete if the client expects no
+            // token.
             return Ok(match self.toy.rounds {
                 0 => GssStep::Done(own, self.context(b"a server")),
                 _ => GssStep::Continue(own),
             });
         }
         let peer = token.split(|byte| *byte == b':').next().ok_or(GssError::DEFECTIVE_TOKEN)?;
-        if peer == b"nobody" {
+        if peer == b"unknown" {
             return Err(GssError { minor: 77, ..GssError::FAILURE });
         }
         self.seen += 1;
@@ -98,7 +98,7 @@ impl Context {
         if self.expired.load(Ordering::Relaxed) { Err(GssError::CONTEXT_EXPIRED) } else { Ok(()) }
     }
 
-    fn veil(&self, message: &[u8]) -> Vec<u8> {
+    fn mask(&self, message: &[u8]) -> Vec<u8> {
         message.iter().zip(self.key.to_be_bytes().into_iter().cycle()).map(|(a, b)| a ^ b ^ 0x5a).collect()
     }
 }
@@ -116,13 +116,13 @@ impl GssContext for Context {
 
     fn wrap(&self, message: &[u8]) -> Result<Vec<u8>, GssError> {
         self.check()?;
-        Ok([self.sum(message), self.veil(message)].concat())
+        Ok([self.sum(message), self.mask(message)].concat())
     }
 
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError> {
         self.check()?;
-        let (sum, veiled) = wrapped.split_at_checked(SUM).ok_or(GssError::DEFECTIVE_TOKEN)?;
-        let message = self.veil(veiled);
+        let (sum, masked) = wrapped.split_at_checked(SUM).ok_or(GssError::DEFECTIVE_TOKEN)?;
+        let message = self.mask(masked);
         if sum == self.sum(&message) { Ok(message) } else { Err(GssError::BAD_MIC) }
     }
 

@@ -1,4 +1,4 @@
-//! Tests.
+//! Shared parts of the tests, and the examples of the guides as documentation tests.
 
 pub mod captured;
 pub mod framed;

@@ -7,7 +7,7 @@ use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::{Binding, Procedure, Program};
 use rpcrdma_runtime::xdr::{Layout, Size};
 
-/// A procedure, with the maximum numbers of items in its arguments and in its result.
+/// Returns the maximum numbers of items in the arguments and in the result of a procedure.
 fn items<Q: Procedure<Program = NfsV3>>() -> (&'static str, Size, Size) {
     (Q::NAME, <Q::Args as Layout>::HELD.count, <Q::Res as Layout>::HELD.count)
 }
@@ -43,12 +43,12 @@ fn r311_the_reply_has_the_requested_size() {
 
 /// Requirement: R232
 #[test]
-fn r251_r313_nfs_has_its_port() {
+fn r251_r313_nfs_has_port_20049() {
     assert_eq!((NfsV3::PORT, NfsV3::NETIDS), (Some(20049), &["rdma", "rdma6"][..]));
 }
 
 #[test]
-fn a_recommended_threshold_is_proposed() {
+fn a_recommended_threshold_is_the_default() {
     assert_eq!((NfsV3::INLINE_THRESHOLD, vers1::Vers1::INLINE_THRESHOLD), (Some(4096), None));
     let proposed = Config::of::<NfsV3>().private_data;
     assert_eq!((proposed.send_size, proposed.receive_size), (4096, 4096));

@@ -1,5 +1,5 @@
-//! Allocations of a call over iWARP in steady state, on both sides together.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Counts the allocations of a call over iWARP in steady state, on both sides together.
+#![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::future::ready;
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ use tokio::sync::mpsc;
 const NULL: u32 = 0;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
-/// Calls before and while allocations are counted.
+/// The numbers of calls before allocations are counted, and while they are.
 const CALLS: u32 = 256;
 
-/// A file, as a server of NFS version 3 reads it.
+/// A server of NFS version 3 with one file.
 struct File(Bytes);
 
 impl Service for File {
@@ -64,7 +64,7 @@ impl File {
     }
 }
 
-/// The data must be what [`writing_reads_all_segments_into_one_region`] sends.
+/// Checks that the data is what [`writing_reads_all_segments_into_one_region`] sends.
 fn written(args: &Write3Args) -> Write3Res {
     assert!(args.data.len() == args.count as usize && args.data.iter().all(|octet| *octet == 9));
     Write3Res::Nfs3Ok(Write3Resok {
@@ -79,10 +79,10 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Starts a server on this runtime.
+/// Starts a server on the current runtime.
 fn serve(runtime: &Runtime) -> SocketAddr {
     runtime.block_on(async {
-        // Like NFS servers, this one caches no replies of idempotent procedures.
+        // Like NFS servers, this server caches no replies of idempotent procedures.
         let policy = CachePolicy::only(|procedure| ![NULL, READ].contains(&procedure.procedure));
         let cache = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let options = ServerOptions { duplicates: Some(cache), ..ServerOptions::default() };
@@ -94,7 +94,7 @@ fn serve(runtime: &Runtime) -> SocketAddr {
     })
 }
 
-/// A client with a server on the same thread.
+/// Connects a client to a server on the same thread.
 fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     let runtime = runtime();
     let address = serve(&runtime);
@@ -102,7 +102,7 @@ fn connected() -> (Runtime, nfs_v3::Client<Client>) {
     (runtime, nfs_v3::Client(client))
 }
 
-/// The allocations of one call, once the first calls have made tables and buffers.
+/// Returns the allocations of one call after the first calls have created tables and buffers.
 fn per_call<F: Future<Output = ()>>(call: impl Fn(nfs_v3::Client<Client>) -> F) -> f64 {
     let (runtime, client) = connected();
     let calls = || async {
@@ -122,20 +122,20 @@ async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
     assert_eq!(read.data.len(), count as usize);
 }
 
-/// The server's part of connections that were used and wait for calls.
+/// Measures the server's part of used connections without outstanding calls.
 #[test]
 fn an_idle_connection_holds_at_most_14_kib_of_the_server() {
     const CONNECTIONS: u32 = 64;
     let server = runtime();
     let address = serve(&server);
-    let (made, mut clients) = mpsc::unbounded_channel();
+    let (connected_clients, mut clients) = mpsc::unbounded_channel();
     // Allocations are counted per thread.
     let other = std::thread::spawn(move || {
         let runtime = runtime();
         for _ in 0..=CONNECTIONS {
             let client = runtime.block_on(Client::connect(address)).unwrap();
             runtime.block_on(nfs_v3::Client(client.clone()).null()).unwrap();
-            made.send(client).unwrap();
+            connected_clients.send(client).unwrap();
         }
         runtime
     });
@@ -153,7 +153,7 @@ fn an_idle_connection_holds_at_most_14_kib_of_the_server() {
     assert!(each < 14 << 10, "{each} bytes");
 }
 
-/// Supplied memory is the only memory for the data of a READ: a sink would be as large as the data.
+/// The data of a READ goes directly to the supplied memory. A separate sink would be as large as the data.
 #[test]
 fn read_into_supplied_memory_allocates_no_sink() {
     const LEN: u32 = 8 << 20;
@@ -171,7 +171,7 @@ fn read_into_supplied_memory_allocates_no_sink() {
     assert!(counted.bytes_max < 2 << 20, "{} bytes", counted.bytes_max);
 }
 
-/// The server's region is the only memory for the data of a WRITE, though its chunk has eight segments.
+/// The server's region is the only memory for the data of a WRITE, although its chunk has eight segments.
 #[test]
 fn writing_reads_all_segments_into_one_region() {
     const LEN: u32 = 4 << 20;

@@ -1,5 +1,5 @@
-//! Decoding the most frequent messages of NFSv3 does not allocate; a listing allocates once.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Decoding the most frequent messages of NFSv3 does not allocate. A listing allocates once.
+#![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 /// The messages that the benchmark of the codec measures.
 #[path = "../../benches/codec/messages.rs"]
@@ -44,7 +44,7 @@ fn decoding_getattr_lookup_read_and_write_does_not_allocate() {
 }
 
 #[test]
-fn decoding_a_listing_makes_room_for_its_entries_once_and_for_no_more_than_twice_the_message() {
+fn decoding_a_listing_allocates_once_and_at_most_twice_the_message() {
     for entries in [1, 2, 100, 3000] {
         let bytes = messages::readdirplus(entries);
         let counted = decoded::<nfs::Readdirplus3Res>(&bytes);

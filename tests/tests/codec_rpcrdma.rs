@@ -27,7 +27,7 @@ fn message(body: Body) -> Header {
     Header { xid: 0x1234_5678, credits: 32, body }
 }
 
-/// The header encodes to these words; words and payload decode to the header and the payload.
+/// Checks that the header encodes to these words, and that words and payload decode to header and payload.
 fn golden(header: &Header, expected: &[u32]) {
     let encoded = header.clone().encode();
     assert_eq!(encoded, words(expected));
@@ -118,7 +118,7 @@ fn r001_handles_have_32_bits_and_offsets_64() {
 }
 
 #[test]
-fn h26_a_list_without_end_is_refused_in_a_loop() {
+fn h26_an_endless_list_is_rejected_in_a_loop() {
     let mut list = vec![7, 1, 32, 0];
     for _ in 0..100_000 {
         list.extend_from_slice(&[1, 4, 1, 1, 0, 0]);
@@ -134,7 +134,7 @@ fn h26_a_list_without_end_is_refused_in_a_loop() {
 
 /// Requirement: R273, H33
 #[test]
-fn limits_hold_at_their_edge() {
+fn limits_are_exact() {
     let lists = |segments: u32, chunks: u32| {
         let mut lists = vec![7, 1, 32, 0, 0];
         for _ in 0..chunks {
@@ -155,7 +155,7 @@ fn limits_hold_at_their_edge() {
 }
 
 #[test]
-fn h67_a_thousand_empty_write_chunks_are_refused() {
+fn h67_a_thousand_empty_write_chunks_are_rejected() {
     let mut list = vec![7, 1, 32, 0, 0];
     (0..1000).for_each(|_| list.extend_from_slice(&[1, 0]));
     list.extend_from_slice(&[0, 0]);
@@ -164,7 +164,7 @@ fn h67_a_thousand_empty_write_chunks_are_refused() {
 
 /// Requirement: R268
 #[test]
-fn random_headers_are_refused_or_read_and_never_panic() {
+fn random_headers_are_rejected_or_decoded_without_a_panic() {
     let mut rng = Rng::new(9);
     let plausible = [0, 0, 0, 1, 1, 2, 3, 4, 5, 48, 0xffff_ffff];
     for round in 0..20_000 {

@@ -1,5 +1,5 @@
-//! Peers exchange limits by the connection configuration protocol (RFC 5666 section 6), and obey them.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Peers exchange limits by the connection configuration protocol (RFC 5666 section 6) and follow them.
+#![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ fn negotiated(threshold: u32) -> Negotiated {
     Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false }
 }
 
-/// A requester with these limits and a call of `len` bytes: its actions and its result.
+/// Submits a call of `len` bytes to a requester with these limits. Returns its actions and its error.
 fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Action>, Option<TransportError>) {
     let mut requester = Requester::new(Config::default(), negotiated(threshold), 1 << 20);
     requester.limit(server);
@@ -60,30 +60,30 @@ fn sent_inline(actions: &[Action]) -> Option<usize> {
 /// 28 bytes of transport header precede the call.
 #[test]
 fn r301_no_inline_call_exceeds_the_threshold_of_the_server() {
-    for said in [100, 512, 1000, 4096] {
-        let server = PeerLimits { inline: said, reads: 1 };
-        let fits = said as usize - 28;
+    for size in [100, 512, 1000, 4096] {
+        let server = PeerLimits { inline: size, reads: 1 };
+        let fits = size as usize - 28;
         let (actions, _) = requester_calls(4096, server, fits);
-        assert_eq!(sent_inline(&actions), Some(said as usize));
+        assert_eq!(sent_inline(&actions), Some(size as usize));
         let (actions, failed) = requester_calls(4096, server, fits + 4);
-        assert!(matches!(actions[..], [Action::Register { .. }]), "{said}: {actions:?}");
+        assert!(matches!(actions[..], [Action::Register { .. }]), "{size}: {actions:?}");
         assert_eq!(failed, None);
     }
 }
 
 /// Requirement: R301
 #[test]
-fn larger_sizes_need_an_agreement() {
+fn larger_sizes_must_be_negotiated() {
     let server = PeerLimits { inline: 2048, reads: 1 };
     let (actions, _) = requester_calls(1024, server, 2048 - 28);
-    assert_eq!(sent_inline(&actions), Some(2048), "nothing but the least was agreed on");
+    assert_eq!(sent_inline(&actions), Some(2048), "1,024 is only the default");
     let server = PeerLimits { inline: 8192, reads: 1 };
     let (actions, _) = requester_calls(4096, server, 4096 - 28 + 4);
-    assert_eq!(sent_inline(&actions), None, "4,096 were agreed on");
+    assert_eq!(sent_inline(&actions), None, "4,096 bytes were negotiated");
 }
 
 #[test]
-fn r302_a_server_that_does_no_rdma_reads_gets_no_read_chunks() {
+fn r302_a_server_without_rdma_reads_gets_no_read_chunks() {
     let server = PeerLimits { inline: 1024, reads: 0 };
     let (actions, failed) = requester_calls(1024, server, 1024 - 28);
     assert_eq!((sent_inline(&actions), failed), (Some(1024), None));
@@ -125,25 +125,25 @@ fn answered_err_chunk(responder: &mut Responder) -> bool {
             let (header, _) = decode_reply(&message.concat().into(), &MessageLimits::default()).unwrap();
             matches!(header.body, Body::Error(ErrorBody::Chunk))
         }
-        Action::Read { .. } => panic!("an RDMA Read"),
+        Action::Read { .. } => panic!("unexpected RDMA Read"),
         _ => false,
     })
 }
 
 #[test]
-fn r302_a_client_without_ird_is_never_read_from() {
+fn r302_a_client_without_ird_gets_no_rdma_reads() {
     let received = |reads| Completion::Received { message: call_with(reads), invalidated: None };
-    for (said, under_way) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
-        let mut limited = responder(Some(PeerLimits { inline: 1024, reads: said }));
+    for (ird, outstanding) in [(1, 1), (2, 2), (3, 3), (100, 3)] {
+        let mut limited = responder(Some(PeerLimits { inline: 1024, reads: ird }));
         limited.handle_completion(received(3));
-        assert_eq!(reads(&mut limited), under_way, "{said}");
+        assert_eq!(reads(&mut limited), outstanding, "{ird}");
     }
     let mut none = responder(Some(PeerLimits { inline: 1024, reads: 0 }));
     none.handle_completion(received(3));
     assert!(answered_err_chunk(&mut none));
     none.handle_completion(received(0));
     assert!(matches!(none.poll_event(), Some(ResponderEvent::Call(_))));
-    // It configures the connection while a call waits to be read.
+    // The client configures the connection while the server reads a call.
     let mut late = responder(Some(PeerLimits { inline: 1024, reads: 1 }));
     late.handle_completion(received(3));
     assert_eq!(reads(&mut late), 1);
@@ -163,13 +163,13 @@ fn no_inline_reply_exceeds_the_threshold_of_the_client() {
         let actions: Vec<_> = std::iter::from_fn(|| responder.poll_action()).collect();
         actions.iter().filter(|action| matches!(action, Action::Write { .. })).count()
     };
-    // The header takes 28 bytes, and 20 more for the unused Reply chunk that the reply echoes.
+    // The header has 28 bytes, plus 20 bytes for the unused Reply chunk that the reply returns.
     let client = Some(PeerLimits { inline: 300, reads: 1 });
     assert_eq!((reply_of(client, 252), reply_of(client, 256)), (0, 1));
     assert_eq!(reply_of(None, 256), 0);
 }
 
-/// A server on the loopback interface with this service and an echo.
+/// Starts a server on the loopback interface with this service and an echo.
 async fn serve(service: impl Service, config: Config) -> SocketAddr {
     let options = ServerOptions { config, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(service).service(Echo);
@@ -183,24 +183,24 @@ fn auth_sys() -> Credential {
 }
 
 #[tokio::test]
-async fn r271_anonymous_callers_configure_nothing() {
+async fn r271_anonymous_callers_are_rejected_if_required() {
     let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };
-    for (flavors, taken) in [
+    for (flavors, accepted) in [
         (Flavors::Any, [true, true]),
         (Flavors::AuthSys, [false, true]),
         (Flavors::RpcsecGss, [false, false]),
     ] {
         let address = serve(conf::server(flavors), Config::default()).await;
-        for (credential, taken) in [Credential::None, auth_sys()].into_iter().zip(taken) {
+        for (credential, accepted) in [Credential::None, auth_sys()].into_iter().zip(accepted) {
             let options = ClientOptions { credential: credential.clone(), ..ClientOptions::default() };
             let client = Client::connect_with(address, options).await.unwrap();
             match conf::configure(&client).await {
-                Ok(_) => assert!(taken, "{flavors:?} {credential:?}"),
-                Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak))) => assert!(!taken),
+                Ok(_) => assert!(accepted, "{flavors:?} {credential:?}"),
+                Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak))) => assert!(!accepted),
                 Err(other) => panic!("{other}"),
             }
         }
-        // RPCSEC_GSS without a context is rejected earlier.
+        // RPCSEC_GSS without a context is always rejected.
         let options = ClientOptions { credential: gss.clone(), ..ClientOptions::default() };
         let client = Client::connect_with(address, options).await.unwrap();
         assert!(matches!(conf::configure(&client).await, Err(CallError::Rejected(ReplyError::Auth(_)))));
@@ -219,8 +219,8 @@ async fn authenticated_callers_configure_under_the_strictest_rule() {
     let client = Client::connect(address).await.unwrap();
     let refused = conf::configure(&client).await;
     assert!(matches!(refused, Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak)))), "{refused:?}");
-    let shown = GssClient::new(client.clone(), Toy::new("alice"), GssService::Integrity);
-    assert_eq!(conf::configure_by(&client, shown).await.unwrap().inline, 4096);
+    let authenticated = GssClient::new(client.clone(), Toy::new("alice"), GssService::Integrity);
+    assert_eq!(conf::configure_by(&client, authenticated).await.unwrap().inline, 4096);
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn the_reply_has_the_sizes_of_the_connection() {
     options.iwarp.ird = 5;
     let client = Client::connect_with(address, options).await.unwrap();
     assert_eq!(client.own_limits(), PeerLimits { inline: 4096, reads: 5 });
-    // The server does no more RDMA Reads at a time than this end serves.
+    // The server's ORD does not exceed the client's IRD.
     assert_eq!(conf::configure(&client).await.unwrap(), PeerLimits { inline: 8192, reads: 5 });
 }
 
@@ -263,19 +263,19 @@ async fn a_program_that_declares_no_procedure_0_answers_it() {
     }
 }
 
-/// A server that announces this.
-struct Saying(ConfigRdmaReply);
+/// A handler with a fixed reply.
+struct Fixed(ConfigRdmaReply);
 
-impl vers1::Handler for Saying {
+impl vers1::Handler for Fixed {
     async fn conf_rdma(&self, _: &CallContext, _: ConfigRdmaReq) -> Result<ConfigRdmaReply, Reject> {
         Ok(self.0)
     }
 }
 
-/// A client that received this, and the traffic of its last call.
-async fn told(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
-    let said = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
-    let address = serve(vers1::Server(Saying(said)), Config::default()).await;
+/// Connects a client and configures it with this reply. Returns it with the traffic of its last call.
+async fn configured(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mutex<Traffic>>) {
+    let reply = ConfigRdmaReply { maxcall_sendsize, align: 512, maxrdmaread };
+    let address = serve(vers1::Server(Fixed(reply)), Config::default()).await;
     let last = Arc::new(Mutex::new(Traffic::default()));
     let seen = last.clone();
     let observer = Observer::new(move |report| *seen.lock().unwrap() = report.traffic.unwrap_or_default());
@@ -294,8 +294,8 @@ async fn echo(client: &Client, note: usize) -> Result<(), CallError> {
 
 /// Requirement: R301
 #[tokio::test]
-async fn a_client_obeys_the_configured_sizes() {
-    let (client, traffic) = told(512, 16).await;
+async fn a_client_follows_the_configured_sizes() {
+    let (client, traffic) = configured(512, 16).await;
     echo(&client, 300).await.unwrap();
     assert_eq!(traffic.lock().unwrap().position_zero, 0);
     echo(&client, 600).await.unwrap();
@@ -306,8 +306,8 @@ async fn a_client_obeys_the_configured_sizes() {
 /// Requirement: R301
 #[tokio::test]
 async fn configuration_applies_to_one_connection() {
-    let said = ConfigRdmaReply { maxcall_sendsize: 512, align: 0, maxrdmaread: 16 };
-    let address = serve(vers1::Server(Saying(said)), Config::default()).await;
+    let reply = ConfigRdmaReply { maxcall_sendsize: 512, align: 0, maxrdmaread: 16 };
+    let address = serve(vers1::Server(Fixed(reply)), Config::default()).await;
     let last = Arc::new(Mutex::new(Traffic::default()));
     let seen = last.clone();
     let observer = Observer::new(move |report| *seen.lock().unwrap() = report.traffic.unwrap_or_default());
@@ -321,12 +321,12 @@ async fn configuration_applies_to_one_connection() {
     conf::configure(&client).await.unwrap();
     let first = client.connections();
     assert!(long_call().await || client.connections() > first);
-    // Closed because it was idle, and reopened.
+    // The idle connection closes, and the next call reconnects.
     while client.connections() == 1 {
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         echo(&client, 1).await.unwrap();
     }
-    // A notice of the first connection arrives late.
+    // Limits for the first connection arrive late.
     client.set_peer_limits(1, PeerLimits { inline: 512, reads: 16 });
     assert!(!long_call().await);
     loop {
@@ -342,7 +342,7 @@ async fn configuration_applies_to_one_connection() {
 /// Requirement: R302
 #[tokio::test]
 async fn a_client_without_ord_requests_no_rdma_reads() {
-    let (client, traffic) = told(4096, 0).await;
+    let (client, traffic) = configured(4096, 0).await;
     echo(&client, 3000).await.unwrap();
     assert_eq!(traffic.lock().unwrap().read_chunks, 0);
     let refused = echo(&client, 5000).await;
@@ -356,8 +356,8 @@ async fn a_server_without_ord_issues_no_rdma_reads() {
     let address = serve(conf::server(Flavors::Any), Config::default()).await;
     let client = Client::connect(address).await.unwrap();
     echo(&client, 5000).await.unwrap();
-    let nothing = ConfigRdmaReq { maxcall_sendsize: 4096, maxreply_sendsize: 4096, maxrdmaread: 0 };
-    vers1::Client(client.clone()).conf_rdma(&nothing).await.unwrap();
+    let no_reads = ConfigRdmaReq { maxcall_sendsize: 4096, maxreply_sendsize: 4096, maxrdmaread: 0 };
+    vers1::Client(client.clone()).conf_rdma(&no_reads).await.unwrap();
     let refused = echo(&client, 5000).await;
     assert!(matches!(refused, Err(CallError::Transport(TransportError::Chunk))), "{refused:?}");
     echo(&client, 3000).await.unwrap();

@@ -1,6 +1,6 @@
-//! The documents in `specs/`: they keep the form that they announce, and their layouts are those of the RFCs.
+//! The documents in `specs/` have the form of RFCs, and their layouts are those of the RFCs.
 //!
-//! The comparison runs when `XDRGEN_CORPUS` names a directory with the RFCs' texts under `rfc/`.
+//! The comparison runs if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn documents_have_the_form_of_an_rfc() {
             assert!(line.len() <= 72, "longer than 72 columns: {place}");
             assert_eq!(line.trim_end(), line, "trailing blanks: {place}");
             if line.contains("///") {
-                assert!(line.starts_with("   ///"), "a mark that is not in column 3: {place}");
+                assert!(line.starts_with("   ///"), "a marker outside column 3: {place}");
             }
         }
     }
@@ -35,7 +35,7 @@ fn documents_have_the_form_of_an_rfc() {
 #[test]
 fn layouts_are_those_of_the_rfcs() {
     let Some(corpus) = env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
-        return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
+        return not_run::not_run("XDRGEN_CORPUS is not set: no published RFCs");
     };
     for (name, rfc, differ) in COMPARISONS {
         let ours = definitions(&document(name));
@@ -53,7 +53,7 @@ fn layouts_are_those_of_the_rfcs() {
     }
 }
 
-/// A document, its RFC, and the definitions that differ from it or are absent from it; `specs/README.md`
+/// A document, its RFC, and the definitions that differ from the RFC or are absent from it. `specs/README.md`
 /// has the reasons.
 const COMPARISONS: &[(&str, &str, &[&str])] = &[
     (
@@ -125,7 +125,7 @@ const COMPARISONS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// The definitions of a document by name, each as tokens that are the same for the same layout.
+/// Returns the definitions of a document by name, each as tokens. Equal layouts have equal tokens.
 fn definitions(path: &Path) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut sources = Sources::default();
@@ -148,14 +148,14 @@ fn name(kind: &DefinitionKind) -> Option<&Identifier> {
     }
 }
 
-/// Words and symbols without comments, in one spelling where XDR allows several.
+/// Returns the words and symbols without comments, with a uniform spelling where XDR allows several.
 fn tokens(text: &str) -> Vec<String> {
     let mut bare = String::new();
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once("/*") {
+    while let Some((before, after)) = rest.split_once("/*") {
         bare.push_str(before);
         bare.push(' ');
-        rest = behind.split_once("*/").map_or("", |(_, behind)| behind);
+        rest = after.split_once("*/").map_or("", |(_, after)| after);
     }
     bare.push_str(rest);
 

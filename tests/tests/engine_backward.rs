@@ -1,5 +1,5 @@
-//! Both directions on one connection (RFC 8167): two engines on each side, over the fabric; and a peer that
-//! sends arbitrary messages to either side.
+//! Both directions on one connection (RFC 8167). Each side has two engines, connected by the fabric. Some
+//! tests send arbitrary messages to one engine.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
@@ -23,7 +23,7 @@ fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// An RPC message of `len` bytes: the kind is 0 for a call and 1 for a reply.
+/// An RPC message of `len` bytes. The kind is 0 for a call and 1 for a reply.
 fn rpc(xid: u32, kind: u32, len: usize) -> Bytes {
     let head = words(&[xid, kind]);
     head.iter().copied().chain(std::iter::repeat(7)).take(len).collect()
@@ -50,7 +50,7 @@ fn received(message: Bytes) -> Completion {
     Completion::Received { message, invalidated: None }
 }
 
-/// All valid combinations of chunks.
+/// Returns calls with each kind of chunk.
 fn with_chunks(xid: u32) -> Vec<Bytes> {
     let read = |position| vec![ReadSegment { position, segment: SEGMENT }];
     let chunk = || WriteChunk(vec![SEGMENT]);
@@ -65,7 +65,7 @@ fn with_chunks(xid: u32) -> Vec<Bytes> {
 }
 
 /// A client on the left, a server on the right, and both engines of each.
-struct Ends {
+struct Peers {
     fabric: Fabric,
     left: End,
     right: End,
@@ -73,19 +73,19 @@ struct Ends {
     callee: BackwardResponder,
     responder: Responder,
     caller: BackwardRequester,
-    /// Every Send of each side.
+    /// The messages that each side sent.
     sent: [Vec<Bytes>; 2],
     /// The events of the client's requester and of the server's backward requester.
     done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
-    /// Calls that wait for an answer, at the server and at the client.
+    /// Unanswered calls, at the server and at the client.
     calls: [Vec<IncomingCall>; 2],
     closed: usize,
 }
 
-impl Ends {
+impl Peers {
     fn new(config: Config) -> Self {
         let (fabric, left, right) = Fabric::pair(FabricConfig { seed: 8, ..FabricConfig::default() });
-        let mut ends = Ends {
+        let mut peers = Peers {
             requester: Requester::new(config, NEGOTIATED, left.info().max_region),
             callee: BackwardResponder::new(config, NEGOTIATED),
             responder: Responder::new(config, NEGOTIATED, right.info().ord),
@@ -98,26 +98,26 @@ impl Ends {
             calls: Default::default(),
             closed: 0,
         };
-        ends.settle();
-        ends
+        peers.settle();
+        peers
     }
 
     fn ready(config: Config) -> Self {
-        let mut ends = Ends::new(config);
-        ends.caller.ready();
-        ends.settle();
-        ends
+        let mut peers = Peers::new(config);
+        peers.caller.ready();
+        peers.settle();
+        peers
     }
 
     /// Runs until no work is pending.
     fn settle(&mut self) {
         loop {
             while let Some(action) = self.requester.poll_action().or_else(|| self.callee.poll_action()) {
-                note(&mut self.sent[0], &action);
+                record_send(&mut self.sent[0], &action);
                 self.left.submit(action);
             }
             while let Some(action) = self.responder.poll_action().or_else(|| self.caller.poll_action()) {
-                note(&mut self.sent[1], &action);
+                record_send(&mut self.sent[1], &action);
                 self.right.submit(action);
             }
             let moved = self.fabric.advance();
@@ -132,12 +132,12 @@ impl Ends {
                 }
             }
             if !moved {
-                return self.hear();
+                return self.poll_events();
             }
         }
     }
 
-    fn hear(&mut self) {
+    fn poll_events(&mut self) {
         for (done, event) in std::iter::from_fn(|| self.requester.poll_event().map(|event| (0, event)))
             .chain(std::iter::from_fn(|| self.caller.poll_event().map(|event| (1, event))))
         {
@@ -162,7 +162,7 @@ impl Ends {
         self.requester.submit(OutgoingCall { message: call(xid), reply: ReplyResources::default() })
     }
 
-    /// Answers every forward call.
+    /// Replies to every forward call.
     fn serve(&mut self) {
         for call in std::mem::take(&mut self.calls[0]) {
             self.responder.reply(call.key, message(rpc(call.xid, 1, 48)));
@@ -170,7 +170,7 @@ impl Ends {
         self.settle();
     }
 
-    /// Answers every backward call with so many bytes.
+    /// Replies to every backward call with this many bytes.
     fn call_back(&mut self, len: usize) {
         for call in std::mem::take(&mut self.calls[1]) {
             self.callee.reply(call.key, message(rpc(call.xid, 1, len)));
@@ -178,7 +178,7 @@ impl Ends {
         self.settle();
     }
 
-    /// One call in each direction has a reply, so the credits are the granted ones.
+    /// Completes one call in each direction, so that all granted credits are available.
     fn warm(mut self) -> Self {
         self.forward(1);
         self.caller.submit(call(1));
@@ -192,14 +192,14 @@ impl Ends {
     }
 }
 
-fn note(sent: &mut Vec<Bytes>, action: &Action) {
+fn record_send(sent: &mut Vec<Bytes>, action: &Action) {
     match action {
         Action::Send { message, invalidate, .. } => {
             assert_eq!(*invalidate, None);
             sent.push(message.concat().into());
         }
         Action::PostReceives { .. } | Action::Close { .. } => {}
-        other => panic!("nothing has chunks here: {other:?}"),
+        other => panic!("unexpected action: {other:?}"),
     }
 }
 
@@ -212,74 +212,74 @@ fn config(forward: u32, backward: u32) -> Config {
 }
 
 #[test]
-fn r210_one_xid_is_two_calls_in_the_two_directions() {
-    let mut ends = Ends::ready(config(4, 4));
-    let (there, back) = (ends.forward(77), ends.caller.submit(call(77)));
-    ends.settle();
+fn r210_one_xid_names_a_call_in_each_direction() {
+    let mut peers = Peers::ready(config(4, 4));
+    let (there, back) = (peers.forward(77), peers.caller.submit(call(77)));
+    peers.settle();
     assert_eq!(
-        ends.calls.each_ref().map(|calls| calls.iter().map(|call| call.xid).collect::<Vec<_>>()),
+        peers.calls.each_ref().map(|calls| calls.iter().map(|call| call.xid).collect::<Vec<_>>()),
         [vec![77], vec![77]]
     );
-    ends.call_back(60);
+    peers.call_back(60);
     assert_eq!(
-        ends.done,
+        peers.done,
         [vec![], vec![(back, Ok(rpc(77, 1, 60)))]],
-        "the forward call is not answered by it"
+        "the backward reply does not complete the forward call"
     );
-    ends.serve();
-    assert_eq!(ends.done[0], [(there, Ok(rpc(77, 1, 48)))]);
+    peers.serve();
+    assert_eq!(peers.done[0], [(there, Ok(rpc(77, 1, 48)))]);
 }
 
 /// Requirement: R033, R034
 #[test]
-fn credits_of_the_two_directions_are_apart_and_may_differ() {
-    let mut ends = Ends::ready(config(5, 2)).warm();
-    assert_eq!((ends.requester.credits().granted(), ends.caller.credits().granted()), (5, 2));
+fn credits_of_the_two_directions_are_separate_and_may_differ() {
+    let mut peers = Peers::ready(config(5, 2)).warm();
+    assert_eq!((peers.requester.credits().granted(), peers.caller.credits().granted()), (5, 2));
     for xid in 10..20 {
-        ends.caller.submit(call(xid));
+        peers.caller.submit(call(xid));
     }
-    ends.settle();
-    assert_eq!(ends.calls[1].len(), 2, "so many are granted backward");
+    peers.settle();
+    assert_eq!(peers.calls[1].len(), 2, "the backward grant");
     for xid in 10..20 {
-        ends.forward(xid);
+        peers.forward(xid);
     }
-    ends.settle();
-    assert_eq!(ends.calls[0].len(), 5, "and so many forward, whatever waits backward");
-    ends.serve();
-    ends.serve();
-    assert_eq!((ends.done[0].len(), ends.done[1].len()), (10, 0), "no direction waits for the other");
-    let says = |side: usize, kind: u8| -> Vec<u32> {
+    peers.settle();
+    assert_eq!(peers.calls[0].len(), 5, "the forward grant is independent of backward calls");
+    peers.serve();
+    peers.serve();
+    assert_eq!((peers.done[0].len(), peers.done[1].len()), (10, 0), "only forward calls complete");
+    let credits_of = |side: usize, kind: u8| -> Vec<u32> {
         let of_kind = |message: &&Bytes| message[HEADER + 7] == kind;
-        ends.sent[side].iter().filter(of_kind).map(credits).collect()
+        peers.sent[side].iter().filter(of_kind).map(credits).collect()
     };
-    assert_eq!((says(0, 0), says(1, 1)), (vec![5; 10], vec![5; 10]));
-    assert_eq!(says(1, 0), [2, 2]);
-    (0..5).for_each(|_| ends.call_back(40));
-    assert_eq!(ends.done[1].len(), 10);
+    assert_eq!((credits_of(0, 0), credits_of(1, 1)), (vec![5; 10], vec![5; 10]));
+    assert_eq!(credits_of(1, 0), [2, 2]);
+    (0..5).for_each(|_| peers.call_back(40));
+    assert_eq!(peers.done[1].len(), 10);
 }
 
 /// Requirement: R035
 #[test]
 fn credits_are_never_zero_backward() {
-    let mut ends = Ends::ready(config(3, 0)).warm();
-    ends.caller.submit(call(2));
-    ends.settle();
-    ends.call_back(40);
-    assert_eq!((credits(&ends.sent[0][0]), credits(&ends.sent[1][0])), (1, 1));
-    assert_eq!(ends.done[1].len(), 1);
+    let mut peers = Peers::ready(config(3, 0)).warm();
+    peers.caller.submit(call(2));
+    peers.settle();
+    peers.call_back(40);
+    assert_eq!((credits(&peers.sent[0][0]), credits(&peers.sent[1][0])), (1, 1));
+    assert_eq!(peers.done[1].len(), 1);
 }
 
 #[test]
 fn r211_no_call_is_made_before_the_client_is_ready() {
-    let mut ends = Ends::new(config(4, 4));
-    let early = ends.caller.submit(call(1));
-    ends.settle();
-    assert_eq!(ends.done[1], [(early, Err(TransportError::NotReady))]);
-    assert!(ends.sent[1].is_empty() && ends.calls[1].is_empty() && !ends.caller.is_ready());
-    ends.caller.ready();
-    ends.caller.submit(call(2));
-    ends.settle();
-    assert_eq!((ends.sent[1].len(), ends.calls[1].len()), (1, 1), "it is made now, and the early one is not");
+    let mut peers = Peers::new(config(4, 4));
+    let early = peers.caller.submit(call(1));
+    peers.settle();
+    assert_eq!(peers.done[1], [(early, Err(TransportError::NotReady))]);
+    assert!(peers.sent[1].is_empty() && peers.calls[1].is_empty() && !peers.caller.is_ready());
+    peers.caller.ready();
+    peers.caller.submit(call(2));
+    peers.settle();
+    assert_eq!((peers.sent[1].len(), peers.calls[1].len()), (1, 1), "only the call after `ready` is sent");
 }
 
 /// Requirement: R212, R213
@@ -288,12 +288,12 @@ fn calls_and_replies_equal_the_bytes_of_linux() {
     let captured = ours("linux-nfs42-backward.jsonl");
     let [theirs, answer] = &captured[..] else { panic!("two messages") };
     assert_eq!((credits(&theirs.bytes), credits(&answer.bytes)), (2, 16));
-    // The server asks for 2 as Linux's did; the client grants 16 as Linux's did.
+    // As in the capture, the server requests 2 credits and the client grants 16.
     let mut server = BackwardRequester::new(config(64, 2), NEGOTIATED);
     server.ready();
     let id = server.submit(message(theirs.bytes.slice(HEADER..)));
     let mut sent = Vec::new();
-    std::iter::from_fn(|| server.poll_action()).for_each(|action| note(&mut sent, &action));
+    std::iter::from_fn(|| server.poll_action()).for_each(|action| record_send(&mut sent, &action));
     assert_eq!(sent, std::slice::from_ref(&theirs.bytes));
 
     let mut client = BackwardResponder::new(config(64, 16), NEGOTIATED);
@@ -302,7 +302,7 @@ fn calls_and_replies_equal_the_bytes_of_linux() {
     assert_eq!(arrived.message.stream, theirs.bytes.slice(HEADER..));
     client.reply(arrived.key, message(answer.bytes.slice(HEADER..)));
     sent.clear();
-    std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
+    std::iter::from_fn(|| client.poll_action()).for_each(|action| record_send(&mut sent, &action));
     assert_eq!(sent, std::slice::from_ref(&answer.bytes));
 
     assert!(server.take(received(answer.bytes.clone())).is_none());
@@ -316,54 +316,54 @@ fn calls_and_replies_equal_the_bytes_of_linux() {
 
 /// Requirement: R214, R215
 #[test]
-fn there_are_receives_for_all_that_can_come_in_both_directions() {
-    let mut ends = Ends::new(config(6, 3));
-    let receives = |ends: &Ends| [Side::Left, Side::Right].map(|side| ends.fabric.receives(side));
-    assert_eq!(receives(&ends), [7 + 4, 7], "the client is prepared from the start");
-    ends.caller.ready();
-    ends.settle();
-    assert_eq!(receives(&ends), [7 + 4, 7 + 4], "the server before it calls");
-    let mut ends = ends.warm();
-    // Everything that was granted is under way at once, and is answered at once.
+fn receives_suffice_for_both_directions() {
+    let mut peers = Peers::new(config(6, 3));
+    let receives = |peers: &Peers| [Side::Left, Side::Right].map(|side| peers.fabric.receives(side));
+    assert_eq!(receives(&peers), [7 + 4, 7], "the client posts all Receives at the start");
+    peers.caller.ready();
+    peers.settle();
+    assert_eq!(receives(&peers), [7 + 4, 7 + 4], "the server posts more before its first call");
+    let mut peers = peers.warm();
+    // Use all credits in both directions concurrently.
     for xid in 10..16 {
-        ends.forward(xid);
+        peers.forward(xid);
     }
     for xid in 20..23 {
-        ends.caller.submit(call(xid));
+        peers.caller.submit(call(xid));
     }
-    ends.settle();
-    assert_eq!(ends.calls.each_ref().map(Vec::len), [6, 3]);
-    assert_eq!(receives(&ends), [11 - 3, 11 - 6], "those of the calls come back with their replies");
-    ends.call_back(40);
-    ends.serve();
-    assert_eq!(ends.done.each_ref().map(Vec::len), [6, 3]);
-    assert_eq!((receives(&ends), ends.closed), ([11, 11], 0));
+    peers.settle();
+    assert_eq!(peers.calls.each_ref().map(Vec::len), [6, 3]);
+    assert_eq!(receives(&peers), [11 - 3, 11 - 6], "each call's Receive is posted again with its reply");
+    peers.call_back(40);
+    peers.serve();
+    assert_eq!(peers.done.each_ref().map(Vec::len), [6, 3]);
+    assert_eq!((receives(&peers), peers.closed), ([11, 11], 0));
 }
 
 #[test]
-fn r218_a_threshold_is_that_of_its_way_whoever_calls() {
-    let mut ends = Ends::ready(config(4, 4)).warm();
-    let fits = ends.caller.submit(message(rpc(1, 0, 2048 - HEADER)));
-    let too_long = ends.caller.submit(message(rpc(2, 0, 2052 - HEADER)));
-    ends.settle();
+fn r218_thresholds_depend_on_the_direction_of_the_message() {
+    let mut peers = Peers::ready(config(4, 4)).warm();
+    let fits = peers.caller.submit(message(rpc(1, 0, 2048 - HEADER)));
+    let too_long = peers.caller.submit(message(rpc(2, 0, 2052 - HEADER)));
+    peers.settle();
     let refused = Err(TransportError::Unsendable("it does not fit inline"));
-    assert_eq!(ends.done[1], [(too_long, refused)], "it fails before it is sent");
-    assert_eq!(ends.sent[1].iter().map(Bytes::len).collect::<Vec<_>>(), [2048]);
-    ends.call_back(1024 - HEADER);
-    assert_eq!(ends.done[1][1], (fits, Ok(rpc(1, 1, 1024 - HEADER))));
-    let long_reply = ends.caller.submit(call(3));
-    ends.settle();
-    ends.call_back(1028 - HEADER);
-    assert_eq!(ends.done[1][2], (long_reply, Err(TransportError::Chunk)));
-    assert_eq!(ends.caller.credits().in_flight(), 0, "no credit is lost");
-    // The forward direction has the other two: Thresholds: 1,024 bytes for calls and 2,048 for replies.
-    let there = ends.forward(4);
-    ends.settle();
-    for call in std::mem::take(&mut ends.calls[0]) {
-        ends.responder.reply(call.key, message(rpc(call.xid, 1, 2048 - HEADER)));
+    assert_eq!(peers.done[1], [(too_long, refused)], "the long call fails before it is sent");
+    assert_eq!(peers.sent[1].iter().map(Bytes::len).collect::<Vec<_>>(), [2048]);
+    peers.call_back(1024 - HEADER);
+    assert_eq!(peers.done[1][1], (fits, Ok(rpc(1, 1, 1024 - HEADER))));
+    let long_reply = peers.caller.submit(call(3));
+    peers.settle();
+    peers.call_back(1028 - HEADER);
+    assert_eq!(peers.done[1][2], (long_reply, Err(TransportError::Chunk)));
+    assert_eq!(peers.caller.credits().in_flight(), 0, "the credit is returned");
+    // In the forward direction, the threshold is 1,024 bytes for calls and 2,048 bytes for replies.
+    let there = peers.forward(4);
+    peers.settle();
+    for call in std::mem::take(&mut peers.calls[0]) {
+        peers.responder.reply(call.key, message(rpc(call.xid, 1, 2048 - HEADER)));
     }
-    ends.settle();
-    assert_eq!(ends.done[0], [(there, Ok(rpc(4, 1, 2048 - HEADER)))]);
+    peers.settle();
+    assert_eq!(peers.done[0], [(there, Ok(rpc(4, 1, 2048 - HEADER)))]);
 }
 
 /// Requirement: R220, H36
@@ -373,20 +373,20 @@ fn a_client_rejects_chunks_in_backward_calls() {
         let mut client = BackwardResponder::new(config(4, 3), NEGOTIATED);
         assert!(client.take(received(call)).is_none());
         let mut sent = Vec::new();
-        std::iter::from_fn(|| client.poll_action()).for_each(|action| note(&mut sent, &action));
+        std::iter::from_fn(|| client.poll_action()).for_each(|action| record_send(&mut sent, &action));
         assert_eq!(sent, [words(&[5, 1, 3, 4, 2])], "{which}");
-        assert!(client.poll_event().is_none(), "{which}: it is not run");
+        assert!(client.poll_event().is_none(), "{which}: the call must not run");
     }
-    // The backward call thus completes at the server, and the forward call with its XID does not.
-    let mut ends = Ends::ready(config(4, 4)).warm();
-    let (there, back) = (ends.forward(5), ends.caller.submit(call(5)));
-    ends.settle();
+    // ERR_CHUNK completes the backward call, but not the forward call with the same XID.
+    let mut peers = Peers::ready(config(4, 4)).warm();
+    let (there, back) = (peers.forward(5), peers.caller.submit(call(5)));
+    peers.settle();
     let refusal = Header { xid: 5, credits: 4, body: Body::Error(ErrorBody::Chunk) }.encode();
-    assert!(ends.caller.take(received(refusal)).is_none());
-    ends.settle();
-    assert_eq!(ends.done, [vec![], vec![(back, Err(TransportError::Chunk))]]);
-    ends.serve();
-    assert_eq!(ends.done[0], [(there, Ok(rpc(5, 1, 48)))]);
+    assert!(peers.caller.take(received(refusal)).is_none());
+    peers.settle();
+    assert_eq!(peers.done, [vec![], vec![(back, Err(TransportError::Chunk))]]);
+    peers.serve();
+    assert_eq!(peers.done[0], [(there, Ok(rpc(5, 1, 48)))]);
 }
 
 /// Requirement: R221
@@ -396,66 +396,66 @@ fn credits_of_a_message_without_a_direction_are_ignored() {
         ("another version", words(&[1, 2, 9, 0, 0, 0, 0, 1, 0])),
         ("no RPC message", words(&[1, 1, 9, 0, 0, 0, 0])),
         ("neither a call nor a reply", words(&[1, 1, 9, 0, 0, 0, 0, 1, 2])),
-        ("a header that is cut", words(&[1, 1, 9, 0, 1, 0])),
-        ("a header type that is out of use", words(&[1, 1, 9, 3, 0, 0, 0])),
-        ("a list without an end", words(&[1, 1, 9, 0, 0, 1, u32::MAX, 1, 0])),
+        ("a truncated header", words(&[1, 1, 9, 0, 1, 0])),
+        ("an obsolete header type", words(&[1, 1, 9, 3, 0, 0, 0])),
+        ("an endless list", words(&[1, 1, 9, 0, 0, 1, u32::MAX, 1, 0])),
     ] {
-        let mut ends = Ends::ready(config(16, 16));
-        ends.forward(2);
-        ends.caller.submit(call(2));
-        ends.settle();
+        let mut peers = Peers::ready(config(16, 16));
+        peers.forward(2);
+        peers.caller.submit(call(2));
+        peers.settle();
         let message = || received(message.clone());
-        let for_requester = ends.callee.take(message()).unwrap_or_else(|| panic!("{what} is no call"));
-        ends.requester.handle_completion(for_requester);
-        let for_responder = ends.caller.take(message()).unwrap_or_else(|| panic!("{what} is no reply"));
-        ends.responder.handle_completion(for_responder);
-        assert_eq!(ends.requester.credits().granted(), 1, "{what}");
-        assert_eq!(ends.caller.credits().granted(), 1, "{what}");
-        assert!(ends.callee.poll_event().is_none() && ends.caller.poll_event().is_none(), "{what}");
+        let for_requester = peers.callee.take(message()).unwrap_or_else(|| panic!("{what}: a call"));
+        peers.requester.handle_completion(for_requester);
+        let for_responder = peers.caller.take(message()).unwrap_or_else(|| panic!("{what}: a reply"));
+        peers.responder.handle_completion(for_responder);
+        assert_eq!(peers.requester.credits().granted(), 1, "{what}");
+        assert_eq!(peers.caller.credits().granted(), 1, "{what}");
+        assert!(peers.callee.poll_event().is_none() && peers.caller.poll_event().is_none(), "{what}");
     }
 }
 
 /// Requirement: R217
 #[test]
 fn a_closed_connection_fails_calls_of_both_directions() {
-    let mut ends = Ends::ready(config(4, 4)).warm();
-    ends.forward(10);
-    ends.caller.submit(call(10));
-    ends.caller.submit(call(11));
-    ends.settle();
-    ends.requester.close(CloseReason::Local);
-    ends.settle();
-    assert_eq!(ends.closed, 4, "every engine hears of it");
-    assert_eq!(ends.done.each_ref().map(Vec::len), [1, 2]);
+    let mut peers = Peers::ready(config(4, 4)).warm();
+    peers.forward(10);
+    peers.caller.submit(call(10));
+    peers.caller.submit(call(11));
+    peers.settle();
+    peers.requester.close(CloseReason::Local);
+    peers.settle();
+    assert_eq!(peers.closed, 4, "every engine reports the close");
+    assert_eq!(peers.done.each_ref().map(Vec::len), [1, 2]);
     assert!(
-        ends.done.iter().flatten().all(|(_, outcome)| matches!(
+        peers.done.iter().flatten().all(|(_, outcome)| matches!(
             outcome,
             Err(TransportError::Closed(_) | TransportError::Unsent(_))
         ))
     );
-    let after = ends.caller.submit(call(12));
-    ends.settle();
-    assert!(matches!(&ends.done[1][2], (id, Err(TransportError::Unsent(_))) if *id == after));
-    assert!(ends.caller.poll_action().is_none(), "a server does not connect");
+    let after = peers.caller.submit(call(12));
+    peers.settle();
+    assert!(matches!(&peers.done[1][2], (id, Err(TransportError::Unsent(_))) if *id == after));
+    assert!(peers.caller.poll_action().is_none(), "a server does not connect");
 }
 
 #[test]
 fn an_abandoned_call_keeps_its_credit_until_its_reply() {
-    let mut ends = Ends::ready(config(4, 1)).warm();
-    let slow = ends.caller.submit(call(1));
-    let next = ends.caller.submit(call(2));
-    ends.settle();
-    ends.caller.cancel(slow);
-    ends.settle();
-    assert_eq!((ends.calls[1].len(), ends.closed), (1, 0), "the connection and its forward calls go on");
-    ends.call_back(40);
-    ends.call_back(40);
-    assert_eq!(ends.done[1], [(next, Ok(rpc(2, 1, 40)))]);
+    let mut peers = Peers::ready(config(4, 1)).warm();
+    let slow = peers.caller.submit(call(1));
+    let next = peers.caller.submit(call(2));
+    peers.settle();
+    peers.caller.cancel(slow);
+    peers.settle();
+    assert_eq!((peers.calls[1].len(), peers.closed), (1, 0), "the connection stays open");
+    peers.call_back(40);
+    peers.call_back(40);
+    assert_eq!(peers.done[1], [(next, Ok(rpc(2, 1, 40)))]);
 }
 
 /// Requirement: R033, H12
 #[test]
-fn more_calls_than_a_client_granted_end_the_connection() {
+fn more_calls_than_granted_close_the_connection() {
     let mut client = BackwardResponder::new(config(64, 2), NEGOTIATED);
     let closes = |client: &mut BackwardResponder| {
         std::iter::from_fn(|| client.poll_action())
@@ -468,19 +468,19 @@ fn more_calls_than_a_client_granted_end_the_connection() {
     assert!(client.take(received(plain(3, 2, 0))).is_none());
     assert!(closes(&mut client));
     let calls = std::iter::from_fn(|| client.poll_event()).count();
-    assert_eq!(calls, 2, "what is too much is not run");
+    assert_eq!(calls, 2, "the extra call must not run");
 }
 
 #[test]
-fn h37_replies_to_no_call_are_dropped_and_their_receives_come_back() {
-    let mut ends = Ends::ready(config(4, 4)).warm();
-    ends.forward(8);
-    ends.settle();
+fn h37_replies_to_no_call_are_dropped_and_their_receives_posted_again() {
+    let mut peers = Peers::ready(config(4, 4)).warm();
+    peers.forward(8);
+    peers.settle();
     for xid in [8, 9, 10] {
-        assert!(ends.caller.take(received(plain(xid, 4, 1))).is_none());
+        assert!(peers.caller.take(received(plain(xid, 4, 1))).is_none());
     }
-    assert_eq!((ends.caller.discarded(), ends.calls[0].len()), (3, 1), "8 is a forward call, and still runs");
-    let posted = std::iter::from_fn(|| ends.caller.poll_action())
+    assert_eq!((peers.caller.discarded(), peers.calls[0].len()), (3, 1), "the forward call 8 still runs");
+    let posted = std::iter::from_fn(|| peers.caller.poll_action())
         .filter(|action| matches!(action, Action::PostReceives { count: 1 }));
     assert_eq!(posted.count(), 3);
 }
@@ -488,42 +488,42 @@ fn h37_replies_to_no_call_are_dropped_and_their_receives_come_back() {
 #[test]
 fn h32_a_reply_with_chunks_fails_its_call() {
     for chunk in 0..2 {
-        let mut ends = Ends::ready(config(4, 4)).warm();
-        let id = ends.caller.submit(call(6));
-        ends.settle();
+        let mut peers = Peers::ready(config(4, 4)).warm();
+        let id = peers.caller.submit(call(6));
+        peers.settle();
         let of = WriteChunk(vec![SEGMENT]);
         let lists = match chunk {
             0 => ChunkLists { writes: vec![of], ..ChunkLists::default() },
             _ => ChunkLists { reply: Some(of), ..ChunkLists::default() },
         };
-        assert!(ends.caller.take(received(msg(6, 4, lists, &rpc(6, 1, 40)))).is_none());
-        ends.settle();
+        assert!(peers.caller.take(received(msg(6, 4, lists, &rpc(6, 1, 40)))).is_none());
+        peers.settle();
         assert!(
-            matches!(&ends.done[1][..], [(done, Err(TransportError::BadReply(_)))] if *done == id),
+            matches!(&peers.done[1][..], [(done, Err(TransportError::BadReply(_)))] if *done == id),
             "{:?}",
-            ends.done
+            peers.done
         );
     }
 }
 
 /// Requirement: R220
 #[test]
-fn before_it_is_ready_a_server_hears_replies_and_errors_as_one_that_never_calls() {
+fn before_ready_a_server_leaves_replies_and_errors_to_its_responder() {
     let mut server = BackwardRequester::new(config(4, 4), NEGOTIATED);
     let error = Header { xid: 1, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
     for message in [plain(1, 4, 1), error] {
-        assert!(server.take(received(message)).is_some(), "it is the responder's, which drops it");
+        assert!(server.take(received(message)).is_some(), "the responder drops it");
     }
     assert!(!server.has_work());
 }
 
 /// Requirement: R220
 #[test]
-fn a_call_to_a_client_without_service_does_not_touch_it() {
-    // A client that takes no calls has a requester only: it drops the call, and refuses one with chunks.
+fn a_client_without_services_drops_calls_and_rejects_chunks() {
+    // A client without services has only a requester. It drops plain calls and rejects calls with chunks.
     let mut client = Requester::new(config(4, 4), NEGOTIATED, 1 << 20);
     client.handle_completion(received(plain(1, 4, 0)));
-    let asked = |client: &mut Requester| {
+    let actions = |client: &mut Requester| {
         let (mut receives, mut sent, mut tokens) = (0, Vec::new(), Vec::new());
         for action in std::iter::from_fn(|| client.poll_action()) {
             match &action {
@@ -531,22 +531,22 @@ fn a_call_to_a_client_without_service_does_not_touch_it() {
                 Action::Send { token, .. } => tokens.push(*token),
                 other => panic!("{other:?}"),
             }
-            note(&mut sent, &action);
+            record_send(&mut sent, &action);
         }
         (receives, sent, tokens)
     };
-    assert!(asked(&mut client).1.is_empty());
+    assert!(actions(&mut client).1.is_empty());
     let mut expected = Vec::new();
     for (xid, which) in (9..).zip(0..4) {
         client.handle_completion(received(with_chunks(xid).swap_remove(which)));
         expected.push(words(&[xid, 1, 1, 4, 2]));
     }
-    let (receives, sent, tokens) = asked(&mut client);
-    assert_eq!(sent, expected, "each gets an error");
-    assert_eq!(receives, 0, "no Receive before its error is sent");
+    let (receives, sent, tokens) = actions(&mut client);
+    assert_eq!(sent, expected, "each call gets an error");
+    assert_eq!(receives, 0, "no Receive is posted before its error is sent");
     for token in tokens {
         client.handle_completion(Completion::Sent { token });
-        assert_eq!(asked(&mut client).0, 1);
+        assert_eq!(actions(&mut client).0, 1);
     }
     assert_eq!(client.discarded(), 5);
 }

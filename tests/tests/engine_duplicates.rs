@@ -1,4 +1,4 @@
-//! The duplicate-request cache as a table, at its bounds.
+//! The duplicate-request cache and its limits.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use rpcrdma_runtime::xdr::{Encode, Item, Message, Placed, Received, Reducer, Sin
 const HERE: CallerId = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 const START: Duration = Duration::from_secs(1000);
 
-/// A call of procedure 3 of a program with one eligible item, reduced.
+/// Encodes a reduced call with one eligible item.
 fn reduced(xid: u32, credential: Credential, data: &[u8]) -> Message {
     let mut message = Reducer::new(1);
     let header = CallHeader { xid, program: 100, version: 2, procedure: 3, credential };
-    header.encode(&mut message).expect("a good header");
+    header.encode(&mut message).expect("a valid header");
     7u32.encode(&mut message).expect("a word");
     message_item(&mut message, data);
     9u32.encode(&mut message).expect("a word");
@@ -29,11 +29,11 @@ fn message_item(message: &mut Reducer, data: &[u8]) {
     message.put_item(&Bytes::copy_from_slice(data)).expect("an item");
 }
 
-fn whole(xid: u32, data: &[u8]) -> Received {
+fn inline_call(xid: u32, data: &[u8]) -> Received {
     Received::whole(reduced(xid, Credential::None, data).flatten())
 }
 
-/// The cache key of a message, if the message is cacheable.
+/// Returns the cache key of a message if the message is cacheable.
 fn call_of(message: Received, caller: CallerId) -> Option<CallIdentity> {
     CallIdentity::of(&RpcCall::parse(message).ok()?, caller)
 }
@@ -43,12 +43,12 @@ fn identity(xid: u32) -> CallIdentity {
 }
 
 fn identity_of(caller: CallerId, xid: u32) -> CallIdentity {
-    call_of(whole(xid, b"arguments"), caller).expect("a call")
+    call_of(inline_call(xid, b"arguments"), caller).expect("a call")
 }
 
 /// The caller at an address.
 fn at(address: &str) -> CallerId {
-    CallerId::Address(address.parse().expect("an address"))
+    CallerId::Address(address.parse().expect("a valid address"))
 }
 
 fn reply(len: usize) -> Message {
@@ -113,11 +113,11 @@ impl Cache {
     }
 
     /// Returns the cached reply, or `None` if the call would run; then forgets the call.
-    fn kept(&mut self, xid: u32) -> Option<usize> {
-        self.kept_of(HERE, xid)
+    fn lookup(&mut self, xid: u32) -> Option<usize> {
+        self.lookup_of(HERE, xid)
     }
 
-    fn kept_of(&mut self, caller: CallerId, xid: u32) -> Option<usize> {
+    fn lookup_of(&mut self, caller: CallerId, xid: u32) -> Option<usize> {
         match self.begin(identity_of(caller, xid)) {
             CacheLookup::Kept(_, reply) => Some(reply.stream.len()),
             CacheLookup::Run(ticket) => {
@@ -136,39 +136,39 @@ fn answered_calls_are_replayed() {
     let item = Item { position: 28, data: Bytes::from_static(b"item") };
     let given = Message { stream: vec![1; 28].into(), items: vec![item] };
     assert_eq!(cache.finish(ticket, Some(&given)), [1]);
-    let CacheLookup::Kept(2, again) = cache.begin(identity(1)) else { panic!("it runs again") };
+    let CacheLookup::Kept(2, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
     assert_eq!(again, given);
     assert_eq!((cache.table.kept(), cache.table.running()), (1, 0));
 }
 
-/// Four bytes of a file that was read into a megabyte.
+/// The reply consists of short slices of buffers of 1 MiB.
 #[test]
-fn a_reply_that_is_kept_keeps_no_memory_but_its_own() {
+fn a_cached_reply_retains_only_its_own_bytes() {
     let mut cache = Cache::new(DuplicateLimits { bytes: 1000, ..limits() });
     let ticket = cache.run(1);
     let (stream, file) = (Bytes::from(vec![1; 1 << 20]), Bytes::from(vec![2; 1 << 20]));
     let item = |at: usize| Item { position: 8, data: file.slice(at..at + 4) };
     let given = Message { stream: stream.slice(..28), items: vec![item(0), item(1000)] };
     cache.finish(ticket, Some(&given));
-    let CacheLookup::Kept(_, again) = cache.begin(identity(1)) else { panic!("it runs again") };
+    let CacheLookup::Kept(_, again) = cache.begin(identity(1)) else { panic!("expected a cached reply") };
     assert_eq!(again, given);
     drop(given);
-    assert!(stream.is_unique() && file.is_unique(), "the whole of it is kept");
+    assert!(stream.is_unique() && file.is_unique(), "the cache retains the complete buffer");
     assert_eq!(cache.table.bytes(), 28 + 2 * (4 + size_of::<Item>()));
 }
 
 #[test]
-fn all_that_wait_for_a_call_that_runs_are_answered_in_order() {
+fn waiters_of_a_running_call_get_the_reply_in_order() {
     let mut cache = Cache::new(limits());
     let ticket = cache.run(1);
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Joined { left: None }));
     assert_eq!(cache.finish(ticket, None), [1, 2, 3]);
-    assert_eq!(cache.kept(1), None, "a call without a result is run again");
+    assert_eq!(cache.lookup(1), None, "a call without a result runs again");
 }
 
 #[test]
-fn of_too_many_that_wait_the_first_leave() {
+fn beyond_the_limit_the_oldest_waiter_leaves() {
     let mut cache = Cache::new(limits());
     let ticket = cache.run(1);
     for _ in 1..WAITERS {
@@ -183,15 +183,15 @@ fn of_too_many_that_wait_the_first_leave() {
 fn entries_are_bounded_and_the_least_recently_used_is_evicted() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 10));
-    assert_eq!(cache.kept(1), Some(10), "three are kept, and 1 is now the latest");
+    assert_eq!(cache.lookup(1), Some(10), "three replies are cached, and this use of 1 is the latest");
     cache.answer(4, 10);
     assert_eq!(cache.table.kept(), 3);
-    assert_eq!((cache.kept(1), cache.kept(3), cache.kept(4)), (Some(10), Some(10), Some(10)));
-    assert_eq!(cache.kept(2), None);
+    assert_eq!((cache.lookup(1), cache.lookup(3), cache.lookup(4)), (Some(10), Some(10), Some(10)));
+    assert_eq!(cache.lookup(2), None);
 }
 
 #[test]
-fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
+fn running_calls_are_never_evicted_and_calls_beyond_the_limit_are_uncached() {
     let mut cache = Cache::new(limits());
     let running = [cache.run(1), cache.run(2), cache.run(3)];
     assert!(matches!(cache.begin(identity(4)), CacheLookup::Uncached(4)));
@@ -199,36 +199,36 @@ fn calls_that_run_are_never_forgotten_and_those_beyond_are_not_remembered() {
     for ticket in running {
         cache.finish(ticket, Some(&reply(10)));
     }
-    assert_eq!((1..=3).map(|xid| cache.kept(xid)).collect::<Vec<_>>(), [Some(10); 3]);
+    assert_eq!((1..=3).map(|xid| cache.lookup(xid)).collect::<Vec<_>>(), [Some(10); 3]);
     assert!(matches!(cache.begin(identity(4)), CacheLookup::Run(_)));
 }
 
-/// Their arguments are retained even if their connections are closed.
+/// The arguments of running calls are retained even after their connections close.
 #[test]
-fn calls_that_run_have_a_bound_in_bytes_and_give_them_back() {
+fn running_calls_have_a_limit_in_bytes() {
     let mut cache = Cache::new(limits());
-    let CacheLookup::Run(first) = cache.begin_of(identity(1), 600) else { panic!("it is new") };
-    let CacheLookup::Run(second) = cache.begin_of(identity(2), 400) else { panic!("it is new") };
+    let CacheLookup::Run(first) = cache.begin_of(identity(1), 600) else { panic!("expected a new call") };
+    let CacheLookup::Run(second) = cache.begin_of(identity(2), 400) else { panic!("expected a new call") };
     assert_eq!(cache.table.running_bytes(), 1000);
     assert!(matches!(cache.begin_of(identity(3), 1), CacheLookup::Uncached(3)));
-    assert!(matches!(cache.begin_of(identity(2), 400), CacheLookup::Joined { .. }), "it is held already");
+    assert!(matches!(cache.begin_of(identity(2), 400), CacheLookup::Joined { .. }), "a duplicate");
     cache.finish(second, None);
-    let CacheLookup::Run(third) = cache.begin_of(identity(3), 400) else { panic!("there is room") };
+    let CacheLookup::Run(third) = cache.begin_of(identity(3), 400) else { panic!("expected a new call") };
     cache.finish(first, Some(&reply(10)));
     cache.finish(third, Some(&reply(10)));
     assert_eq!((cache.table.running(), cache.table.running_bytes()), (0, 0));
-    assert_eq!((cache.kept(1), cache.kept(3)), (Some(10), Some(10)));
+    assert_eq!((cache.lookup(1), cache.lookup(3)), (Some(10), Some(10)));
     assert!(matches!(cache.begin_of(identity(4), 1001), CacheLookup::Uncached(_)));
 }
 
 #[test]
-fn bytes_have_a_bound() {
+fn cached_bytes_are_bounded() {
     let mut cache = Cache::new(limits());
     cache.answer(1, 50);
     cache.answer(2, 50);
-    assert_eq!((cache.kept(1), cache.kept(2), cache.table.bytes()), (Some(50), Some(50), 100));
+    assert_eq!((cache.lookup(1), cache.lookup(2), cache.table.bytes()), (Some(50), Some(50), 100));
     cache.answer(3, 1);
-    assert_eq!((cache.kept(1), cache.kept(2), cache.kept(3)), (None, Some(50), Some(1)));
+    assert_eq!((cache.lookup(1), cache.lookup(2), cache.lookup(3)), (None, Some(50), Some(1)));
     assert_eq!(cache.table.bytes(), 51);
 }
 
@@ -241,7 +241,8 @@ fn the_caller_with_the_most_entries_is_evicted() {
     (1..=100).for_each(|xid| cache.answer_to(many, xid, 10));
     assert_eq!(cache.table.kept(), 8);
     let all = |cache: &mut Cache, caller, xids: &[u32], len| {
-        xids.iter().for_each(|xid| assert_eq!(cache.kept_of(caller, *xid), Some(len), "{xid} of {caller:?}"));
+        xids.iter()
+            .for_each(|xid| assert_eq!(cache.lookup_of(caller, *xid), Some(len), "{xid} of {caller:?}"));
     };
     all(&mut cache, few, &[1, 2], 10);
     all(&mut cache, many, &[95, 96, 97, 98, 99, 100], 10);
@@ -267,42 +268,42 @@ fn the_caller_with_the_most_running_calls_waits() {
     cache.answer_to(few, 1, 10);
     let running = [cache.run_of(many, 1), cache.run_of(many, 2)];
     assert!(matches!(cache.begin(identity_of(many, 3)), CacheLookup::Uncached(_)));
-    assert_eq!(cache.kept_of(few, 1), Some(10));
+    assert_eq!(cache.lookup_of(few, 1), Some(10));
     for ticket in running {
         cache.finish(ticket, Some(&reply(10)));
     }
     let late = at("10.0.0.3");
     cache.answer_to(late, 1, 10);
-    assert_eq!([few, late].map(|caller| cache.kept_of(caller, 1)), [Some(10); 2]);
-    assert_eq!(cache.kept_of(many, 2), Some(10));
+    assert_eq!([few, late].map(|caller| cache.lookup_of(caller, 1)), [Some(10); 2]);
+    assert_eq!(cache.lookup_of(many, 2), Some(10));
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// Among owners with equal shares, and if a new reply is longer than all replies of the others.
+/// This also applies if a new reply is longer than all replies of the other callers.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);
     let mut cache = Cache::new(limits());
     callers.iter().for_each(|caller| cache.answer_to(*caller, 1, 30));
-    assert_eq!(cache.kept_of(callers[0], 1), Some(30));
+    assert_eq!(cache.lookup_of(callers[0], 1), Some(30));
     cache.answer_to(at("10.0.0.4"), 1, 10);
-    assert_eq!(cache.kept_of(at("10.0.0.4"), 1), Some(10));
-    assert_eq!([callers[0], callers[2]].map(|caller| cache.kept_of(caller, 1)), [Some(30); 2]);
+    assert_eq!(cache.lookup_of(at("10.0.0.4"), 1), Some(10));
+    assert_eq!([callers[0], callers[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(30); 2]);
     assert_eq!(cache.table.kept(), 3);
     cache.answer_to(at("10.0.0.5"), 1, 60);
-    assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 60), "it would hold the most");
-    assert_eq!([callers[0], callers[2]].map(|caller| cache.kept_of(caller, 1)), [Some(30); 2]);
+    assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 60), "the largest share is evicted");
+    assert_eq!([callers[0], callers[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(30); 2]);
 }
 
 #[test]
-fn a_network_of_ipv6_has_one_share() {
-    let near = ["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::3"].map(at);
-    let far = [at("2001:db8:0:2::1"), at("::ffff:10.0.0.1"), at("::ffff:10.0.0.2")];
+fn an_ipv6_network_has_one_share() {
+    let same_network = ["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::3"].map(at);
+    let others = [at("2001:db8:0:2::1"), at("::ffff:10.0.0.1"), at("::ffff:10.0.0.2")];
     let mut cache = Cache::new(DuplicateLimits { entries: 5, ..limits() });
-    far.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
-    near.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
-    assert_eq!(far.map(|caller| cache.kept_of(caller, 1)), [Some(1); 3]);
-    assert_eq!([near[1], near[2]].map(|caller| cache.kept_of(caller, 1)), [Some(1); 2]);
+    others.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
+    same_network.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
+    assert_eq!(others.map(|caller| cache.lookup_of(caller, 1)), [Some(1); 3]);
+    assert_eq!([same_network[1], same_network[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(1); 2]);
     assert_eq!(cache.table.kept(), 5);
 }
 
@@ -314,31 +315,31 @@ fn a_cache_that_shrinks_evicts_replies() {
     assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 40));
     cache.table.limit(DuplicateLimits { bytes: 20, ..limits() });
     assert_eq!((cache.table.kept(), cache.table.bytes()), (1, 20));
-    assert_eq!(cache.kept(3), Some(20), "the latest stays");
+    assert_eq!(cache.lookup(3), Some(20), "the latest reply stays cached");
 }
 
 #[test]
-fn a_reply_has_a_bound() {
+fn long_replies_are_not_cached() {
     let mut cache = Cache::new(limits());
     cache.answer(1, 60);
     cache.answer(2, 61);
-    assert_eq!((cache.kept(1), cache.kept(2)), (Some(60), None));
+    assert_eq!((cache.lookup(1), cache.lookup(2)), (Some(60), None));
     let mut tight = Cache::new(DuplicateLimits { bytes: 50, ..limits() });
     tight.answer(1, 50);
     tight.answer(2, 51);
-    assert_eq!((tight.kept(1), tight.kept(2)), (Some(50), None), "one that is too long drives none out");
+    assert_eq!((tight.lookup(1), tight.lookup(2)), (Some(50), None), "a long reply evicts nothing");
 }
 
 #[test]
-fn a_reply_is_kept_for_its_time_since_it_was_last_used() {
+fn a_reply_expires_after_its_lifetime_without_use() {
     let mut cache = Cache::new(limits());
     cache.answer(1, 10);
     cache.now += Duration::from_millis(9999);
-    assert_eq!(cache.kept(1), Some(10));
+    assert_eq!(cache.lookup(1), Some(10));
     cache.now += Duration::from_millis(9999);
-    assert_eq!(cache.kept(1), Some(10));
+    assert_eq!(cache.lookup(1), Some(10));
     cache.now += Duration::from_secs(10);
-    assert_eq!(cache.kept(1), None);
+    assert_eq!(cache.lookup(1), None);
     assert_eq!((cache.table.kept(), cache.table.bytes()), (0, 0));
 }
 
@@ -348,11 +349,11 @@ fn a_cache_of_size_zero_stores_no_replies() {
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Uncached(1)));
     let mut without_bytes = Cache::new(DuplicateLimits { bytes: 0, ..limits() });
     without_bytes.answer(1, 1);
-    assert_eq!(without_bytes.kept(1), None);
+    assert_eq!(without_bytes.lookup(1), None);
 }
 
 #[test]
-fn a_reused_xid_with_another_call_is_another_call() {
+fn a_reused_xid_does_not_match_another_call() {
     let machine = |name: &str| Credential::Sys(AuthSys { machine_name: name.into(), ..AuthSys::default() });
     let of = |message: Message| call_of(Received::whole(message.flatten()), HERE).expect("a call");
     let call = of(reduced(1, machine("a"), b"data"));
@@ -377,16 +378,15 @@ fn a_reused_xid_with_another_call_is_another_call() {
     }
 }
 
-/// The first time inline, the second time in chunks, or the other way round.
 #[test]
-fn a_call_is_the_same_however_it_travels() {
+fn a_call_matches_inline_and_in_chunks() {
     for len in [1usize, 3, 4, 5, 900, 1021, 1022, 5000] {
         let data: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).expect("small")).collect();
         let message = reduced(1, Credential::None, &data);
         let inline = call_of(Received::whole(message.flatten()), HERE);
         let chunks = |items| Received { stream: message.stream.clone(), items: Placed::Positioned(items) };
         assert_eq!(inline, call_of(chunks(message.items.clone()), HERE), "{len}");
-        // A Read chunk may hold its padding.
+        // A Read chunk may contain its padding.
         let mut padded = data.clone();
         padded.resize(len.next_multiple_of(4), 0);
         let item = Item { position: message.items[0].position, data: padded.into() };
@@ -396,7 +396,7 @@ fn a_call_is_the_same_however_it_travels() {
 
 #[test]
 fn only_the_first_bytes_and_the_length_are_compared() {
-    let call = whole(1, &[0; 4000]).stream;
+    let call = inline_call(1, &[0; 4000]).stream;
     let changed = |at: usize| {
         let mut bytes = call.to_vec();
         bytes[at] ^= 1;
@@ -405,19 +405,18 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     let same = call_of(Received::whole(call.clone()), HERE);
     assert_ne!(same, changed(CallIdentity::PREFIX - 1));
     assert_eq!(same, changed(CallIdentity::PREFIX));
-    // Calls that agree in all bytes that they have, once beyond the first bytes and once with the zeros that
-    // fill them.
+    // The shorter call is a prefix of the longer one. The lengths lie above and below the size of the
+    // compared prefix.
     for len in [call.len() - 4, CallIdentity::PREFIX + 4, CallIdentity::PREFIX - 8] {
         let of = |len| call_of(Received::whole(call.slice(..len)), HERE).expect("a call");
         assert_ne!(of(len), of(len - 4), "{len} bytes");
     }
 }
 
-/// Calls that differ in two bits, anywhere in the first bytes of their arguments and less than 16 bytes
-/// apart.
+/// The bits are anywhere in the compared prefix, less than 16 bytes apart.
 #[test]
-fn two_differences_make_another_call() {
-    let call = whole(1, &[0; 64]).stream;
+fn calls_that_differ_in_two_bits_do_not_match() {
+    let call = inline_call(1, &[0; 64]).stream;
     let mut seen = std::collections::HashSet::new();
     let first = call.len() - 64;
     let of = |bits: &[usize]| {
@@ -437,7 +436,7 @@ fn two_differences_make_another_call() {
 #[test]
 fn other_messages_and_unknown_flavors_bypass_the_cache() {
     let of = |bytes: &[u8]| call_of(Received::whole(Bytes::copy_from_slice(bytes)), HERE);
-    let call = whole(1, b"").stream;
+    let call = inline_call(1, b"").stream;
     assert!(of(&call).is_some());
     for len in 0..28 {
         assert_eq!(of(&call[..len]), None, "{len} bytes");
@@ -451,7 +450,7 @@ fn other_messages_and_unknown_flavors_bypass_the_cache() {
         of(&reduced(1, Credential::Other { flavor, body: Bytes::from_static(body) }, b"").flatten())
     };
     assert_eq!(of_flavor(390_003, &[0; 20]), None);
-    // RPCSEC_GSS: another sequence number is another call.
+    // In RPCSEC_GSS, another sequence number means another call.
     let number = |last| of_flavor(6, last).expect("a call");
     assert_eq!(number(&[0, 0, 0, 7]), number(&[0, 0, 0, 7]));
     assert_ne!(number(&[0, 0, 0, 7]), number(&[0, 0, 0, 8]));

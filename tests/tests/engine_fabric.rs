@@ -1,4 +1,4 @@
-//! One engine over the fabric, and a peer that the test controls.
+//! One engine over the fabric, with a peer that the test controls.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::rdma::{
@@ -30,13 +30,13 @@ fn send(end: &mut End, message: Vec<Bytes>) {
     end.submit(Action::Send { token: Token(0), message, invalidate: None });
 }
 
-/// The completions of one side until no work is pending.
-fn hears(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
+/// Runs until no work is pending. Returns the completions of one side.
+fn completions_of(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
     while fabric.advance() {}
     std::iter::from_fn(|| end.try_completion()).collect()
 }
 
-/// A responder on the right; the left end is driven by hand.
+/// A responder on the right. The test drives the left end.
 struct Served {
     fabric: Fabric,
     left: End,
@@ -75,7 +75,7 @@ impl Served {
 
     fn register(&mut self, memory: Memory) -> Segment {
         self.left.submit(Action::Register { token: Token(1), memory });
-        match hears(&self.fabric, &mut self.left).pop() {
+        match completions_of(&self.fabric, &mut self.left).pop() {
             Some(Completion::Registered { segment, .. }) => segment,
             other => panic!("{other:?}"),
         }
@@ -93,20 +93,20 @@ fn closed(completions: &[Completion]) -> Option<&CloseReason> {
 #[test]
 fn h12_calls_beyond_the_grant_find_no_receive_and_end_the_connection() {
     for (calls, survives) in [(5, true), (6, false)] {
-        // 4 are granted, and one Receive more is posted.
+        // With 4 credits, the responder posts 5 Receives.
         let mut served = Served::new(Config { credits: 4, ..Config::default() });
         served.settle();
         (1..=calls).for_each(|xid| served.call(xid, ChunkLists::default()));
         let events = served.settle();
-        let heard = hears(&served.fabric, &mut served.left);
-        assert_eq!(closed(&heard).is_none(), survives, "{calls} calls");
+        let received = completions_of(&served.fabric, &mut served.left);
+        assert_eq!(closed(&received).is_none(), survives, "{calls} calls");
         let closed = events.iter().any(|event| matches!(event, ResponderEvent::Closed(_)));
         assert_eq!(closed, !survives);
     }
 }
 
 #[test]
-fn h18_a_flood_of_messages_that_are_dropped_costs_no_receive() {
+fn h18_dropped_messages_use_up_no_receives() {
     let mut served = Served::new(Config { credits: 2, ..Config::default() });
     served.settle();
     for _ in 0..200 {
@@ -123,12 +123,15 @@ fn h64_a_read_of_invalidated_memory_closes_the_connection_without_a_reply() {
     let mut served = Served::new(Config::default());
     let segment = served.register(Memory::Source(Bytes::from_static(b"argument")));
     served.left.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
-    assert_eq!(hears(&served.fabric, &mut served.left).len(), 1);
+    assert_eq!(completions_of(&served.fabric, &mut served.left).len(), 1);
     let read = ReadSegment { position: 24, segment };
     served.call(1, ChunkLists { reads: vec![read], ..ChunkLists::default() });
     let events = served.settle();
     assert!(matches!(&events[..], [ResponderEvent::Closed(_)]), "{events:?}");
-    assert!(matches!(closed(&hears(&served.fabric, &mut served.left)), Some(CloseReason::Violation(_))));
+    assert!(matches!(
+        closed(&completions_of(&served.fabric, &mut served.left)),
+        Some(CloseReason::Violation(_))
+    ));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn the_segments_of_a_chunk_are_read_into_one_region_without_a_copy() {
         while let Some(action) = served.responder.poll_action() {
             served.right.submit(action);
         }
-        assert!(served.fabric.advance(), "the call arrives");
+        assert!(served.fabric.advance(), "the call must arrive");
         while let Some(completion) = served.right.try_completion() {
             if let Completion::ReadDone { data, .. } = &completion {
                 regions.push(data.clone());
@@ -180,13 +183,13 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let Placed::Positioned(items) = &call.message.items else { panic!("positioned") };
     assert!(items.len() == 2 && items.iter().all(|item| item.data == b"argument"[..]));
-    // Both items of the reply use the same memory, which finally contains the second.
+    // Both items of the reply use the same memory, which contains the second item at the end.
     let items = [(24, &b"first"[..]), (32, b"second")];
     let items = items.map(|(position, data)| Item { position, data: Bytes::from_static(data) });
     served.responder.reply(call.key, Message { stream: bytes_of(1, 1), items: items.to_vec() });
     served.settle();
-    let heard = hears(&served.fabric, &mut served.left);
-    let lengths = heard.iter().find_map(|heard| match heard {
+    let received = completions_of(&served.fabric, &mut served.left);
+    let lengths = received.iter().find_map(|received| match received {
         Completion::Received { message, .. } => {
             match decode_reply(message, &MessageLimits::default()).ok()?.0.body {
                 Body::Msg(lists) => {
@@ -199,7 +202,7 @@ fn h65_read_chunks_may_share_memory_and_so_may_write_chunks() {
     });
     assert_eq!(lengths, Some(vec![5, 6]));
     served.left.submit(Action::Invalidate { token: Token(3), handle: sink.handle });
-    let returned = hears(&served.fabric, &mut served.left);
+    let returned = completions_of(&served.fabric, &mut served.left);
     assert!(format!("{returned:?}").contains("second"), "{returned:?}");
 }
 
@@ -216,7 +219,7 @@ fn r181_h33_a_write_beyond_its_region_closes_the_connection() {
     let mut stream = bytes_of(1, 1).to_vec();
     stream.resize(4000, 0);
     served.responder.reply(call.key, Message::whole(stream.into()));
-    // 28 bytes of header, 20 of Reply chunk and 4,000 fit inline, so nothing is written.
+    // 28 bytes of header, 20 bytes of Reply chunk and 4,000 bytes of reply fit inline, so nothing is written.
     assert!(served.settle().is_empty());
     served.call(2, ChunkLists { reply: Some(WriteChunk(vec![larger, larger])), ..ChunkLists::default() });
     let mut events = served.settle();
@@ -230,7 +233,7 @@ fn r181_h33_a_write_beyond_its_region_closes_the_connection() {
 
 /// Requirement: R002, R260
 #[test]
-fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() {
+fn h45_r200_a_write_after_the_reply_is_rejected_and_the_result_unchanged() {
     let (fabric, mut left, mut right) = fabric(8);
     right.submit(Action::PostReceives { count: 4 });
     let mut requester = Requester::new(Config::default(), NEGOTIATED, u32::MAX);
@@ -265,9 +268,9 @@ fn h45_r200_a_write_behind_the_reply_is_refused_and_the_result_is_not_touched() 
         panic!("{outcome:?}")
     };
     let Placed::InOrder(items) = message.items else { panic!("placed") };
-    let sink = offered.expect("it was called");
+    let sink = offered.expect("the responder received the call");
     right.submit(Action::Write { token: Token(2), sink, data: Bytes::from_static(b"THE LATE") });
-    assert!(matches!(closed(&hears(&fabric, &mut left)), Some(CloseReason::Violation(_))));
+    assert!(matches!(closed(&completions_of(&fabric, &mut left)), Some(CloseReason::Violation(_))));
     assert_eq!(items[0].data, b"the data"[..]);
 }
 
@@ -289,10 +292,10 @@ fn r078_r202_a_cut_connection_ends_every_call_once_and_returns_all_memory() {
     pair.settle();
     for (number, expected) in calls.into_iter().enumerate() {
         let RequesterEvent::Done { call, outcome: Err(why) } = pair.next_event() else {
-            panic!("a call has ended")
+            panic!("expected a failed call")
         };
         assert_eq!(call, expected);
-        // There was a credit for the first only.
+        // Only the first call had a credit.
         let sent = matches!(why, TransportError::Closed(_));
         assert!(sent == (number == 0) && (sent || matches!(why, TransportError::Unsent(_))), "{why:?}");
     }

@@ -1,4 +1,4 @@
-//! A requester and a peer that answers whatever it likes.
+//! A requester and a peer that sends arbitrary replies.
 
 #[path = "engine_requester/abandoned.rs"]
 mod abandoned;
@@ -22,11 +22,11 @@ struct Peer {
     requester: Requester,
     sent: VecDeque<Bytes>,
     exposed: BTreeMap<u32, Memory>,
-    /// Memory that is to be fenced, and is not yet.
+    /// Memory whose fence has not completed.
     fencing: Vec<(Token, u32)>,
-    /// Fencing waits for a command to continue.
+    /// True if fences complete only in `finish_fencing`.
     slow: bool,
-    /// Registrations that succeed before the others fail.
+    /// The number of registrations that succeed before all others fail.
     registrations: usize,
     next_handle: u32,
     receives: u32,
@@ -65,12 +65,14 @@ impl Peer {
                 Action::Register { token, memory } => self.register(token, memory),
                 Action::Invalidate { token, handle } => self.fencing.push((token, handle)),
                 Action::Send { message, invalidate, .. } => {
-                    assert_eq!(invalidate, None, "a requester invalidates nothing of the peer's");
+                    assert_eq!(invalidate, None, "a requester must not send with invalidation");
                     self.sent.push_back(message.concat().into());
                 }
                 Action::Close { reason } => self.closed = Some(reason),
-                Action::Abandon { .. } => panic!("its provider has no local fence"),
-                Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
+                Action::Abandon { .. } => panic!("the provider has no local fence"),
+                Action::Read { .. } | Action::Write { .. } => {
+                    panic!("a requester must not submit RDMA Reads or Writes")
+                }
             }
             if !self.slow {
                 self.fence();
@@ -96,7 +98,7 @@ impl Peer {
 
     fn fence(&mut self) {
         for (token, handle) in std::mem::take(&mut self.fencing) {
-            let memory = self.exposed.remove(&handle).expect("what is fenced was advertised");
+            let memory = self.exposed.remove(&handle).expect("only advertised memory is fenced");
             self.requester.handle_completion(Completion::Invalidated { token, handle, memory });
         }
     }
@@ -113,11 +115,11 @@ impl Peer {
         id
     }
 
-    /// The oldest call that was sent and not looked at.
+    /// Takes the oldest sent call.
     fn next_sent(&mut self) -> (Header, Bytes) {
         let sent = self.sent.pop_front().expect("a call");
         assert!(sent.len() <= 1024, "R045");
-        decode_call(&sent, &MessageLimits::default()).expect("a good header")
+        decode_call(&sent, &MessageLimits::default()).expect("a valid header")
     }
 
     /// Makes a call and returns its chunk lists.
@@ -125,7 +127,7 @@ impl Peer {
         self.call(xid, call);
         match self.next_sent().0.body {
             Body::Msg(lists) | Body::NoMsg(lists) => lists,
-            Body::Error(_) => panic!("R164: a requester sends no errors"),
+            Body::Error(_) => panic!("R164: a requester must not send errors"),
         }
     }
 
@@ -142,26 +144,26 @@ impl Peer {
     fn write(&mut self, segment: &Segment, data: &[u8]) {
         match self.exposed.get_mut(&segment.handle) {
             Some(Memory::Sink(memory)) => memory[..data.len()].copy_from_slice(data),
-            other => panic!("cannot be written: {other:?}"),
+            other => panic!("expected a sink: {other:?}"),
         }
     }
 
     fn read(&self, segment: &Segment) -> Bytes {
         match self.exposed.get(&segment.handle) {
             Some(Memory::Source(memory)) => memory.clone(),
-            other => panic!("cannot be read: {other:?}"),
+            other => panic!("expected a source: {other:?}"),
         }
     }
 
     fn outcome(&mut self) -> Result<IncomingReply, TransportError> {
         match self.events.pop_front() {
             Some(RequesterEvent::Done { outcome, .. }) => outcome,
-            other => panic!("no call has ended: {other:?}"),
+            other => panic!("expected a completed call: {other:?}"),
         }
     }
 
     fn failure(&mut self) -> TransportError {
-        self.outcome().expect_err("it fails")
+        self.outcome().expect_err("the call fails")
     }
 }
 
@@ -206,7 +208,7 @@ fn nomsg(xid: u32, lists: ChunkLists) -> Bytes {
     Header { xid, credits: 8, body: Body::NoMsg(lists) }.encode()
 }
 
-/// The plain reply, granting 8.
+/// A plain reply that grants 8 credits.
 fn answer(xid: u32) -> Bytes {
     msg(xid, 8, ChunkLists::default(), &rpc_reply(xid, 16))
 }
@@ -217,7 +219,7 @@ fn returning(writes: Vec<WriteChunk>, reply: Option<WriteChunk>) -> ChunkLists {
 
 /// Requirement: R025
 #[test]
-fn r030_r031_one_call_until_a_reply_grants_more() {
+fn r030_r031_one_call_is_sent_until_a_reply_grants_more() {
     let mut peer = Peer::new();
     for xid in 1..=4 {
         peer.call(xid, short(xid));
@@ -226,16 +228,16 @@ fn r030_r031_one_call_until_a_reply_grants_more() {
     peer.receive(msg(1, 2, ChunkLists::default(), &rpc_reply(1, 16)));
     assert_eq!((peer.sent.len(), peer.requester.queued()), (3, 1));
     peer.receive(msg(2, 1, ChunkLists::default(), &rpc_reply(2, 16)));
-    assert_eq!(peer.sent.len(), 3, "the grant has shrunk");
+    assert_eq!(peer.sent.len(), 3, "the smaller grant delays the call");
     peer.receive(msg(3, 1, ChunkLists::default(), &rpc_reply(3, 16)));
     assert_eq!((peer.sent.len(), peer.requester.queued()), (4, 0));
 }
 
 /// Requirement: R009, R036, R079, R108, R144, R216
 #[test]
-fn r020_r032_every_call_asks_for_the_same() {
+fn r020_r032_every_call_requests_the_same_credits() {
     let mut peer = Peer::with(Config { credits: 5, ..Config::default() });
-    assert_eq!(peer.receives, 6, "R036: one for each reply, and one more");
+    assert_eq!(peer.receives, 6, "R036: one Receive per reply, and an extra one");
     for xid in 1..=3 {
         peer.call(xid, short(xid));
         let lists = Body::Msg(ChunkLists::default());
@@ -298,7 +300,7 @@ fn h38_a_second_reply_during_the_fence_is_ignored() {
     peer.receive(msg(1, 1, ChunkLists::default(), &rpc_reply(1, 20)));
     let reads = vec![ReadSegment { position: 4, segment: lists.writes[0].0[0] }];
     peer.receive(msg(1, 1, ChunkLists { reads, ..ChunkLists::default() }, &rpc_reply(1, 20)));
-    assert!(peer.events.is_empty(), "R200: nothing before the fence");
+    assert!(peer.events.is_empty(), "R200: no event before the fence");
     assert!(granted > 1 && peer.requester.credits().granted() == granted);
     peer.finish_fencing();
     let Placed::InOrder(items) = peer.outcome().expect("a reply").message.items else { panic!("placed") };
@@ -345,7 +347,7 @@ fn h75_duplicate_completions_are_ignored() {
 }
 
 #[test]
-fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
+fn r200_a_reply_is_delivered_once_all_memory_is_fenced() {
     let mut peer = Peer::new();
     let lists = peer.lists(1, offering(1, &[8, 8], Some(2000)));
     peer.slow = true;
@@ -364,7 +366,7 @@ fn r200_the_caller_hears_of_the_reply_once_all_memory_is_fenced() {
     assert!(peer.outcome().is_ok());
 }
 
-/// Writes of the peer are checked until the memory is invalidated.
+/// The check includes what the peer writes until the memory is invalidated.
 ///
 /// Requirement: R263
 #[test]
@@ -428,7 +430,7 @@ fn r071_r074_r075_items_travel_in_read_chunks_without_their_padding() {
 #[test]
 fn short_messages_are_sent_inline() {
     let mut peer = Peer::new();
-    // 28 of header, 8 and 40 of stream, and an item of 945 with 3 of padding: 1,024.
+    // 28 bytes of header, 48 bytes of stream, and an item of 945 bytes with 3 bytes of padding: 1,024 bytes.
     peer.call(1, with_items(1, 40, &[(12, 945)]));
     let (header, payload) = peer.next_sent();
     assert_eq!((header.body, payload.len()), (Body::Msg(ChunkLists::default()), 996));
@@ -439,13 +441,13 @@ fn short_messages_are_sent_inline() {
 
 /// Requirement: R077, R098
 #[test]
-fn r054_a_chunk_is_cut_where_a_segment_is_full() {
+fn r054_a_chunk_is_divided_into_full_segments() {
     let mut peer = Peer::with(Config { max_segment: 601, ..Config::default() });
     let mut call = with_items(1, 40, &[(12, 1501)]);
     call.reply = ReplyResources { write_chunks: vec![701], reply_chunk: Some(1803), memory: None };
     let lists = peer.lists(1, call);
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
-    assert_eq!(reads, [(12, 601), (12, 601), (12, 299)], "R077: whatever the lengths");
+    assert_eq!(reads, [(12, 601), (12, 601), (12, 299)], "R077: one position for all segments");
     let lengths = |chunk: &WriteChunk| chunk.0.iter().map(|segment| segment.length).collect::<Vec<_>>();
     assert_eq!(lengths(&lists.writes[0]), [601, 100], "R098: no room for padding");
     assert_eq!(lists.reply.as_ref().map(lengths), Some(vec![601; 3]));
@@ -456,20 +458,20 @@ fn r054_a_chunk_is_cut_where_a_segment_is_full() {
 fn r120_a_call_that_does_not_fit_uses_a_position_zero_chunk() {
     let mut peer = Peer::new();
     let call = with_items(1, 1200, &[(12, 2001)]);
-    let whole = call.message.flatten();
+    let unreduced = call.message.flatten();
     peer.call(1, call);
     let (header, payload) = peer.next_sent();
     let Body::NoMsg(lists) = header.body else { panic!("long") };
     assert!(payload.is_empty(), "R131");
     assert_eq!(lists.reads.len(), 1);
     assert_eq!(lists.reads[0].position, 0, "R121");
-    assert_eq!(peer.read(&lists.reads[0].segment), whole, "R133: padding included");
+    assert_eq!(peer.read(&lists.reads[0].segment), unreduced, "R133: padding included");
     peer.receive(answer(1));
-    assert_eq!(peer.outcome().expect("a reply").traffic.position_zero, whole.len() as u64);
+    assert_eq!(peer.outcome().expect("a reply").traffic.position_zero, unreduced.len() as u64);
 }
 
 #[test]
-fn r125_items_may_stay_in_chunks_of_their_own_beside_it() {
+fn r125_items_may_have_chunks_beside_the_position_zero_chunk() {
     let mut peer = Peer::with(Config { long_call: LongCall::Reduced, ..Config::default() });
     let lists = peer.lists(1, with_items(1, 1200, &[(12, 2001)]));
     let reads: Vec<_> = lists.reads.iter().map(|read| (read.position, read.segment.length)).collect();
@@ -478,21 +480,21 @@ fn r125_items_may_stay_in_chunks_of_their_own_beside_it() {
 
 #[test]
 fn items_beyond_the_header_limit_stay_in_the_stream() {
-    // 28 bytes of header and 24 for each segment: 41 segments are the most that fit into 1,024.
+    // With 28 bytes of header and 24 bytes per segment, at most 41 segments fit into 1,024 bytes.
     for (count, chunks) in [(40, 41), (41, 1)] {
         let items: Vec<(u32, usize)> = (0..count).map(|index| (12 + index * 104, 101)).collect();
         let call = with_items(1, 1200, &items);
-        let whole = u32::try_from(call.message.unreduced_len()).expect("small");
+        let unreduced = u32::try_from(call.message.unreduced_len()).expect("small");
         let mut peer = Peer::with(Config { long_call: LongCall::Reduced, ..Config::default() });
         let reads = peer.lists(1, call).reads;
         assert_eq!((reads.len(), reads[0].position), (chunks, 0), "{count} items");
-        assert_eq!(reads[0].segment.length, if chunks == 1 { whole } else { 1208 }, "{count} items");
+        assert_eq!(reads[0].segment.length, if chunks == 1 { unreduced } else { 1208 }, "{count} items");
     }
 }
 
 /// Requirement: R101
 #[test]
-fn r096_r105_a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {
+fn r096_r105_a_reply_in_write_chunks_and_the_reply_chunk_is_joined() {
     let mut peer = Peer::with(Config { max_segment: 1000, ..Config::default() });
     let lists = peer.lists(1, offering(1, &[1500, 8], Some(2000)));
     let (write, reply) = (&lists.writes[0], lists.reply.as_ref().expect("offered"));
@@ -508,12 +510,16 @@ fn r096_r105_a_reply_in_write_chunks_and_in_the_reply_chunk_is_put_together() {
     assert_eq!(reply.message.stream, stream);
     let Placed::InOrder(items) = reply.message.items else { panic!("placed") };
     assert_eq!((items[0].data.len(), items[0].data[999], items[0].data[1000]), (1005, 1, 2));
-    assert_eq!((items[1].data.len(), items[1].segments), (0, 1), "R101: what was written there is not shown");
+    assert_eq!(
+        (items[1].data.len(), items[1].segments),
+        (0, 1),
+        "R101: the unused chunk's content is not delivered"
+    );
     assert_eq!((reply.traffic.write_bytes, reply.traffic.reply_chunk_bytes), (1005, 1108));
 }
 
 #[test]
-fn r095_r100_unused_segments_and_chunks_may_be_left_out() {
+fn r095_r100_unused_segments_and_chunks_may_be_omitted() {
     for back in [
         |offered: &WriteChunk| returning(vec![WriteChunk(offered.filled(3).0[..1].to_vec())], None),
         |offered: &WriteChunk| returning(vec![offered.filled(3)], Some(WriteChunk::default())),
@@ -528,7 +534,7 @@ fn r095_r100_unused_segments_and_chunks_may_be_left_out() {
     let mut peer = Peer::new();
     peer.lists(1, offering(1, &[16], None));
     peer.receive(msg(1, 8, returning(vec![WriteChunk::default()], None), &rpc_reply(1, 16)));
-    assert!(peer.outcome().is_ok(), "a chunk of no segments");
+    assert!(peer.outcome().is_ok(), "a chunk without segments");
     peer.lists(2, offering(2, &[16], None));
     peer.receive(answer(2));
     assert!(peer.outcome().is_ok(), "no Write list at all");
@@ -560,21 +566,21 @@ fn r169_errors_fail_only_their_call() {
     assert_eq!(peer.failure(), TransportError::Version { low: 2, high: 3 });
     peer.receive(error(99, ErrorBody::Chunk));
     assert!(peer.events.is_empty());
-    // H31: an error that cannot be read ends the call as well.
+    // H31: an invalid error also fails its call.
     peer.receive(words(&[3, 1, 8, 4, 77]));
     assert!(matches!(peer.failure(), TransportError::BadReply(_)));
     peer.call(4, short(4));
     peer.receive(words(&[4, 1, 8, 4]));
     assert!(matches!(peer.failure(), TransportError::BadReply(_)), "truncated");
-    // And without a call they, and broken lists, end nothing.
+    // Without a call, invalid errors and invalid lists have no effect.
     peer.call(5, short(5));
-    for nobodys in [words(&[99, 1, 8, 4, 77]), words(&[99, 1, 8, 4]), words(&[99, 1, 8, 0, 0, 5, 0])] {
-        peer.receive(nobodys);
+    for stray in [words(&[99, 1, 8, 4, 77]), words(&[99, 1, 8, 4]), words(&[99, 1, 8, 0, 0, 5, 0])] {
+        peer.receive(stray);
         assert!(peer.events.is_empty() && peer.closed.is_none());
     }
     peer.receive(answer(5));
-    assert!(peer.outcome().is_ok(), "H30, H31: the call that there is goes on");
-    assert_eq!(peer.sent.len(), 5, "R169: none is sent again; R164: none is answered");
+    assert!(peer.outcome().is_ok(), "H30, H31: the outstanding call continues");
+    assert_eq!(peer.sent.len(), 5, "R169: no call is retransmitted; R164: no error is answered");
 }
 
 /// Requirement: R035, R210, R220
@@ -586,7 +592,7 @@ fn h36_a_backward_call_with_chunks_gets_err_chunk() {
     let read = ReadSegment { position: 8, segment: Segment { handle: 1, length: 4, offset: 0 } };
     peer.receive(msg(1, 0, ChunkLists { reads: vec![read], ..ChunkLists::default() }, &rpc_call(1, 40)));
     assert_eq!(peer.sent.pop_front(), Some(words(&[1, 1, 1, 4, 2])), "R035: credits are never 0");
-    assert!(peer.events.is_empty(), "R210: the call with the same XID is another one");
+    assert!(peer.events.is_empty(), "R210: the forward call with the same XID is unaffected");
 }
 
 #[test]
@@ -598,14 +604,14 @@ fn r220_h36_a_long_backward_call_gets_err_chunk() {
     peer.receive(nomsg(1, ChunkLists { reads: vec![read], ..ChunkLists::default() }));
     assert_eq!(peer.sent.pop_front(), Some(words(&[1, 1, 1, 4, 2])));
     peer.receive(answer(1));
-    assert!(peer.outcome().is_ok(), "R210: the call with the same XID is another one");
+    assert!(peer.outcome().is_ok(), "R210: the forward call with the same XID is unaffected");
 }
 
 #[test]
-fn r287_h47_only_a_handle_of_the_call_is_invalidated_and_only_if_we_allow_it() {
+fn r287_h47_remote_invalidation_needs_an_agreement_and_a_handle_of_the_call() {
     let run = |allowed: bool, other: bool| {
-        let said = PrivateData { remote_invalidation: allowed, ..Config::default().private_data };
-        let mut peer = Peer::with(Config { private_data: said, ..Config::default() });
+        let announced = PrivateData { remote_invalidation: allowed, ..Config::default().private_data };
+        let mut peer = Peer::with(Config { private_data: announced, ..Config::default() });
         peer.receive(answer(0));
         peer.call(10, short(10));
         peer.receive(answer(10));
@@ -621,7 +627,7 @@ fn r287_h47_only_a_handle_of_the_call_is_invalidated_and_only_if_we_allow_it() {
     let mut good = run(true, false);
     assert!(good.closed.is_none());
     assert!(good.outcome().expect("a reply").traffic.remote_invalidation);
-    assert_eq!(good.exposed.len(), 1, "its memory is back, the other call's is not");
+    assert_eq!(good.exposed.len(), 1, "only the memory of this call returns");
     for mut bad in [run(true, true), run(false, false)] {
         assert!(matches!(bad.closed, Some(CloseReason::Violation(_))));
         assert!(bad.events.is_empty());
@@ -643,7 +649,7 @@ fn a_failed_registration_undoes_the_others_and_fails_only_its_call() {
     assert!(peer.sent.is_empty() && peer.exposed.is_empty());
     peer.registrations = usize::MAX;
     peer.call(2, short(2));
-    assert_eq!(peer.sent.len(), 1, "its credit came back");
+    assert_eq!(peer.sent.len(), 1, "the failed call returned its credit");
 }
 
 #[test]
@@ -657,11 +663,11 @@ fn r179_a_call_that_cannot_be_sent_fails_at_once() {
     assert!(peer.outcome().is_ok());
     peer.call(3, short(3));
     peer.call(3, short(3));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "an XID that is in use");
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "the XID is in use");
 }
 
 #[test]
-fn a_call_is_held_to_the_requesters_own_limits() {
+fn a_call_beyond_the_requesters_own_limits_fails() {
     let limits = MessageLimits { segments: 4, write_chunks: 2, ..MessageLimits::default() };
     let mut peer = Peer::with(Config { max_segment: 16, limits, ..Config::default() });
     peer.call(1, offering(1, &[32, 33], None));
@@ -669,7 +675,7 @@ fn a_call_is_held_to_the_requesters_own_limits() {
     peer.call(1, offering(1, &[1, 1, 1], None));
     assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "three Write chunks");
     peer.call(1, offering(1, &[16, 16], Some(33)));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "five with the Reply chunk");
+    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "five segments with the Reply chunk");
     let lists = peer.lists(1, offering(1, &[32, 32], None));
     assert_eq!(lists.segments().count(), 4);
     peer.receive(answer(1));
@@ -677,7 +683,7 @@ fn a_call_is_held_to_the_requesters_own_limits() {
     peer.call(2, with_items(2, 40, &[(8, 1024)]));
     assert!(
         matches!(peer.failure(), TransportError::Unsendable(_)),
-        "64 segments, and the whole stream has more"
+        "64 segments, and even more for the unreduced stream"
     );
     assert!(peer.sent.is_empty() && peer.exposed.is_empty());
 }
@@ -698,18 +704,15 @@ fn every_call_ends_once_when_the_connection_ends() {
     let returned = std::mem::take(&mut peer.exposed).into_values().collect();
     peer.requester.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned });
     peer.collect();
-    assert!(
-        peer.outcome().is_ok(),
-        "its reply was there, and nothing of it in the memory that was being fenced"
-    );
+    assert!(peer.outcome().is_ok(), "the reply had arrived, without data in memory");
     assert_eq!(
         peer.failure(),
         TransportError::Closed(CloseReason::Peer),
-        "what it returned is not to be found"
+        "the item of its reply is in memory that was not fenced"
     );
     assert_eq!(peer.failure(), TransportError::Closed(CloseReason::Peer));
     assert!(matches!(peer.events.pop_front(), Some(RequesterEvent::Closed(CloseReason::Peer))));
     assert!(peer.events.is_empty());
     peer.call(4, short(4));
-    assert_eq!(peer.failure(), TransportError::Unsent(CloseReason::Peer), "and every later one");
+    assert_eq!(peer.failure(), TransportError::Unsent(CloseReason::Peer), "every later call fails");
 }

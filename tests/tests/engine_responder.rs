@@ -59,12 +59,12 @@ impl Peer {
                     self.reads.push_back((token, source));
                 }
                 Action::Write { sink, data, .. } => {
-                    assert!(self.sent.is_empty(), "R005: a Write behind the Send that announces it");
+                    assert!(self.sent.is_empty(), "R005: a Write must precede the Send that announces it");
                     self.writes.push((sink, data));
                 }
                 Action::Close { reason } => self.closed = Some(reason),
                 Action::Register { .. } | Action::Invalidate { .. } | Action::Abandon { .. } => {
-                    panic!("a responder advertises nothing")
+                    panic!("a responder must not advertise memory")
                 }
             }
         }
@@ -81,9 +81,9 @@ impl Peer {
         self.collect();
     }
 
-    /// Answers the oldest RDMA Read with bytes of its handle's low octet.
+    /// Completes the oldest RDMA Read with data that repeats the low octet of its handle.
     fn serve_read(&mut self) -> Segment {
-        let (token, source) = self.reads.pop_front().expect("an RDMA Read");
+        let (token, source) = self.reads.pop_front().expect("an outstanding RDMA Read");
         let data = vec![source.handle.to_be_bytes()[3]; source.length as usize];
         self.serve(token, data.into());
         source
@@ -98,7 +98,7 @@ impl Peer {
     fn call(&mut self) -> IncomingCall {
         match self.events.pop_front() {
             Some(ResponderEvent::Call(call)) => call,
-            other => panic!("no call: {other:?}"),
+            other => panic!("expected a call: {other:?}"),
         }
     }
 
@@ -107,9 +107,9 @@ impl Peer {
         self.collect();
     }
 
-    /// The only message that was sent.
+    /// Takes the only sent message.
     fn answer(&mut self) -> (Header, Bytes, Option<u32>) {
-        assert_eq!(self.sent.len(), 1, "one answer");
+        assert_eq!(self.sent.len(), 1, "exactly one message");
         let (message, invalidate) = self.sent.pop_front().expect("one");
         let (header, payload) = decode_reply(&message, &MessageLimits::default()).expect("a reply");
         (header, payload, invalidate)
@@ -154,7 +154,7 @@ fn chunk(lengths: &[u32]) -> WriteChunk {
     WriteChunk((100..).zip(lengths).map(|(handle, length)| segment(handle, *length)).collect())
 }
 
-/// A reply's stream of this length, beginning with the XID.
+/// Returns a reply of this length.
 fn stream(len: usize) -> Bytes {
     let mut stream = words(&[XID, 1]).to_vec();
     stream.resize(len, 0x22);
@@ -165,7 +165,7 @@ fn stream(len: usize) -> Bytes {
 fn h75_duplicate_completions_are_ignored() {
     let mut peer = Peer::new();
     peer.send(msg(reads(vec![read(8, 1, 16)]), &rpc(40)));
-    let (token, _) = *peer.reads.front().expect("an RDMA Read");
+    let (token, _) = *peer.reads.front().expect("an outstanding RDMA Read");
     peer.serve_read();
     peer.responder.handle_completion(Completion::ReadDone { token, data: vec![9; 16].into() });
     peer.collect();
@@ -223,7 +223,7 @@ fn the_grant_grows_and_shrinks_with_replies() {
         peer.send(nomsg(ChunkLists::default()));
         assert_eq!(peer.answer().0.credits, granted, "ERR_CHUNK");
         (0..2).for_each(|_| peer.responder.handle_completion(Completion::Sent { token: Token(0) }));
-        assert_eq!(peer.receives, 6, "for as many calls as were ever granted");
+        assert_eq!(peer.receives, 6, "Receives for the maximum grant");
     }
 }
 
@@ -240,7 +240,7 @@ fn a_larger_threshold_sends_longer_replies_inline() {
         peer.send(msg(ChunkLists::default(), &rpc(40)));
         let call = peer.call();
         peer.reply(&call, Message::whole(stream(len)));
-        assert_eq!(peer.sent.front().expect("an answer").0.len() == threshold as usize, inline, "{len}");
+        assert_eq!(peer.sent.front().expect("a reply").0.len() == threshold as usize, inline, "{len}");
         assert_eq!(matches!(peer.answer().0.body, Body::Msg(_)), inline, "{len}");
     }
 }
@@ -249,9 +249,9 @@ fn a_larger_threshold_sends_longer_replies_inline() {
 #[test]
 fn h12_h63_requested_credits_do_not_change_the_grant() {
     let mut peer = Peer::with(Config { credits: 3, ..Config::default() }, 1, false);
-    assert_eq!(peer.receives, 4, "R009: one for each credit, and one more");
-    for asked in [0, 1, u32::MAX] {
-        let header = Header { xid: XID, credits: asked, body: Body::Msg(ChunkLists::default()) }.encode();
+    assert_eq!(peer.receives, 4, "R009: one Receive per credit, and an extra one");
+    for requested in [0, 1, u32::MAX] {
+        let header = Header { xid: XID, credits: requested, body: Body::Msg(ChunkLists::default()) }.encode();
         peer.send([&header[..], &rpc(40)].concat());
         let call = peer.call();
         peer.reply(&call, Message::whole(stream(40)));
@@ -264,7 +264,7 @@ fn h12_h63_requested_credits_do_not_change_the_grant() {
 #[test]
 fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     let mut peer = Peer::new();
-    // Two items, each after its count, the first of 5 bytes without padding and in two segments.
+    // Two items, each after its count. The first has 5 bytes in two segments, without padding.
     let payload = [&rpc(0)[..], &words(&[5, 4, 0x6d61_726b])].concat();
     peer.send(msg(reads(vec![read(24, 3, 4), read(12, 1, 3), read(12, 2, 2)]), &payload));
     assert_eq!((peer.serve_read().handle, peer.serve_read().handle, peer.serve_read().handle), (1, 2, 3));
@@ -275,11 +275,11 @@ fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[1, 1, 1, 2, 2][..]));
     assert_eq!(reader.item(u32::MAX).as_deref(), Ok(&[3; 4][..]));
     assert_eq!(reader.u32(), Ok(0x6d61_726b));
-    assert_eq!(reader.position(), 32, "R071: it counts in the unreduced stream");
+    assert_eq!(reader.position(), 32, "R071: positions count in the unreduced stream");
     assert!(reader.finish().is_ok());
-    let whole =
+    let unreduced =
         [&rpc(0)[..], &words(&[5]), &[1, 1, 1, 2, 2, 0, 0, 0], &words(&[4]), &[3; 4], b"mark"].concat();
-    assert_eq!(Reader::new(&call.message).gathered().as_deref(), Ok(&whole[..]), "R076: padded");
+    assert_eq!(Reader::new(&call.message).gathered().as_deref(), Ok(&unreduced[..]), "R076: padded");
     peer.reply(&call, Message::whole(stream(40)));
     assert!(matches!(peer.answer().0.body, Body::Msg(lists) if lists.reads.is_empty()), "R083");
 }
@@ -307,7 +307,7 @@ fn h65_a_read_chunk_may_be_a_write_chunk_too() {
 
 /// Requirement: H39
 #[test]
-fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
+fn r011_outstanding_reads_do_not_exceed_the_negotiated_number() {
     let mut peer = Peer::with(Config::default(), 2, false);
     peer.send(msg(reads((0..5).map(|n| read(12 + 4 * n, n, 4)).collect()), &rpc(40)));
     peer.send(msg(reads(vec![read(12, 9, 4)]), &rpc(40)));
@@ -318,20 +318,20 @@ fn r011_no_more_reads_are_outstanding_than_were_agreed_on() {
     }
     assert_eq!(order, [0, 1, 2, 3, 4, 9]);
     let (first, second) = (peer.call(), peer.call());
-    assert_ne!(first.key, second.key, "H39: two calls with one XID are two calls");
+    assert_ne!(first.key, second.key, "H39: calls with one XID are separate");
     for (call, len) in [(second, 44), (first, 48)] {
         peer.reply(&call, Message::whole(stream(len)));
         let (header, payload, _) = peer.answer();
-        assert_eq!((header.xid, payload.len()), (XID, len), "H39: each has its own reply");
+        assert_eq!((header.xid, payload.len()), (XID, len), "H39: each call has its own reply");
         peer.reply(&call, Message::whole(stream(len)));
-        assert!(peer.sent.is_empty(), "H39: and one");
+        assert!(peer.sent.is_empty(), "H39: each call has one reply");
     }
 }
 
 #[test]
-fn bytes_that_are_fetched_for_a_connection_have_a_bound() {
+fn fetched_bytes_of_a_connection_are_bounded() {
     let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
-    // 60 and 40 are the maximum; 1 more waits, and so do the following calls.
+    // The first two calls use all 100 bytes. The others wait.
     let lengths = [60, 40, 1, 8];
     for (handle, length) in (1..).zip(lengths) {
         peer.send(msg(reads(vec![read(12, handle, length)]), &rpc(40)));
@@ -340,13 +340,13 @@ fn bytes_that_are_fetched_for_a_connection_have_a_bound() {
     let call_without_chunks = peer.call();
     peer.reply(&call_without_chunks, Message::whole(stream(40)));
     peer.answer();
-    assert_eq!(peer.reads.len(), 2, "what is not to be read does not wait");
+    assert_eq!(peer.reads.len(), 2, "a call without Read chunks does not wait");
     peer.serve_read();
     peer.serve_read();
-    assert!(peer.reads.is_empty(), "what was read is held until the reply");
+    assert!(peer.reads.is_empty(), "fetched bytes count until the reply");
     let (first, second) = (peer.call(), peer.call());
     peer.reply(&second, Message::whole(stream(40)));
-    assert_eq!(peer.reads.len(), 2, "40 left, 9 came");
+    assert_eq!(peer.reads.len(), 2, "the reply to a call with 40 bytes admits calls with 1 and 8 bytes");
     peer.serve_read();
     peer.serve_read();
     peer.reply(&first, Message::whole(stream(40)));
@@ -354,7 +354,7 @@ fn bytes_that_are_fetched_for_a_connection_have_a_bound() {
 }
 
 #[test]
-fn one_call_may_hold_more_than_the_bound() {
+fn one_call_may_exceed_the_bound_on_fetched_bytes() {
     let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
     peer.send(msg(reads(vec![read(12, 1, 101)]), &rpc(40)));
     peer.send(msg(reads(vec![read(12, 2, 1)]), &rpc(40)));
@@ -364,10 +364,10 @@ fn one_call_may_hold_more_than_the_bound() {
     assert!(peer.reads.is_empty());
     peer.responder.drop_call(first.key);
     peer.collect();
-    assert_eq!(peer.serve_read().handle, 2, "a call without a reply holds nothing more either");
+    assert_eq!(peer.serve_read().handle, 2, "a dropped call releases its bytes");
 }
 
-/// A violation that closed a connection, by a Terminate of the requester's provider.
+/// Ends the connection by a Terminate of the requester's provider. Returns the XIDs of the suspected calls.
 fn suspects(mut peer: Peer) -> Vec<u32> {
     let reason = CloseReason::Terminated { layer: 1, etype: 1, code: 1 };
     peer.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
@@ -393,9 +393,9 @@ fn r178_a_call_that_broke_its_connection_gets_err_chunk_on_the_next() {
     let mut next = Peer::new();
     next.responder.refuse_calls([XID, 5].into());
     next.send(with_xid(6, reply_chunk()));
-    assert_eq!(next.call().xid, 6, "others run");
+    assert_eq!(next.call().xid, 6, "other calls run");
     next.send(msg(ChunkLists::default(), &rpc(40)));
-    assert_eq!(next.call().xid, XID, "nothing is read or written for this one");
+    assert_eq!(next.call().xid, XID, "a call without RDMA Reads or Writes runs");
     next.send(msg(reply_chunk(), &rpc(40)));
     assert!(next.answers_err_chunk() && next.events.is_empty());
     next.send(msg(reply_chunk(), &rpc(40)));
@@ -413,8 +413,8 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
         peer.reply(&call, Message::whole(stream(len)));
         peer.sent.clear();
     }
-    // With three credits the reply to the first call had arrived before the fourth was sent; the second was
-    // inline.
+    // With three credits, the reply to the first call had arrived before the fourth was sent. The second
+    // reply was inline.
     assert_eq!(suspects(peer), [4, 3]);
     let mut reading = Peer::with(Config { credits: 2, ..Config::default() }, 16, false);
     reading.send(with_xid(1, reply_chunk()));
@@ -426,7 +426,7 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
     cut.send(with_xid(1, reads(vec![read(12, 1, 4)])));
     let reason = CloseReason::Io("cut".into());
     cut.responder.handle_completion(Completion::Closed { reason, returned: Vec::new() });
-    assert!(cut.responder.suspects().is_empty(), "a network that fails accuses nobody");
+    assert!(cut.responder.suspects().is_empty(), "a network failure makes no call suspect");
 }
 
 #[test]

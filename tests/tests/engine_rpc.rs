@@ -1,4 +1,4 @@
-//! Replies of a server at the level of RPC (RFC 5531 section 9), for all transports.
+//! RPC replies of a server (RFC 5531 section 9), independent of the transport.
 
 use std::future::{Future, ready};
 use std::pin::{Pin, pin};
@@ -13,14 +13,14 @@ use rpcrdma_sim::{Args, Echo, Want, call};
 
 const XID: u32 = 0x0506_0708;
 
-/// A service of any program and version, which replies once and then rejects calls.
-struct Refusing {
+/// A service that encodes a part of a result and then rejects the call.
+struct Rejecting {
     program: u32,
     version: u32,
     reject: Reject,
 }
 
-impl Service for Refusing {
+impl Service for Rejecting {
     fn program(&self) -> u32 {
         self.program
     }
@@ -35,16 +35,16 @@ impl Service for Refusing {
         _: Reader<'a>,
         reply: &'a mut Reducer,
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
-        let said = Opaque::<100>::from(&b"half a result"[..]).encode(reply);
-        Box::pin(ready(said.map_err(|_| Reject::SystemError).and(Err(self.reject))))
+        let encoded = Opaque::<100>::from(&b"half a result"[..]).encode(reply);
+        Box::pin(ready(encoded.map_err(|_| Reject::SystemError).and(Err(self.reject))))
     }
 }
 
 fn services() -> Services {
     let mut services = Services::new();
     services.add(Echo);
-    services.add(Refusing { program: 7, version: 3, reject: Reject::SystemError });
-    services.add(Refusing { program: 7, version: 5, reject: Reject::AuthError(AuthStat::TooWeak) });
+    services.add(Rejecting { program: 7, version: 3, reject: Reject::SystemError });
+    services.add(Rejecting { program: 7, version: 5, reject: Reject::AuthError(AuthStat::TooWeak) });
     services
 }
 
@@ -53,19 +53,19 @@ fn answer(message: &Received) -> Option<Message> {
     let answered = pin!(services.answer(message, None)).poll(&mut Context::from_waker(Waker::noop()));
     match answered {
         Poll::Ready(answer) => answer,
-        Poll::Pending => panic!("it waits for nothing"),
+        Poll::Pending => panic!("the service does not wait"),
     }
 }
 
 fn error(message: &Received) -> ReplyError {
-    let answer = answer(message).expect("an answer").flatten();
+    let answer = answer(message).expect("a reply").flatten();
     let mut reader = Reader::from_bytes(&answer);
-    let error = decode_reply(&mut reader, XID).expect_err("no result");
-    reader.finish().expect("nothing of the result is left");
+    let error = decode_reply(&mut reader, XID).expect_err("an error reply");
+    reader.finish().expect("the partial result is removed");
     error
 }
 
-fn whole(bytes: impl Into<Bytes>) -> Received {
+fn received(bytes: impl Into<Bytes>) -> Received {
     Received::whole(bytes.into())
 }
 
@@ -77,7 +77,7 @@ fn header(program: u32, version: u32, procedure: u32) -> Received {
     let mut writer = Writer::new();
     let header = CallHeader { xid: XID, program, version, procedure, credential: Credential::None };
     header.encode(&mut writer).expect("a header");
-    whole(writer.into_bytes())
+    received(writer.into_bytes())
 }
 
 fn args() -> Args {
@@ -86,7 +86,7 @@ fn args() -> Args {
 
 /// Requirement: R237, R322, R323, R324
 #[test]
-fn programs_versions_and_procedures_that_are_not_there() {
+fn unknown_programs_versions_and_procedures_are_rejected() {
     let (program, version) = (<Echo as Program>::NUMBER, <Echo as Program>::VERSION);
     assert_eq!(error(&header(8, 1, 0)), ReplyError::ProgramUnavailable);
     assert_eq!(error(&header(7, 4, 0)), ReplyError::ProgramMismatch { low: 3, high: 5 });
@@ -99,16 +99,16 @@ fn programs_versions_and_procedures_that_are_not_there() {
 /// Requirement: R321
 #[test]
 fn another_version_of_rpc_is_denied() {
-    let message = whole(words(&[XID, 0, 3, 0, 0, 0, 0, 0, 0, 0]));
+    let message = received(words(&[XID, 0, 3, 0, 0, 0, 0, 0, 0, 0]));
     assert_eq!(error(&message), ReplyError::RpcMismatch { low: 2, high: 2 });
 }
 
 /// Requirement: R174, R325
 #[test]
 fn only_calls_get_replies_even_if_truncated() {
-    let whole_call = call(XID, &args(), usize::MAX).flatten();
-    for cut in 0..whole_call.len() {
-        let message = whole(whole_call.slice(..cut));
+    let complete = call(XID, &args(), usize::MAX).flatten();
+    for cut in 0..complete.len() {
+        let message = received(complete.slice(..cut));
         match cut {
             0..8 => assert_eq!(answer(&message), None, "cut at {cut}"),
             8..24 => assert_eq!(error(&message), ReplyError::GarbageArguments, "cut at {cut}"),
@@ -117,19 +117,19 @@ fn only_calls_get_replies_even_if_truncated() {
             _ => assert_eq!(error(&message), ReplyError::GarbageArguments, "R174, cut at {cut}"),
         }
     }
-    let more = [&whole_call[..], &[0; 4]].concat();
-    assert_eq!(error(&whole(more)), ReplyError::GarbageArguments, "bytes behind the arguments");
-    assert_eq!(answer(&whole(words(&[XID, 1, 0, 0, 0, 0]))), None, "a reply");
+    let more = [&complete[..], &[0; 4]].concat();
+    assert_eq!(error(&received(more)), ReplyError::GarbageArguments, "bytes after the arguments");
+    assert_eq!(answer(&received(words(&[XID, 1, 0, 0, 0, 0]))), None, "a reply");
 }
 
 /// Requirement: R326, R327, R328, H70
 #[test]
-fn h68_credentials_keep_their_bounds() {
+fn h68_credentials_beyond_their_bounds_are_rejected() {
     let with_credential = |flavor: u32, length: u32, body: &[u8]| {
         let mut call = words(&[XID, 0, 2, 7, 3, 1, flavor, length]);
         call.extend_from_slice(body);
         call.extend_from_slice(&words(&[0, 0]));
-        whole(call)
+        received(call)
     };
     let refused = ReplyError::Auth(AuthStat::BadCredential);
     let passed = ReplyError::SystemError;
@@ -137,7 +137,7 @@ fn h68_credentials_keep_their_bounds() {
     assert_eq!(
         error(&with_credential(99, 400, &[0; 400])),
         unknown,
-        "the longest, of a flavor that nobody takes"
+        "the maximum length, of an unknown flavor"
     );
     assert_eq!(error(&with_credential(99, 401, &[0; 404])), refused);
     assert_eq!(error(&with_credential(1, u32::MAX, &[0; 400])), refused);
@@ -167,11 +167,11 @@ fn h68_credentials_keep_their_bounds() {
     }
     let mut long_verifier = words(&[XID, 0, 2, 7, 3, 1, 0, 0, 0, 401]);
     long_verifier.extend_from_slice(&[0; 404]);
-    assert_eq!(error(&whole(long_verifier)), ReplyError::Auth(AuthStat::BadVerifier));
+    assert_eq!(error(&received(long_verifier)), ReplyError::Auth(AuthStat::BadVerifier));
     let mut trailing = sys("lab", 0);
     trailing.extend_from_slice(&[0; 4]);
     let length = u32::try_from(trailing.len()).expect("short");
-    assert_eq!(error(&with_credential(1, length, &trailing)), refused, "bytes behind the credential");
+    assert_eq!(error(&with_credential(1, length, &trailing)), refused, "bytes after the credential");
 }
 
 /// Requirement: R326, R327
@@ -189,7 +189,7 @@ fn a_credential_that_breaks_its_bounds_is_not_sent() {
 
 /// Requirement: R082
 #[test]
-fn h27_r057_a_chunk_and_the_count_in_front_of_it_agree_or_the_arguments_are_garbage() {
+fn h27_r057_a_chunk_that_differs_from_its_count_is_garbage() {
     let message = call(XID, &args(), 1);
     let placed = |data: &[&[u8]]| {
         let items = message.items.iter().zip(data);
@@ -200,12 +200,12 @@ fn h27_r057_a_chunk_and_the_count_in_front_of_it_agree_or_the_arguments_are_garb
     let data: Vec<Vec<u8>> = message.items.iter().map(|item| item.data.to_vec()).collect();
     let [first, second] = &data[..] else { panic!("two items") };
     let accepted = |items: &[&[u8]]| {
-        let answer = answer(&placed(items)).expect("an answer").flatten();
+        let answer = answer(&placed(items)).expect("a reply").flatten();
         decode_reply(&mut Reader::from_bytes(&answer), XID)
     };
     assert_eq!(accepted(&[first, second]), Ok(()));
     let padded = [&first[..], &[9; 3]].concat();
-    assert_eq!(accepted(&[&padded, second]), Ok(()), "R082: with its padding, whatever it holds");
+    assert_eq!(accepted(&[&padded, second]), Ok(()), "R082: padding of any content is accepted");
     for wrong in [&first[..4], &[&first[..], &[0]].concat(), &[&first[..], &[0; 7]].concat(), &[]] {
         assert_eq!(accepted(&[wrong, second]), Err(ReplyError::GarbageArguments), "{wrong:?}");
     }
@@ -220,7 +220,7 @@ fn r185_a_chunk_where_no_eligible_item_begins_is_garbage() {
         let position = u32::try_from(position).expect("small");
         let item = Item { position, data: Bytes::from_static(b"1234") };
         let received = Received { stream: message.clone(), items: Placed::Positioned(vec![item]) };
-        // A chunk within the RPC header is caught where the arguments end.
+        // A chunk within the RPC header is detected at the end of the arguments.
         assert_ne!(answer(&received), None);
         assert!(!matches!(error(&received), ReplyError::NotTheReply), "at {position}");
     }

@@ -1,4 +1,4 @@
-//! A session in virtual time: connections that end, calls that are sent again, and all that has a time.
+//! A session in virtual time: lost connections, retransmitted calls, and timeouts.
 
 #[path = "engine_session/memory.rs"]
 mod memory;
@@ -19,25 +19,24 @@ use rpcrdma_runtime::xdr::{Item, Message, Size};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// A session, its actions and its events. Registration and fencing take no time.
+/// A session with its actions and events. Registration and fencing take no time.
 struct Client {
     session: Session<Requester>,
     now: Time,
-    /// Sends of the connection that there is.
+    /// The messages sent on the current connection.
     sent: Vec<Bytes>,
-    /// Whether it cannot advertise memory.
-    full: bool,
-    /// Memory that the connection has.
+    /// True if registrations fail.
+    registration_fails: bool,
+    /// Memory that the connection advertises.
     exposed: Vec<(u32, Memory)>,
-    /// Whether the next connection's provider fences sinks that the peer may still use, and the fenced
-    /// sinks.
+    /// True if the next connection's provider has a local fence, and the sinks fenced by it.
     local_fence: bool,
     abandoned: Vec<u32>,
     next_handle: u32,
-    /// The connection was closed with this reason.
+    /// The reason of a requested close.
     closing: Option<CloseReason>,
     /// Pending connection attempts.
-    wanted: u32,
+    connects: u32,
     done: Vec<(CallId, Result<IncomingReply, TransportError>)>,
     disconnected: u32,
     ended: Option<CloseReason>,
@@ -49,13 +48,13 @@ impl Client {
             session: Session::new(policy, 7),
             now: Time::default(),
             sent: Vec::new(),
-            full: false,
+            registration_fails: false,
             exposed: Vec::new(),
             local_fence: false,
             abandoned: Vec::new(),
             next_handle: 1000,
             closing: None,
-            wanted: 0,
+            connects: 0,
             done: Vec::new(),
             disconnected: 0,
             ended: None,
@@ -70,10 +69,10 @@ impl Client {
     }
 
     fn connect(&mut self, threshold: u32) {
-        assert!(self.exposed.is_empty(), "memory of the last connection is still out");
+        assert!(self.exposed.is_empty(), "memory of the last connection is still advertised");
         let negotiated =
             Negotiated { call_threshold: threshold, reply_threshold: threshold, remote_invalidation: false };
-        self.wanted = 0;
+        self.connects = 0;
         self.closing = None;
         self.sent.clear();
         let requester = Requester::new(Config { credits: 8, ..Config::default() }, negotiated, 1 << 20)
@@ -83,8 +82,8 @@ impl Client {
     }
 
     fn refuse(&mut self) {
-        assert_eq!(self.wanted, 1);
-        self.wanted = 0;
+        assert_eq!(self.connects, 1);
+        self.connects = 0;
         self.session.handle_connect_failed(self.now, "refused".to_owned());
         self.collect();
     }
@@ -96,7 +95,7 @@ impl Client {
             }
             while let Some(event) = self.session.poll_event() {
                 match event {
-                    SessionEvent::Connect => self.wanted += 1,
+                    SessionEvent::Connect => self.connects += 1,
                     SessionEvent::Done { call, outcome } => self.done.push((call, outcome)),
                     SessionEvent::Disconnected(_) => self.disconnected += 1,
                     SessionEvent::Ended(reason) => self.ended = Some(reason),
@@ -114,7 +113,7 @@ impl Client {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Register { token, memory } if self.full => {
+            Action::Register { token, memory } if self.registration_fails => {
                 self.complete(Completion::RegisterFailed { token, memory });
             }
             Action::Register { token, memory } => {
@@ -134,20 +133,22 @@ impl Client {
             Action::Send { message, .. } => self.sent.push(message.concat().into()),
             Action::Close { reason } => self.closing = Some(reason),
             Action::PostReceives { .. } => {}
-            Action::Read { .. } | Action::Write { .. } => panic!("a requester neither reads nor writes"),
+            Action::Read { .. } | Action::Write { .. } => {
+                panic!("a requester must not submit RDMA Reads or Writes")
+            }
         }
     }
 
-    /// The connection is closed.
+    /// Ends the connection with this reason.
     fn lose(&mut self, reason: CloseReason) {
         let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
         self.complete(Completion::Closed { reason, returned });
         self.collect();
     }
 
-    /// The requested close has completed.
+    /// Completes the requested close.
     fn finish_closing(&mut self) {
-        let reason = self.closing.take().expect("it was to be closed");
+        let reason = self.closing.take().expect("a close was requested");
         self.lose(reason);
     }
 
@@ -170,34 +171,34 @@ impl Client {
     }
 
     /// Advances to the next timeout of the session, and returns it.
-    fn ring(&mut self) -> Time {
-        let at = self.session.poll_timeout().expect("it waits for something");
-        assert!(at >= self.now, "what is over is waited for");
+    fn next_timeout(&mut self) -> Time {
+        let at = self.session.poll_timeout().expect("the session has a timeout");
+        assert!(at >= self.now, "the timeout is in the past");
         self.now = at;
         self.session.handle_timeout(at);
         self.collect();
         at
     }
 
-    /// Advances the time; only timeouts of the session may occur.
-    fn pass(&mut self, duration: Duration) {
+    /// Advances the time, and handles the session's timeouts on the way.
+    fn advance(&mut self, duration: Duration) {
         let end = self.now.after(duration).expect("soon");
         while self.session.poll_timeout().is_some_and(|at| at <= end) {
-            self.ring();
+            self.next_timeout();
         }
         self.now = end;
         self.session.handle_timeout(end);
         self.collect();
     }
 
-    /// The XIDs that were sent on the connection that there is, in order.
+    /// The XIDs of the calls sent on the current connection, in order.
     fn xids(&self) -> Vec<u32> {
         self.sent.iter().map(|message| header(message).0.xid).collect()
     }
 
     fn failure(&mut self, call: CallId) -> TransportError {
-        let at = self.done.iter().position(|(done, _)| *done == call).expect("it has ended");
-        self.done.remove(at).1.expect_err("it fails")
+        let at = self.done.iter().position(|(done, _)| *done == call).expect("the call has ended");
+        self.done.remove(at).1.expect_err("the call fails")
     }
 
     fn replies(&mut self) -> Vec<CallId> {
@@ -212,7 +213,7 @@ fn policy() -> Policy {
 }
 
 fn policy_with(change: impl FnOnce(&mut Reconnect)) -> Policy {
-    let mut reconnect = policy().reconnect.expect("it has one");
+    let mut reconnect = policy().reconnect.expect("the policy reconnects");
     change(&mut reconnect);
     Policy { reconnect: Some(reconnect), ..policy() }
 }
@@ -222,13 +223,13 @@ fn words(words: &[u32]) -> Bytes {
 }
 
 fn header(message: &Bytes) -> (Header, Bytes) {
-    decode_call(message, &MessageLimits::default()).expect("a good header")
+    decode_call(message, &MessageLimits::default()).expect("a valid header")
 }
 
 fn lists(message: &Bytes) -> ChunkLists {
     match header(message).0.body {
         Body::Msg(lists) | Body::NoMsg(lists) => lists,
-        Body::Error(_) => panic!("R164: a requester sends no errors"),
+        Body::Error(_) => panic!("R164: a requester must not send errors"),
     }
 }
 
@@ -261,8 +262,8 @@ fn outstanding_calls_are_retransmitted_with_one_credit_and_the_same_bytes() {
     assert_eq!(client.replies(), [calls[1]]);
 
     client.lose(CloseReason::Peer);
-    assert!(client.done.is_empty(), "nobody has heard of it");
-    assert_eq!((client.wanted, client.disconnected), (1, 1), "at once: the connection had worked");
+    assert!(client.done.is_empty(), "no caller learns of the lost connection");
+    assert_eq!((client.connects, client.disconnected), (1, 1), "no delay after a working connection");
     client.connect(1024);
     assert_eq!(client.xids(), [2], "one credit until the first reply");
     client.answer(2);
@@ -277,7 +278,7 @@ fn outstanding_calls_are_retransmitted_with_one_credit_and_the_same_bytes() {
 fn h76_a_call_is_never_retransmitted_on_the_same_connection() {
     let mut client = Client::connected();
     client.submit(SessionCall { timeout: Some(Duration::from_secs(86_400)), ..call(1) });
-    client.pass(Duration::from_secs(86_399));
+    client.advance(Duration::from_secs(86_399));
     assert_eq!(client.xids(), [1]);
     assert_eq!(client.closing, None);
 }
@@ -290,20 +291,20 @@ fn r202_reconnection_waits_for_the_memory_of_the_last_connection() {
     client.submit(SessionCall { timeout: Some(MS(500)), ..with_item(2, 5000) });
     assert_eq!((client.sent.len(), client.exposed.len()), (1, 1));
     let impatient = client.submit(SessionCall { timeout: Some(MS(400)), ..call(3) });
-    client.pass(MS(400));
+    client.advance(MS(400));
     assert_eq!(client.failure(impatient), TransportError::Timeout(MS(400)));
-    assert_eq!(client.closing, None, "it was never sent and had nothing of the connection's");
+    assert_eq!(client.closing, None, "an unsent call");
 
     client.answer(1);
     assert_eq!((client.sent.len(), client.exposed.len()), (2, 1));
     client.done.clear();
     let waits = client.submit(with_item(4, 5000));
-    client.pass(MS(100));
+    client.advance(MS(100));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
-    assert_eq!((client.exposed.len(), client.wanted), (2, 0), "its memory is still out");
+    assert_eq!((client.exposed.len(), client.connects), (2, 0), "the memory is still advertised");
     let later = client.submit(call(5));
-    client.pass(Duration::from_secs(3));
-    assert_eq!((client.xids().len(), client.wanted), (3, 0));
+    client.advance(Duration::from_secs(3));
+    assert_eq!((client.xids().len(), client.connects), (3, 0));
     client.finish_closing();
     client.connect(1024);
     client.answer(4);
@@ -320,14 +321,14 @@ fn r293_thresholds_are_those_of_the_new_connection() {
     let id = client.submit(SessionCall { bounds: large, ..with_item(9, 2000) });
     let mut seen = Vec::new();
     for threshold in [4096, 1024, 4096] {
-        assert_eq!(client.wanted, 1);
+        assert_eq!(client.connects, 1);
         client.connect(threshold);
         let lists = lists(&client.sent[0]);
         seen.push((lists.reads.len(), lists.reply.is_some(), client.sent[0].len() > 2000));
         assert!(client.sent[0].len() <= threshold as usize, "R045");
         if seen.len() < 3 {
             client.lose(CloseReason::Peer);
-            client.pass(MS(400));
+            client.advance(MS(400));
         }
     }
     assert_eq!(seen, [(0, false, true), (1, true, false), (0, false, true)]);
@@ -336,34 +337,34 @@ fn r293_thresholds_are_those_of_the_new_connection() {
 }
 
 #[test]
-fn waits_between_attempts_grow_and_begin_anew_once_something_is_answered() {
+fn backoff_grows_and_restarts_after_a_reply() {
     let mut client = Client::connected();
     client.submit(call(1));
     client.lose(CloseReason::Peer);
-    assert_eq!(client.wanted, 0, "nothing was answered: that counts as a failure");
-    let mut moments = Vec::new();
+    assert_eq!(client.connects, 0, "counts as failed without a reply");
+    let mut times = Vec::new();
     for _ in 0..5 {
-        moments.push(client.ring().0);
+        times.push(client.next_timeout().0);
         client.refuse();
     }
-    assert_eq!(moments, [100, 300, 700, 1500, 2500].map(MS));
-    client.ring();
+    assert_eq!(times, [100, 300, 700, 1500, 2500].map(MS));
+    client.next_timeout();
     client.connect(1024);
     client.answer(1);
     client.submit(call(2));
     client.lose(CloseReason::Peer);
-    assert_eq!(client.wanted, 1, "at once");
+    assert_eq!(client.connects, 1, "at once");
     client.refuse();
     let before = client.now;
-    assert_eq!(client.ring().since(before), MS(100), "and from the shortest wait on");
+    assert_eq!(client.next_timeout().since(before), MS(100), "the backoff restarts at the initial delay");
 }
 
 #[test]
-fn an_idle_connection_that_closes_is_no_failure() {
+fn the_close_of_an_idle_connection_is_not_a_failure() {
     let mut client = Client::connected();
     client.lose(CloseReason::Peer);
     client.submit(call(1));
-    assert_eq!(client.wanted, 1, "nobody had asked it anything");
+    assert_eq!(client.connects, 1, "no calls, so no failure");
     client.connect(1024);
     client.answer(1);
     client.lose(CloseReason::Peer);
@@ -373,42 +374,42 @@ fn an_idle_connection_that_closes_is_no_failure() {
     client.answer(2);
     client.lose(CloseReason::Peer);
     client.submit(call(3));
-    assert_eq!(client.wanted, 1, "it had answered all that it was asked");
+    assert_eq!(client.connects, 1, "no unanswered calls, so no failure");
 }
 
 #[test]
-fn a_client_that_keeps_its_connection_waits_before_the_next_one_though_it_has_no_calls() {
+fn a_kept_connection_reconnects_with_backoff_even_without_calls() {
     let mut client = Client::new(Policy { keep: true, ..policy() });
     client.connect(1024);
     client.lose(CloseReason::Peer);
-    assert_eq!(client.wanted, 0);
-    client.ring();
-    assert_eq!((client.wanted, client.now), (1, Time(MS(100))));
+    assert_eq!(client.connects, 0);
+    client.next_timeout();
+    assert_eq!((client.connects, client.now), (1, Time(MS(100))));
 }
 
-/// Otherwise the caller would repeat it, assuming that it was not executed.
+/// Otherwise the caller would repeat the call, assuming that the server did not execute it.
 #[test]
-fn a_sent_call_that_cannot_be_retransmitted_is_maybe_executed() {
+fn a_sent_call_that_cannot_be_retransmitted_fails_as_sent() {
     let mut client = Client::connected();
     let id = client.submit(with_item(1, 5000));
     assert_eq!(client.xids(), [1]);
     client.lose(CloseReason::Peer);
-    client.ring();
-    client.full = true;
+    client.next_timeout();
+    client.registration_fails = true;
     client.connect(1024);
     assert_eq!(client.failure(id), TransportError::Closed(CloseReason::Peer));
     let id = client.submit(with_item(2, 5000));
-    assert_eq!(client.failure(id), TransportError::Registration, "this one was never sent");
+    assert_eq!(client.failure(id), TransportError::Registration, "this call was never sent");
 }
 
 #[test]
-fn so_many_attempts_and_no_more() {
+fn calls_fail_after_the_maximum_number_of_attempts() {
     let mut client = Client::new(policy_with(|reconnect| reconnect.attempts = Some(3)));
     for round in [1, 2] {
         let calls = [10 * round, 10 * round + 1].map(|xid| client.submit(call(xid)));
         for _ in 0..3 {
-            if client.wanted == 0 {
-                client.ring();
+            if client.connects == 0 {
+                client.next_timeout();
             }
             assert!(client.done.is_empty());
             client.refuse();
@@ -416,21 +417,21 @@ fn so_many_attempts_and_no_more() {
         for id in calls {
             assert_eq!(client.failure(id), TransportError::Unreachable("refused".to_owned()));
         }
-        assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody waits any more");
+        assert_eq!((client.connects, client.session.poll_timeout()), (0, None), "no call waits");
     }
 }
 
 #[test]
 fn a_call_that_breaks_every_connection_fails_alone() {
     let mut client = Client::new(policy_with(|reconnect| reconnect.sends = 3));
-    let (poison, good) = (client.submit(call(1)), client.submit(call(2)));
+    let (breaking, good) = (client.submit(call(1)), client.submit(call(2)));
     for _ in 0..3 {
         client.connect(1024);
         assert_eq!(client.xids(), [1]);
         client.lose(CloseReason::Peer);
-        client.pass(MS(500));
+        client.advance(MS(500));
     }
-    assert_eq!(client.failure(poison), TransportError::Closed(CloseReason::Peer));
+    assert_eq!(client.failure(breaking), TransportError::Closed(CloseReason::Peer));
     client.connect(1024);
     client.answer(2);
     assert_eq!(client.replies(), [good]);
@@ -457,11 +458,11 @@ fn unrepeatable_calls_fail_with_their_connection_once_sent() {
         client.connect(1024);
         assert_eq!(client.xids(), [3]);
         client.lose(CloseReason::Peer);
-        client.pass(MS(100));
+        client.advance(MS(100));
         client.connect(1024);
         client.answer(3);
         client.answer(4);
-        assert_eq!(client.replies(), [other, unsent], "what was not sent waits for the next one");
+        assert_eq!(client.replies(), [other, unsent], "the unsent call also completes");
     }
 }
 
@@ -472,37 +473,37 @@ fn an_abandoned_call_is_not_retransmitted_and_blocks_no_other() {
     client.cancel(sent);
     client.lose(CloseReason::Peer);
     let while_disconnected = client.submit(call(3));
-    client.pass(MS(50));
+    client.advance(MS(50));
     client.cancel(while_disconnected);
-    client.pass(MS(50));
+    client.advance(MS(50));
     client.connect(1024);
     client.answer(2);
     assert_eq!((client.xids(), client.replies()), (vec![2], vec![kept]));
     client.cancel(kept);
     client.lose(CloseReason::Peer);
-    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None));
+    assert_eq!((client.connects, client.session.poll_timeout()), (0, None));
 
     let last = client.submit(call(4));
     client.refuse();
     client.cancel(last);
-    client.pass(Duration::from_secs(100));
-    assert_eq!((client.wanted, client.done.len()), (0, 0), "nobody needs a connection");
+    client.advance(Duration::from_secs(100));
+    assert_eq!((client.connects, client.done.len()), (0, 0), "no call needs a connection");
 }
 
 /// Requirement: R202
 #[test]
-fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_time() {
+fn an_abandoned_call_without_a_reply_keeps_its_credit_until_its_timeout() {
     let mut client = Client::connected();
     let lost = client.submit(SessionCall { timeout: Some(MS(1000)), ..with_item(1, 5000) });
     let waits = client.submit(call(2));
     client.cancel(lost);
     assert_eq!((client.xids(), client.exposed.len()), (vec![1], 1));
-    client.pass(MS(999));
+    client.advance(MS(999));
     assert_eq!(client.closing, None);
-    client.pass(MS(1));
+    client.advance(MS(1));
     assert!(client.closing.is_some());
     client.finish_closing();
-    client.pass(MS(100));
+    client.advance(MS(100));
     client.connect(1024);
     client.answer(2);
     assert_eq!(client.replies(), [waits]);
@@ -513,31 +514,31 @@ fn an_abandoned_call_that_is_never_answered_keeps_its_credit_no_longer_than_its_
         client.cancel(id);
         client.answer(xid);
     }
-    client.pass(MS(5000));
+    client.advance(MS(5000));
     assert_eq!(client.closing, None);
 }
 
 #[test]
 fn an_idle_connection_closes_and_the_next_call_reconnects() {
     let mut client = Client::connected();
-    client.pass(Duration::from_secs(200));
+    client.advance(Duration::from_secs(200));
     client.submit(call(1));
-    client.pass(Duration::from_secs(50));
+    client.advance(Duration::from_secs(50));
     client.answer(1);
-    client.pass(Duration::from_secs(299));
-    assert_eq!(client.closing, None, "it counts from the last call's end");
-    client.pass(Duration::from_secs(1));
+    client.advance(Duration::from_secs(299));
+    assert_eq!(client.closing, None, "the idle time starts at the end of the last call");
+    client.advance(Duration::from_secs(1));
     assert_eq!(client.closing, Some(CloseReason::Local));
     let late = client.submit(call(2));
     client.done.clear();
     client.finish_closing();
-    assert_eq!((client.wanted, client.ended.is_some()), (1, false), "at once: it was closed on purpose");
+    assert_eq!((client.connects, client.ended.is_some()), (1, false), "no delay after an idle close");
     client.connect(1024);
     client.answer(2);
     assert_eq!(client.replies(), [late]);
-    client.pass(Duration::from_secs(300));
+    client.advance(Duration::from_secs(300));
     client.finish_closing();
-    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None));
+    assert_eq!((client.connects, client.session.poll_timeout()), (0, None));
 }
 
 #[test]
@@ -548,7 +549,7 @@ fn a_drain_completes_calls_on_the_next_connection() {
     let refused = client.submit(call(2));
     assert!(matches!(client.failure(refused), TransportError::Unsent(_)));
     client.lose(CloseReason::Peer);
-    client.pass(MS(100));
+    client.advance(MS(100));
     client.connect(1024);
     assert_eq!((client.closing.clone(), client.ended.clone()), (None, None));
     client.answer(1);
@@ -577,7 +578,7 @@ fn closing_fails_every_call_at_once_and_ends_the_session() {
     assert_eq!(client.failure(unsent), TransportError::Closed(CloseReason::Local));
     assert_eq!((client.ended.clone(), client.exposed.len()), (None, 1));
     client.finish_closing();
-    assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Local), 0));
+    assert_eq!((client.ended.clone(), client.connects), (Some(CloseReason::Local), 0));
     let after = client.submit(call(3));
     assert!(matches!(client.failure(after), TransportError::Unsent(_)));
 
@@ -588,20 +589,20 @@ fn closing_fails_every_call_at_once_and_ends_the_session() {
     assert_eq!(connecting.failure(waits), TransportError::Unsent(CloseReason::Local));
     assert!(connecting.ended.is_some());
     connecting.connect(1024);
-    assert!(connecting.sent.is_empty(), "a connection that comes too late is not used");
+    assert!(connecting.sent.is_empty(), "a late connection is not used");
 }
 
 #[test]
-fn without_reconnection_the_end_of_the_connection_is_the_end() {
+fn without_reconnection_a_lost_connection_ends_the_session() {
     let mut client = Client::new(Policy { reconnect: None, ..policy() });
     client.connect(1024);
-    client.pass(Duration::from_secs(1000));
-    assert_eq!(client.closing, None, "it could not be made again");
+    client.advance(Duration::from_secs(1000));
+    assert_eq!(client.closing, None, "the session cannot reconnect");
     let (sent, unsent) = (client.submit(call(1)), client.submit(call(2)));
     client.lose(CloseReason::Peer);
     assert_eq!(client.failure(sent), TransportError::Closed(CloseReason::Peer));
     assert_eq!(client.failure(unsent), TransportError::Unsent(CloseReason::Peer));
-    assert_eq!((client.ended.clone(), client.wanted), (Some(CloseReason::Peer), 0));
+    assert_eq!((client.ended.clone(), client.connects), (Some(CloseReason::Peer), 0));
 }
 
 #[test]
@@ -619,12 +620,12 @@ fn h73_a_removed_device_closes_only_its_connections() {
         let calls = [client.submit(with_item(2, 5000)), client.submit(call(3))];
         assert_eq!(client.exposed.len(), 1);
         client.lose(event.clone());
-        // While it is removed, no connection succeeds.
+        // While the device is removed, no connection succeeds.
         for _ in 0..5 {
             client.refuse();
-            client.ring();
+            client.next_timeout();
         }
-        assert_eq!((client.wanted, client.done.len()), (1, 0), "{event}");
+        assert_eq!((client.connects, client.done.len()), (1, 0), "{event}");
         client.connect(1024);
         client.answer(2);
         client.answer(3);
@@ -641,15 +642,15 @@ fn h73_a_removed_device_closes_only_its_connections() {
 
 /// Requirement: R179
 #[test]
-fn a_call_that_cannot_be_made_fails_at_once_and_alone() {
+fn a_call_that_cannot_be_sent_fails_at_once_and_alone() {
     let mut client = Client::connected();
     let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..SMALL };
     let bad = client.submit(SessionCall { bounds: unbounded, ..call(1) });
-    let nameless =
+    let without_xid =
         client.submit(SessionCall { message: Message::whole(Bytes::from_static(b"x")), ..call(2) });
     let good = client.submit(call(3));
     assert_eq!(client.failure(bad), TransportError::UnboundedReply);
-    assert!(matches!(client.failure(nameless), TransportError::Unsendable(_)));
+    assert!(matches!(client.failure(without_xid), TransportError::Unsendable(_)));
     client.answer(3);
     assert_eq!(client.replies(), [good]);
 }
@@ -672,25 +673,25 @@ fn backward_clock_steps_are_ignored() {
 
 /// Requirement: R222
 #[test]
-fn a_client_that_may_be_called_has_a_connection_without_calls() {
+fn a_client_with_services_stays_connected_without_calls() {
     let mut client = Client::new(Policy { keep: true, ..policy() });
     assert_eq!(
-        (client.wanted, client.session.poll_timeout()),
+        (client.connects, client.session.poll_timeout()),
         (0, None),
-        "the first is for its owner to ask for"
+        "the caller starts the first connection"
     );
     client.connect(1024);
-    client.pass(Duration::from_secs(3600));
-    assert_eq!(client.closing, None, "nobody called for an hour");
+    client.advance(Duration::from_secs(3600));
+    assert_eq!(client.closing, None, "the connection stays open without calls");
     client.lose(CloseReason::Peer);
     let lost = client.now;
-    assert_eq!(client.ring(), lost.after(MS(100)).expect("soon"));
+    assert_eq!(client.next_timeout(), lost.after(MS(100)).expect("soon"));
     client.refuse();
-    assert_eq!(client.ring(), lost.after(MS(300)).expect("soon"), "it waits longer and longer");
-    assert_eq!(client.wanted, 1);
+    assert_eq!(client.next_timeout(), lost.after(MS(300)).expect("soon"), "the backoff grows");
+    assert_eq!(client.connects, 1);
     client.connect(1024);
     client.session.close_when_idle(client.now);
     client.collect();
     client.finish_closing();
-    assert_eq!((client.ended.take(), client.wanted), (Some(CloseReason::Local), 0));
+    assert_eq!((client.ended.take(), client.connects), (Some(CloseReason::Local), 0));
 }

@@ -1,5 +1,5 @@
-//! A header type that an extension adds (`specs/rpcrdma1-keepalive.txt`). Messages of the base are
-//! unchanged, and a peer that knows only the base treats the new type as an unknown extension.
+//! An extension adds a header type (`specs/rpcrdma1-keepalive.txt`). Messages of the base protocol are
+//! unchanged, and a peer without the extension rejects the new type.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::RdmaMsg;
@@ -25,7 +25,7 @@ fn keepalive(body: fn(RpcRdmaKeepalive) -> RdmaBody) -> RdmaMsg {
 fn a_new_header_type_round_trips() {
     for (body, number) in [(RdmaBody::Keepalive as fn(_) -> _, 5), (RdmaBody::KeepaliveAck, 6)] {
         let message = keepalive(body);
-        let bytes = xdr::to_bytes(&message).expect("nothing in it has a bound");
+        let bytes = xdr::to_bytes(&message).expect("a message without bounds");
         let words = [0x1234_5678_u32, 1, 32, number, 1, 0x0102_0304, 0x0506_0708];
         assert_eq!(bytes, words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>());
         assert_eq!(xdr::from_bytes::<RdmaMsg>(&bytes), Ok(message));
@@ -36,12 +36,12 @@ fn a_new_header_type_round_trips() {
     assert_eq!(RpcRdmaKeepalive::LENGTHS.max, Size::Bounded(12));
 }
 
-/// The upper half of a number.
+/// Returns a random word.
 fn word(rng: &mut Rng) -> u32 {
     u32::try_from(rng.next_u64() >> 32).expect("32 bits")
 }
 
-/// A header of the base protocol, whichever.
+/// Returns a random header of the base protocol.
 fn header(rng: &mut Rng) -> Header {
     let segment =
         |rng: &mut Rng| Segment { handle: word(rng), length: word(rng), offset: rng.next_u64() >> 33 };
@@ -67,13 +67,12 @@ fn messages_of_the_base_are_unchanged() {
     for _ in 0..1000 {
         let header = header(&mut rng);
         let bytes = header.clone().encode();
-        let extended: RdmaMsg =
-            xdr::from_bytes(&bytes).expect("valid in the base, so valid in the extension");
+        let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base");
         assert_eq!((extended.rdma_xid, extended.rdma_credit), (header.xid, header.credits));
         assert!(!matches!(extended.rdma_body, RdmaBody::Keepalive(_) | RdmaBody::KeepaliveAck(_)));
-        assert_eq!(xdr::to_bytes(&extended).expect("what was decoded can be encoded"), bytes);
+        assert_eq!(xdr::to_bytes(&extended).expect("a decoded header encodes"), bytes);
     }
-    // Header types that are out of use, and the padded one, are in no `Header`.
+    // `Header` has neither the obsolete header types nor the padded type.
     for words in [&[7, 1, 32, 3][..], &[7, 1, 32, 2, 64, 512, 0, 0, 0]] {
         let bytes: Bytes = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
         let extended: RdmaMsg = xdr::from_bytes(&bytes).expect("a header of the base");
@@ -82,18 +81,18 @@ fn messages_of_the_base_are_unchanged() {
 }
 
 #[test]
-fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
+fn a_peer_without_the_extension_answers_err_chunk() {
     for body in [RdmaBody::Keepalive as fn(_) -> _, RdmaBody::KeepaliveAck] {
-        let bytes = xdr::to_bytes(&keepalive(body)).expect("nothing in it has a bound");
-        // A responder knows the XID, so it can name the message that it did not understand.
+        let bytes = xdr::to_bytes(&keepalive(body)).expect("a message without bounds");
+        // A responder knows the XID, so its error names the rejected message.
         let refused = decode_call(&bytes, &MessageLimits::default());
         let Err(Refusal::Chunk { xid: 0x1234_5678, why }) = &refused else { panic!("{refused:?}") };
         assert!(why.contains("RdmaProc"), "{why}");
-        // A requester sends no errors: the message belongs to none of its calls.
+        // A requester sends no errors. It fails the call with this XID, if any.
         let refused = decode_reply(&bytes, &MessageLimits::default());
         assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
     }
-    // Both understand the reply.
+    // The extension also decodes the error reply.
     let answer = Header { xid: 0x1234_5678, credits: 32, body: Body::Error(ErrorBody::Chunk) }.encode();
     let extended: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
@@ -102,7 +101,7 @@ fn a_peer_that_knows_the_base_alone_answers_err_chunk() {
 #[test]
 fn values_unknown_to_the_extension_are_invalid() {
     let mut bytes =
-        xdr::to_bytes(&keepalive(RdmaBody::Keepalive)).expect("nothing in it has a bound").to_vec();
+        xdr::to_bytes(&keepalive(RdmaBody::Keepalive)).expect("a message without bounds").to_vec();
     bytes[15] = 7;
     assert!(RdmaMsg::decode(&mut Reader::from_slice(&bytes)).is_err());
     assert_eq!(RdmaProc::try_from(6), Ok(RdmaProc::KeepaliveAck));

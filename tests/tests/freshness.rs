@@ -1,5 +1,5 @@
-//! Generated files equal the output of the compiler. An edit of generated code, or a change without
-//! `cargo xtask generate`, fails here with the command that fixes it.
+//! Generated files equal the output of the compiler. If generated code was edited or is out of date, the
+//! error names the command that fixes it.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn generated_code_is_up_to_date() {
     }
 }
 
-/// A copy of `specs/` and of the generated files.
+/// Copies `specs/` and the generated files.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     let specs = fs::read_dir(workspace().join("specs")).expect("specs/");
@@ -36,26 +36,26 @@ fn copy() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_missing_line_is_named_with_the_command_that_restores_it() {
+fn a_missing_line_is_reported_with_the_command_that_restores_it() {
     let copy = copy();
-    generate::check(copy.path()).expect("what was just generated is up to date");
+    generate::check(copy.path()).expect("the generated files are up to date");
     let path = copy.path().join("generated/nfs3/src/lib.rs");
     let text = fs::read_to_string(&path).expect("the file");
-    let gone = text.lines().position(|line| line.contains("pub object: NfsFh3")).expect("a field");
+    let removed = text.lines().position(|line| line.contains("pub object: NfsFh3")).expect("a field");
     let kept: Vec<&str> =
-        text.lines().enumerate().filter(|(at, _)| *at != gone).map(|(_, line)| line).collect();
+        text.lines().enumerate().filter(|(at, _)| *at != removed).map(|(_, line)| line).collect();
     fs::write(&path, kept.join("\n") + "\n").expect("the file");
-    let message = generate::check(copy.path()).expect_err("a line is gone");
+    let message = generate::check(copy.path()).expect_err("a line is missing");
     assert!(message.contains("cargo xtask generate"), "{message}");
-    assert!(message.contains(&format!("generated/nfs3/src/lib.rs:{}:", gone + 1)), "{message}");
+    assert!(message.contains(&format!("generated/nfs3/src/lib.rs:{}:", removed + 1)), "{message}");
     assert!(message.contains("pub object: NfsFh3"), "{message}");
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn a_missing_file_is_reported() {
     let copy = copy();
     fs::remove_file(copy.path().join("generated/mount3/Cargo.toml")).expect("the file");
-    let message = generate::check(copy.path()).expect_err("a file is gone");
+    let message = generate::check(copy.path()).expect_err("a file is missing");
     assert!(message.contains("generated/mount3/Cargo.toml"), "{message}");
 }
 
@@ -71,11 +71,11 @@ fn a_changed_document_is_compiled_again() {
 }
 
 #[test]
-fn an_error_in_a_document_has_its_place() {
+fn an_error_in_a_document_has_a_location() {
     let copy = copy();
     let path = copy.path().join("specs/rdma-conf.txt");
     let text = fs::read_to_string(&path).expect("the document");
     fs::write(&path, text.replace("uint32 align;", "uint33 align;")).expect("the document");
-    let message = generate::check(copy.path()).expect_err("there is no such type");
+    let message = generate::check(copy.path()).expect_err("an unknown type");
     assert!(message.contains("uint33") && message.contains("specs/rdma-conf.txt:"), "{message}");
 }

@@ -16,7 +16,7 @@ mod runtime;
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
-        .expect("the seeds are there")
+        .expect("a directory of seeds")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();
@@ -24,8 +24,8 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).expect("a readable seed")).collect()
 }
 
-/// Each seed verbatim, truncated at any length, and with a few octets changed, as a fuzzer does.
-fn hold(body: fn(&[u8]), seeds: &[Vec<u8>]) {
+/// Runs a target on each seed: unchanged, truncated at every length, and with a few octets changed.
+fn run_target(body: fn(&[u8]), seeds: &[Vec<u8>]) {
     let mut rng = Rng::new(0x5eed);
     for seed in seeds {
         for end in 0..=seed.len() {
@@ -37,7 +37,7 @@ fn hold(body: fn(&[u8]), seeds: &[Vec<u8>]) {
                 let at = usize::try_from(rng.below(seed.len().max(1) as u64)).expect("an index");
                 let value = rng.below(256).to_be_bytes()[7];
                 if let Some(octet) = changed.get_mut(at) {
-                    // Lengths, kinds and XIDs are small numbers.
+                    // Prefer small numbers, because lengths, kinds and XIDs are small.
                     *octet = if rng.below(2) == 0 { value } else { value % 8 };
                 }
             }
@@ -56,65 +56,65 @@ fn headers_and_chunk_lists() {
                 .map(|message| message.bytes[..message.bytes.len().min(400)].to_vec()),
         );
     }
-    hold(runtime::header, &all);
+    run_target(runtime::header, &all);
 }
 
 #[test]
 fn private_data() {
-    hold(runtime::private_data, &seeds("private_data"));
+    run_target(runtime::private_data, &seeds("private_data"));
 }
 
 #[test]
 fn records_of_rpc_over_tcp() {
-    hold(runtime::records, &seeds("records"));
+    run_target(runtime::records, &seeds("records"));
 }
 
 #[test]
 fn a_responder_and_any_requester() {
-    hold(runtime::responder, &seeds("responder"));
+    run_target(runtime::responder, &seeds("responder"));
 }
 
 #[test]
 fn a_requester_and_any_responder() {
-    hold(runtime::requester, &seeds("requester"));
+    run_target(runtime::requester, &seeds("requester"));
 }
 
 #[test]
 fn a_stream_of_iwarp() {
-    hold(runtime::iwarp, &seeds("iwarp"));
+    run_target(runtime::iwarp, &seeds("iwarp"));
 }
 
 #[test]
 fn files_and_a_model_of_them() {
-    hold(files::files, &seeds("files"));
+    run_target(files::files, &seeds("files"));
 }
 
 #[test]
 fn credentials() {
-    hold(files::credentials, &seeds("credentials"));
+    run_target(files::credentials, &seeds("credentials"));
 }
 
 #[test]
 fn contexts_of_rpcsec_gss() {
-    hold(peers::gss, &seeds("gss"));
+    run_target(peers::gss, &seeds("gss"));
 }
 
 #[test]
 fn addresses_and_lists_of_rpcbind() {
-    hold(peers::rpcbind, &seeds("rpcbind"));
+    run_target(peers::rpcbind, &seeds("rpcbind"));
 }
 
 #[test]
 fn captures_to_explain() {
-    hold(peers::explain, &seeds("explain"));
+    run_target(peers::explain, &seeds("explain"));
 }
 
 #[test]
 fn both_sides_of_tcp() {
-    hold(peers::tcp, &seeds("tcp"));
+    run_target(peers::tcp, &seeds("tcp"));
 }
 
 #[test]
 fn a_client_and_any_server() {
-    hold(peers::client, &seeds("client"));
+    run_target(peers::client, &seeds("client"));
 }

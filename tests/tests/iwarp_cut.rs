@@ -1,5 +1,5 @@
-//! A whole conversation over iWARP without a network: MPA's request and reply, a call with a Read chunk, one
-//! with a Write chunk. The stream of octets is cut at each of them, in each direction.
+//! A complete conversation over iWARP without a network: MPA's request and reply, a call with a Read chunk,
+//! and a call with a Write chunk. The tests cut the stream at every octet of each direction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -22,13 +22,13 @@ use rpcrdma_runtime::wire::rpc::decode_reply;
 use rpcrdma_runtime::xdr::{Decode, Reader};
 use rpcrdma_sim::{Args, Echo, Res, Want, call};
 
-/// The client's end, and the server's.
+/// The client is on the left, and the server on the right.
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 const NOW: Time = Time(std::time::Duration::ZERO);
 const SIZE: u32 = 4096;
 
-/// The side that first notices the cut. The other one still processes data in flight.
+/// The side that first notices the cut. The other side still processes data in flight.
 #[derive(Clone, Copy, Debug)]
 enum First {
     Receiver,
@@ -43,22 +43,22 @@ struct Cut {
     first: First,
 }
 
-/// Registrations of one side whose memory has not returned.
+/// Counts the registrations of one side and the returned regions.
 #[derive(Debug, Default)]
-struct Out {
+struct Registrations {
     registered: usize,
-    back: usize,
+    returned: usize,
 }
 
-impl Out {
-    fn asked(&mut self, action: &Action) {
+impl Registrations {
+    fn count_action(&mut self, action: &Action) {
         self.registered += usize::from(matches!(action, Action::Register { .. }));
     }
 
-    fn heard(&mut self, completion: &Completion) {
-        self.back += match completion {
+    fn count_completion(&mut self, completion: &Completion) {
+        self.returned += match completion {
             Completion::RegisterFailed { .. } | Completion::Invalidated { .. } => 1,
-            Completion::Closed { returned, .. } => returned.len(),
+            Completion::Closed { returned: memory, .. } => memory.len(),
             _ => 0,
         };
     }
@@ -66,27 +66,27 @@ impl Out {
 
 /// The results of a run.
 #[derive(Debug, Default)]
-struct Came {
+struct Outcome {
     /// The outcome of each call, by XID.
     ended: BTreeMap<u32, Result<IncomingReply, TransportError>>,
-    /// The number of executions of each.
-    run: BTreeMap<u32, u32>,
-    /// Octets that each end has sent.
+    /// The number of executions of each call, by XID.
+    executed: BTreeMap<u32, u32>,
+    /// The number of octets that each side has sent.
     sent: [u64; 2],
 }
 
-/// Both sides, and the network between them.
+/// Both sides and the network between them.
 struct Conversation {
     session: Session<Requester>,
     ids: BTreeMap<CallId, u32>,
     responder: Option<Responder>,
     services: Services,
     streams: Option<[Stream; 2]>,
-    out: [Out; 2],
+    registrations: [Registrations; 2],
     framing: Framing,
     cut: Option<Cut>,
     is_cut: bool,
-    came: Came,
+    outcome: Outcome,
     over: bool,
 }
 
@@ -102,27 +102,27 @@ fn offer(Framing { crc, markers }: Framing) -> Offer {
 }
 
 fn config() -> Config {
-    // Small, so that little is enough for chunks.
+    // Small thresholds, so that little data is enough for chunks.
     Config { credits: 4, private_data: PrivateData::new(true, 1024, 1024), ..Config::default() }
 }
 
-/// The first has an item that goes in a Read chunk, the second gets one in a Write chunk.
+/// The first call sends an item in a Read chunk. The second call gets an item in a Write chunk.
 fn arguments(xid: u32) -> Args {
     let want = Want { note: 1, item: if xid == 2 { 1200 } else { 9 }, other: 0 };
     Args::new(xid, [if xid == 1 { 1200 } else { 5 }, 2, 3], want)
 }
 
-fn at_once<F: Future>(future: F) -> F::Output {
+fn poll_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future is not ready"),
     }
 }
 
-/// A complete frame: its header, its depths, and its private data.
+/// Decodes the header, the depths and the private data of a complete frame.
 fn frame(kind: FrameKind, octets: &[u8]) -> Option<(FrameHeader, ReadDepths, Bytes)> {
     let (head, rest) = octets.split_first_chunk::<{ mpa::HEADER_LEN }>()?;
-    let header = FrameHeader::parse(kind, head).expect("a good frame");
+    let header = FrameHeader::parse(kind, head).expect("a valid frame");
     if rest.len() < usize::from(header.private_data_len) {
         return None;
     }
@@ -150,46 +150,46 @@ impl Conversation {
             responder: None,
             services,
             streams: None,
-            out: [Out::default(), Out::default()],
+            registrations: [Registrations::default(), Registrations::default()],
             framing,
             cut,
             is_cut: false,
-            came: Came::default(),
+            outcome: Outcome::default(),
             over: false,
         }
     }
 
-    /// The octets of one side that arrive.
+    /// Returns the octets that arrive at the other side.
     fn carry(&mut self, from: usize, mut octets: Vec<u8>) -> Vec<u8> {
-        let before = self.came.sent[from];
-        self.came.sent[from] += octets.len() as u64;
-        if let Some(cut) = self.cut.filter(|cut| cut.from == from && self.came.sent[from] > cut.at) {
+        let before = self.outcome.sent[from];
+        self.outcome.sent[from] += octets.len() as u64;
+        if let Some(cut) = self.cut.filter(|cut| cut.from == from && self.outcome.sent[from] > cut.at) {
             octets.truncate(usize::try_from(cut.at.saturating_sub(before)).expect("small"));
             self.is_cut = true;
         }
         octets
     }
 
-    /// MPA's request and reply. False if one of them is incomplete.
+    /// Exchanges MPA's request and reply. Returns false if either is incomplete.
     fn connect(&mut self) -> bool {
-        let said = config().private_data.encode();
+        let private_data = config().private_data.encode();
         let offer = offer(self.framing);
-        let request = offer.request(&said).expect("short private data");
+        let request = offer.request(&private_data).expect("short private data");
         let request = self.carry(LEFT, request);
         let Some((header, depths, client)) = frame(FrameKind::Request, &request) else { return false };
-        let (agreed, depths) = offer.answer(&header, Some(depths)).expect("the same offers");
-        let answer = offer.reply(&header, false, depths, &said).expect("short private data");
-        self.be_connected(RIGHT, agreed, &client);
+        let (agreed, depths) = offer.answer(&header, Some(depths)).expect("both offers are equal");
+        let answer = offer.reply(&header, false, depths, &private_data).expect("short private data");
+        self.set_connected(RIGHT, agreed, &client);
         let answer = self.carry(RIGHT, answer);
         let Some((header, depths, server)) = frame(FrameKind::Reply, &answer) else { return false };
-        let agreed = offer.conclude(&header, Some(depths)).expect("the same offers");
-        self.be_connected(LEFT, agreed, &server);
+        let agreed = offer.conclude(&header, Some(depths)).expect("both offers are equal");
+        self.set_connected(LEFT, agreed, &server);
         true
     }
 
-    fn be_connected(&mut self, end: usize, agreed: Agreed, peer: &[u8]) {
+    fn set_connected(&mut self, end: usize, agreed: Agreed, peer: &[u8]) {
         let own = config().private_data;
-        let peer = PrivateData::find(peer).expect("it says its sizes");
+        let peer = PrivateData::find(peer).expect("private data with sizes");
         let role = if end == LEFT { Role::Initiator } else { Role::Responder };
         let mut random = u64::try_from(end).expect("small") + 1;
         let entropy = move || {
@@ -201,12 +201,12 @@ impl Conversation {
             (RIGHT, _) => {
                 let negotiated = PrivateData::negotiate(&peer, &own);
                 self.responder = Some(Responder::new(config(), negotiated, agreed.ord));
-                // The left one is made when it has the reply.
+                // A placeholder until the left side has the reply.
                 let other = Stream::new(agreed.stream(Role::Initiator, SIZE, 600, 1 << 20), || Some(7));
                 self.streams = Some([other, stream]);
             }
             (_, streams) => {
-                let [_, right] = streams.expect("the responder's");
+                let [_, right] = streams.expect("the responder's stream");
                 self.streams = Some([stream, right]);
                 let negotiated = PrivateData::negotiate(&own, &peer);
                 self.session.handle_connected(NOW, Requester::new(config(), negotiated, 1 << 20));
@@ -214,7 +214,7 @@ impl Conversation {
         }
     }
 
-    fn play(mut self) -> Came {
+    fn play(mut self) -> Outcome {
         assert!(matches!(self.session.poll_event(), Some(SessionEvent::Connect)));
         if self.connect() {
             while self.step() {}
@@ -237,34 +237,34 @@ impl Conversation {
         self.session.close_when_idle(NOW);
         while self.step() {}
         self.check_end();
-        self.came
+        self.outcome
     }
 
     /// One side learns that the stream is cut, and its further output is lost. Later the other side learns
     /// of it.
     fn handle_cut(&mut self) {
-        let Cut { from, first, .. } = self.cut.expect("it is cut");
+        let Cut { from, first, .. } = self.cut.expect("the stream is cut");
         let first = match first {
             First::Receiver => 1 - from,
             First::Sender => from,
         };
         for end in [first, 1 - first] {
-            let streams = self.streams.as_mut().expect("they were connected");
+            let streams = self.streams.as_mut().expect("the sides are connected");
             streams[end].abort(CloseReason::Io("the stream was cut".to_owned()));
             while self.step() {}
         }
     }
 
-    /// Lets every part do all that it can. Returns false if there was no progress.
+    /// Runs all parts once. Returns false if there was no progress.
     fn step(&mut self) -> bool {
-        let Some(mut streams) = self.streams.take() else { return self.hear() };
-        let mut moved = self.work(&mut streams);
+        let Some(mut streams) = self.streams.take() else { return self.poll_events() };
+        let mut moved = self.exchange(&mut streams);
         for from in [LEFT, RIGHT] {
             let mut pieces = VecDeque::new();
             let len = streams[from].poll_transmit(SIZE as usize, &mut pieces);
             let octets: Vec<u8> = pieces.into_iter().flatten().collect();
-            let is_gone = self.is_cut && self.cut.is_some_and(|cut| cut.from == from);
-            if len > 0 && !is_gone {
+            let is_lost = self.is_cut && self.cut.is_some_and(|cut| cut.from == from);
+            if len > 0 && !is_lost {
                 let octets = self.carry(from, octets);
                 streams[1 - from].receive(&octets);
             }
@@ -272,42 +272,42 @@ impl Conversation {
             if !streams[from].is_open()
                 && !streams[from].has_output()
                 && !streams[from].is_closed()
-                && !is_gone
+                && !is_lost
             {
-                // Its side is closed; the other one closes its own.
+                // This side has closed the stream, so the other side also closes.
                 streams[1 - from].abort(CloseReason::Peer);
                 streams[from].abort(CloseReason::Peer);
             }
         }
         self.streams = Some(streams);
-        self.hear() || moved
+        self.poll_events() || moved
     }
 
     /// Moves actions and completions between engine and stream.
-    fn work(&mut self, streams: &mut [Stream; 2]) -> bool {
+    fn exchange(&mut self, streams: &mut [Stream; 2]) -> bool {
         let [left, right] = streams;
         let mut moved = false;
         if let Some(requester) = self.session.requester_mut() {
             while let Some(action) = requester.poll_action() {
-                self.out[LEFT].asked(&action);
+                self.registrations[LEFT].count_action(&action);
                 left.submit(action);
                 moved = true;
             }
         }
         while let Some(action) = self.responder.as_mut().and_then(Responder::poll_action) {
-            self.out[RIGHT].asked(&action);
+            self.registrations[RIGHT].count_action(&action);
             right.submit(action);
             moved = true;
         }
         while let Some(completion) = left.poll_completion() {
-            self.out[LEFT].heard(&completion);
+            self.registrations[LEFT].count_completion(&completion);
             if let Some(requester) = self.session.requester_mut() {
                 requester.handle_completion(completion);
             }
             moved = true;
         }
         while let Some(completion) = right.poll_completion() {
-            self.out[RIGHT].heard(&completion);
+            self.registrations[RIGHT].count_completion(&completion);
             self.responder.as_mut().expect("a responder").handle_completion(completion);
             moved = true;
         }
@@ -315,43 +315,43 @@ impl Conversation {
     }
 
     /// Processes the events of the engines. Returns false if there are none.
-    fn hear(&mut self) -> bool {
-        let mut heard = false;
+    fn poll_events(&mut self) -> bool {
+        let mut found = false;
         self.session.settle(NOW);
         while let Some(event) = self.session.poll_event() {
-            heard = true;
+            found = true;
             match event {
                 SessionEvent::Done { call, outcome } => {
                     let xid = self.ids.remove(&call).expect("a call ends once");
-                    self.came.ended.insert(xid, outcome);
+                    self.outcome.ended.insert(xid, outcome);
                 }
                 SessionEvent::Ended(_) => self.over = true,
                 SessionEvent::Disconnected(_) => {}
-                SessionEvent::Connect => panic!("it does not connect again"),
+                SessionEvent::Connect => panic!("the session must not reconnect"),
             }
         }
         while let Some(event) = self.responder.as_mut().and_then(Responder::poll_event) {
-            heard = true;
+            found = true;
             let ResponderEvent::Call(call) = event else { continue };
-            *self.came.run.entry(call.xid).or_default() += 1;
-            let reply = at_once(self.services.answer(&call.message, None)).expect("a call");
+            *self.outcome.executed.entry(call.xid).or_default() += 1;
+            let reply = poll_once(self.services.answer(&call.message, None)).expect("a call");
             self.responder.as_mut().expect("a responder").reply(call.key, reply);
         }
-        heard
+        found
     }
 
     fn check_end(&self) {
-        let Conversation { ids, streams, out, cut, over, came, .. } = self;
-        assert!(ids.is_empty() && *over, "{cut:?}: it never ended: {ids:?}");
-        for Out { registered, back } in out {
-            assert_eq!(registered, back, "{cut:?}: memory is still registered");
+        let Conversation { ids, streams, registrations, cut, over, outcome, .. } = self;
+        assert!(ids.is_empty() && *over, "{cut:?}: calls without an outcome: {ids:?}");
+        for Registrations { registered, returned } in registrations {
+            assert_eq!(registered, returned, "{cut:?}: memory is still registered");
         }
-        assert!(came.run.values().all(|times| *times == 1), "{cut:?}: {:?}", came.run);
-        assert!(streams.iter().flatten().all(Stream::is_closed), "{cut:?}: an end is still there");
-        for (xid, outcome) in &came.ended {
-            match outcome {
+        assert!(outcome.executed.values().all(|times| *times == 1), "{cut:?}: {:?}", outcome.executed);
+        assert!(streams.iter().flatten().all(Stream::is_closed), "{cut:?}: a stream is still open");
+        for (xid, result) in &outcome.ended {
+            match result {
                 Ok(reply) => {
-                    assert!(came.run.contains_key(xid), "{cut:?}: a reply to a call that was not run");
+                    assert!(outcome.executed.contains_key(xid), "{cut:?}: a reply without an execution");
                     check_reply(reply, *xid);
                 }
                 Err(
@@ -371,19 +371,22 @@ fn check_reply(reply: &IncomingReply, xid: u32) {
 
 /// Cuts a conversation at every octet.
 fn cut_everywhere(framing: Framing) {
-    let whole = Conversation::new(framing, None).play();
-    let traffic: Vec<_> =
-        whole.ended.values().map(|outcome| outcome.as_ref().expect("nothing is cut").traffic).collect();
+    let uncut = Conversation::new(framing, None).play();
+    let traffic: Vec<_> = uncut
+        .ended
+        .values()
+        .map(|outcome| outcome.as_ref().expect("the stream is not cut").traffic)
+        .collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
-    assert!(whole.sent.iter().all(|octets| *octets > 1500), "{:?}", whole.sent);
-    // The number of calls with a reply, and of executed calls without one.
+    assert!(uncut.sent.iter().all(|octets| *octets > 1500), "{:?}", uncut.sent);
+    // How often each number of replies, and of executed calls without a reply, occurs.
     let mut seen = BTreeMap::<(usize, usize), u32>::new();
     for from in [LEFT, RIGHT] {
-        for at in 0..whole.sent[from] {
+        for at in 0..uncut.sent[from] {
             for first in [First::Receiver, First::Sender] {
-                let came = Conversation::new(framing, Some(Cut { from, at, first })).play();
-                let replies = came.ended.values().filter(|outcome| outcome.is_ok()).count();
-                *seen.entry((replies, came.run.len() - replies)).or_default() += 1;
+                let outcome = Conversation::new(framing, Some(Cut { from, at, first })).play();
+                let replies = outcome.ended.values().filter(|outcome| outcome.is_ok()).count();
+                *seen.entry((replies, outcome.executed.len() - replies)).or_default() += 1;
             }
         }
     }

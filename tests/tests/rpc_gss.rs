@@ -1,6 +1,6 @@
-//! RPCSEC_GSS (RFC 2203) with a test mechanism: contexts, protected messages, and their form in
+//! RPCSEC_GSS (RFC 2203) with a test mechanism: contexts, protected messages, and their chunks in
 //! RPC-over-RDMA (RFC 8166 section 8.2.2).
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 #[path = "rpc_gss/contexts.rs"]
 mod contexts;
@@ -38,11 +38,11 @@ use tokio::task::JoinHandle;
 
 const SERVICES: [GssService; 3] = [GssService::None, GssService::Integrity, GssService::Privacy];
 
-/// An echo that records its callers.
+/// An echo that records its last caller.
 #[derive(Clone, Default)]
-struct Known(Arc<Mutex<Option<GssCaller>>>);
+struct RecordingEcho(Arc<Mutex<Option<GssCaller>>>);
 
-impl Service for Known {
+impl Service for RecordingEcho {
     fn program(&self) -> u32 {
         <Echo as Program>::NUMBER
     }
@@ -62,12 +62,12 @@ impl Service for Known {
     }
 }
 
-fn secured(options: GssServerOptions) -> (Services, Arc<GssServer>, Known) {
+fn secured(options: GssServerOptions) -> (Services, Arc<GssServer>, RecordingEcho) {
     let gss = Arc::new(GssServer::with(Toy::new("server"), options));
-    let (mut services, known) = (Services::new(), Known::default());
-    services.add(known.clone());
+    let (mut services, recording) = (Services::new(), RecordingEcho::default());
+    services.add(recording.clone());
     services.with_gss(gss.clone());
-    (services, gss, known)
+    (services, gss, recording)
 }
 
 async fn over_rdma(services: Services) -> SocketAddr {
@@ -84,7 +84,7 @@ async fn over_tcp(services: Services) -> SocketAddr {
     address
 }
 
-/// A client, and where the traffic of its last call is found.
+/// Connects a client, and returns it with the traffic of its last call.
 async fn watched(address: SocketAddr) -> (Client, Arc<Mutex<Traffic>>) {
     let last = Arc::new(Mutex::new(Traffic::default()));
     let seen = last.clone();
@@ -107,11 +107,11 @@ async fn echo(client: &impl Caller<Echo, Error = CallError>, args: &Args) -> Res
 #[tokio::test]
 async fn calls_and_replies_by_every_service_over_rdma() {
     for service in SERVICES {
-        let (services, gss, known) = secured(GssServerOptions::default());
+        let (services, gss, recording) = secured(GssServerOptions::default());
         let (client, traffic) = watched(over_rdma(services).await).await;
         let secure = GssClient::new(client, Toy::new("alice"), service);
         echo(&secure, &args(10, 20, 30)).await.unwrap();
-        let caller = known.0.lock().unwrap().clone();
+        let caller = recording.0.lock().unwrap().clone();
         assert_eq!(caller, Some(GssCaller { name: Bytes::from_static(b"alice"), service }));
         assert_eq!(secure.server().await.unwrap(), b"server");
         echo(&secure, &args(100_001, 20, 70_003)).await.unwrap();
@@ -130,17 +130,18 @@ async fn calls_and_replies_by_every_service_over_rdma() {
 #[tokio::test]
 async fn calls_and_replies_by_every_service_over_tcp() {
     for service in SERVICES {
-        let (services, _, known) = secured(GssServerOptions::default());
+        let (services, _, recording) = secured(GssServerOptions::default());
         let client = Client::connect_tcp(over_tcp(services).await).await.unwrap();
         let secure = GssClient::new(client, Toy::new("alice"), service);
         for size in [0, 1, 1000, 100_001] {
             echo(&secure, &args(size, 7, 50_000)).await.unwrap();
         }
-        assert_eq!(known.0.lock().unwrap().as_ref().map(|caller| caller.service), Some(service));
+        assert_eq!(recording.0.lock().unwrap().as_ref().map(|caller| caller.service), Some(service));
     }
 }
 
-/// Around the inline threshold of 4,096 bytes, in both directions: what a mechanism adds is counted.
+/// The sizes are around the inline threshold of 4,096 bytes in both directions, so the bytes that the
+/// mechanism adds matter.
 ///
 /// Requirement: R267
 #[tokio::test]
@@ -157,9 +158,9 @@ async fn every_size_around_the_threshold() {
     }
 }
 
-/// As RFC 8166 section 8.2.2.1 requires for NFS.
+/// RFC 8166 section 8.2.2.1 requires this for NFS.
 #[tokio::test]
-async fn a_context_that_was_made_over_tcp_is_good_over_rdma() {
+async fn a_context_created_over_tcp_is_valid_over_rdma() {
     let (services, gss, _) = secured(GssServerOptions::default());
     let tcp = Client::connect_tcp(over_tcp(services.clone()).await).await.unwrap();
     let toy = Toy { token: 30_000, ..Toy::new("alice") };
@@ -170,10 +171,10 @@ async fn a_context_that_was_made_over_tcp_is_good_over_rdma() {
     );
     secure.establish_over(&tcp).await.unwrap();
     echo(&secure, &args(5000, 10, 5000)).await.unwrap();
-    assert_eq!((gss.contexts(), toy.begun.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!((gss.contexts(), toy.started.load(Ordering::Relaxed)), (1, 1));
 }
 
-/// A token is never an item, however long it is.
+/// Even a long token is not an item.
 ///
 /// Requirement: R264
 #[tokio::test]
@@ -190,17 +191,17 @@ async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
 /// Modifies messages in transit.
 type Change = Box<dyn FnMut(Vec<u8>) -> Vec<u8> + Send>;
 
-/// Carries calls to services without a network, keeps them, and changes them.
+/// Passes calls to services without a network. It records the calls, and can change calls and replies.
 #[derive(Clone)]
 struct Direct {
     services: Services,
     xid: Arc<AtomicU32>,
     calls: Arc<Mutex<Vec<Message>>>,
-    /// The number of times that each may be sent.
+    /// Whether each call may be retransmitted.
     sends: Arc<Mutex<Vec<Sends>>>,
     call: Arc<Mutex<Option<Change>>>,
     reply: Arc<Mutex<Option<Change>>>,
-    /// Whether destruction of contexts goes unanswered.
+    /// True if the destruction of contexts gets no reply.
     silent: Arc<AtomicBool>,
 }
 
@@ -271,12 +272,12 @@ fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServe
     (direct.clone(), GssClient::new(direct, Toy::new("alice"), service), gss)
 }
 
-/// A call of `alice` as it is sent, after one that made the context.
+/// Returns an encoded call of `alice` that the server has not seen, in an established context.
 async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8>) {
     let (direct, client, _) = direct(service);
     echo(&client, &args(10, 10, 10)).await.unwrap();
     let xid = direct.xid.load(Ordering::Relaxed);
-    // A context that the server has never seen.
+    // Truncate the next call, so that the server never sees it.
     direct.change_calls(|mut call| {
         call.truncate(4);
         call
@@ -288,15 +289,15 @@ async fn a_call(service: GssService) -> (Direct, GssClient<Direct, Echo>, Vec<u8
     (direct, client, message)
 }
 
-/// The parts of a call: the credential's body, the verifier's body, and the rest.
-fn places(call: &[u8]) -> (usize, usize, usize) {
+/// Returns the offsets of the credential's body, of the verifier's body, and of the arguments.
+fn offsets(call: &[u8]) -> (usize, usize, usize) {
     let word = |at: usize| u32::from_be_bytes(call[at..at + 4].try_into().unwrap()) as usize;
     let verifier = 32 + word(28).next_multiple_of(4);
     (32, verifier + 8, verifier + 8 + word(verifier + 4).next_multiple_of(4))
 }
 
-/// The response of a server to a message: its verifier, or its rejection.
-fn said(reply: &Bytes) -> (Option<Verifier>, Result<(), ReplyError>) {
+/// Decodes the verifier of a reply, and its result or rejection.
+fn response_of(reply: &Bytes) -> (Option<Verifier>, Result<(), ReplyError>) {
     let xid = u32::from_be_bytes(reply[..4].try_into().unwrap());
     decode_verified(&mut Reader::from_bytes(reply), xid).unwrap()
 }
@@ -309,15 +310,15 @@ async fn r264_only_items_of_the_program_are_reduced() {
     let [init, data] = &calls[..] else { panic!("{} calls", calls.len()) };
     assert!(init.items.is_empty(), "the token stays in the stream");
     let lengths: Vec<_> = data.items.iter().map(|item| item.data.len()).collect();
-    assert_eq!(lengths, [10, 5], "both items of the arguments, as long as they are, and nothing else");
-    let (_, _, behind) = places(&data.stream);
-    assert!(data.items.iter().all(|item| item.position as usize > behind));
-    // A peer that reduces a credential anyway is not understood.
+    assert_eq!(lengths, [10, 5], "only the items of the arguments");
+    let (_, _, arguments) = offsets(&data.stream);
+    assert!(data.items.iter().all(|item| item.position as usize > arguments));
+    // A message with a reduced credential is rejected.
     let item = rpcrdma_runtime::xdr::Item { position: 32, data: data.stream.slice(32..68) };
     let stream = [&data.stream[..32], &data.stream[68..]].concat().into();
     let moved = Received { stream, items: Placed::Positioned(vec![item]) };
     let reply = direct.services.answer(&moved, None).await.unwrap().flatten();
-    assert!(matches!(said(&reply), (None, Err(ReplyError::Auth(_)))), "{:?}", said(&reply));
+    assert!(matches!(response_of(&reply), (None, Err(ReplyError::Auth(_)))), "{:?}", response_of(&reply));
 }
 
 #[tokio::test]
@@ -378,12 +379,12 @@ async fn tokens_are_exchanged_until_both_peers_finish() {
 #[tokio::test]
 async fn rejected_peers_get_a_reason() {
     let (services, gss, _) = secured(GssServerOptions::default());
-    let client = GssClient::new(Direct::new(services), Toy::new("nobody"), GssService::None);
+    let client = GssClient::new(Direct::new(services), Toy::new("unknown"), GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await;
     let Err(CallError::Gss(GssFailure::Refused(error))) = refused else { panic!("{refused:?}") };
     assert_eq!((error.major, error.minor), (0x000d_0000, 77));
     assert_eq!(gss.contexts(), 0);
-    // A server that cannot show itself is none.
+    // A server that cannot prove its identity is rejected.
     let (services, _, _) = secured(GssServerOptions::default());
     let other_key = Toy { key: 1, ..Toy::new("alice") };
     let client = GssClient::new(Direct::new(services), other_key, GssService::None);

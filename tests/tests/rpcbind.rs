@@ -1,5 +1,5 @@
-//! Registration with an rpcbind, and lookups by clients: over TCP, with the test's own rpcbind.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Registrations with an rpcbind and lookups by clients, over TCP with a small rpcbind of the test.
+#![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -24,20 +24,20 @@ use tokio::net::{TcpListener, TcpStream};
 type Table = Arc<Mutex<Vec<Rpcb>>>;
 
 /// One version of a small rpcbind: SET, UNSET, GETADDR, DUMP and GETVERSADDR (RFC 1833).
-struct Small {
+struct SmallRpcbind {
     version: u32,
     table: Table,
 }
 
-fn same(one: &Rpcb, other: &Rpcb) -> bool {
+fn same_key(one: &Rpcb, other: &Rpcb) -> bool {
     let name = |entry: &Rpcb| (entry.r_prog, entry.r_vers, entry.r_netid.clone());
     name(one) == name(other)
 }
 
-impl Small {
+impl SmallRpcbind {
     fn set(&self, entry: Rpcb) -> bool {
         let mut table = self.table.lock().unwrap();
-        let free = !table.iter().any(|there| same(there, &entry));
+        let free = !table.iter().any(|there| same_key(there, &entry));
         if free {
             table.push(entry);
         }
@@ -47,15 +47,19 @@ impl Small {
     fn unset(&self, entry: &Rpcb) -> bool {
         let mut table = self.table.lock().unwrap();
         let before = table.len();
-        table.retain(|there| !same(there, entry));
+        table.retain(|there| !same_key(there, entry));
         table.len() < before
     }
 
-    /// By the transport of the query, whatever its netid.
+    /// Returns the address for the transport of the query and ignores the netid, as rpcbind does.
     fn address(&self, mut entry: Rpcb) -> XdrString {
         entry.r_netid = XdrString::from("tcp");
         let table = self.table.lock().unwrap();
-        table.iter().find(|there| same(there, &entry)).map(|there| there.r_addr.clone()).unwrap_or_default()
+        table
+            .iter()
+            .find(|there| same_key(there, &entry))
+            .map(|there| there.r_addr.clone())
+            .unwrap_or_default()
     }
 
     fn list(&self) -> RpcblistPtr {
@@ -64,7 +68,7 @@ impl Small {
     }
 }
 
-impl Service for Small {
+impl Service for SmallRpcbind {
     fn program(&self) -> u32 {
         100_000
     }
@@ -91,12 +95,12 @@ impl Service for Small {
     }
 }
 
-/// Runs one with these versions.
+/// Runs an rpcbind with these versions.
 async fn run(versions: &[u32]) -> (Table, Rpcbind) {
     let table = Table::default();
     let mut services = Services::new();
     for version in versions {
-        services.add(Small { version: *version, table: table.clone() });
+        services.add(SmallRpcbind { version: *version, table: table.clone() });
     }
     let server = Server::bind_tcp("127.0.0.1:0").await.unwrap().services(services);
     let address = server.local_addr().unwrap();
@@ -107,8 +111,8 @@ async fn run(versions: &[u32]) -> (Table, Rpcbind) {
 struct Conf;
 
 impl vers1::Handler for Conf {
-    async fn conf_rdma(&self, _: &CallContext, asked: ConfigRdmaReq) -> Result<ConfigRdmaReply, Reject> {
-        Ok(ConfigRdmaReply { maxcall_sendsize: asked.maxcall_sendsize, align: 0, maxrdmaread: 7 })
+    async fn conf_rdma(&self, _: &CallContext, request: ConfigRdmaReq) -> Result<ConfigRdmaReply, Reject> {
+        Ok(ConfigRdmaReply { maxcall_sendsize: request.maxcall_sendsize, align: 0, maxrdmaread: 7 })
     }
 }
 
@@ -131,11 +135,11 @@ async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
         let server = Server::bind("127.0.0.1:0").await.unwrap().services(conf());
         let address = server.local_addr().unwrap();
         let registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
-        // Does not borrow the table: its server must reply below.
+        // Clone the table, because the server locks it to reply below.
         let registrations = table.lock().unwrap().clone();
-        let [entry] = &registrations[..] else { panic!("one registration") };
+        let [entry] = &registrations[..] else { panic!("expected one registration") };
         let netids = vers1::Vers1::NETIDS;
-        assert!(netids.contains(&entry.r_netid.to_str().unwrap()), "what the binding says: {netids:?}");
+        assert!(netids.contains(&entry.r_netid.to_str().unwrap()), "expected one of {netids:?}");
         assert_eq!((entry.r_prog, entry.r_vers), (100_417, 1));
         tokio::spawn(server.run(std::future::pending()));
 
@@ -155,7 +159,7 @@ async fn r250_a_server_over_rdma_is_registered_and_found_under_its_netid() {
 
 /// Requirement: R250
 #[tokio::test]
-async fn ipv6_has_a_netid_of_its_own() {
+async fn ipv6_has_a_separate_netid() {
     let (table, rpcbind) = run(&[3, 4]).await;
     let address: SocketAddr = "[2001:db8::1]:20049".parse().unwrap();
     let _registered = rpcbind.register(&conf(), Netid::rdma(address.ip()), address).await.unwrap();
@@ -164,7 +168,7 @@ async fn ipv6_has_a_netid_of_its_own() {
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), None);
 }
 
-/// An rpcbind answers GETADDR for the transport of the query: this must not be used for RDMA.
+/// An rpcbind answers GETADDR for the transport of the query, so a client cannot use it for RDMA.
 #[tokio::test]
 async fn tcp_and_rdma_are_distinguished() {
     for versions in [&[3, 4][..], &[3]] {
@@ -179,7 +183,7 @@ async fn tcp_and_rdma_are_distinguished() {
 }
 
 #[tokio::test]
-async fn an_address_for_every_interface_is_the_hosts() {
+async fn a_wildcard_address_is_replaced_by_the_hosts_address() {
     let (_, rpcbind) = run(&[3, 4]).await;
     for netid in [Netid::Rdma, Netid::Tcp] {
         let _registered = rpcbind.register(&conf(), netid, v4("0.0.0.0:20049")).await.unwrap();
@@ -192,7 +196,7 @@ async fn an_address_for_every_interface_is_the_hosts() {
 async fn registrations_are_removed_at_shutdown_and_on_drop() {
     let (table, rpcbind) = run(&[3, 4]).await;
     let mut services = conf();
-    services.add(Small { version: 4, table: Table::default() });
+    services.add(SmallRpcbind { version: 4, table: Table::default() });
     let address = v4("127.0.0.1:1");
     let registered = rpcbind.register(&services, Netid::Rdma, address).await.unwrap();
     assert_eq!(table.lock().unwrap().len(), 2);
@@ -214,18 +218,18 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     let (first, second) = (v4("127.0.0.1:1"), v4("127.0.0.1:2"));
     let held = rpcbind.register(&conf(), Netid::Rdma, first).await.unwrap();
     let mut two = Services::new();
-    two.add(Small { version: 4, table: Table::default() });
+    two.add(SmallRpcbind { version: 4, table: Table::default() });
     two.add(vers1::Server(Conf));
     let refused = rpcbind.register(&two, Netid::Rdma, second).await;
     assert!(
         matches!(refused, Err(Error::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
         "{refused:?}"
     );
-    assert_eq!(table.lock().unwrap().len(), 1, "nothing of a registration that failed is left");
+    assert_eq!(table.lock().unwrap().len(), 1, "no entries of the failed registration");
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(first));
     let replaced = rpcbind.replace(&two, Netid::Rdma, second).await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
-    // A replaced registration is never removed.
+    // Removing a replaced registration leaves the new one unchanged.
     held.remove().await.unwrap();
     assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await.unwrap(), Some(second));
     assert_eq!(table.lock().unwrap().len(), 2);
@@ -233,42 +237,42 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// The fate of a reply.
+/// What happens to a reply.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
-    /// It is lost with its connection.
+    /// The connection closes without the reply.
     Lost,
-    /// It is lost.
+    /// The reply is dropped.
     Withheld,
 }
 
-/// Applies to the next replies in order.
+/// The faults of the next replies, in order.
 type Faults = Arc<Mutex<VecDeque<Fault>>>;
 
 /// An rpcbind without a duplicate-request cache, behind a relay that loses replies.
-async fn behind_faults() -> (Table, Rpcbind, Faults) {
+async fn faulty_rpcbind() -> (Table, Rpcbind, Faults) {
     let (table, faults) = (Table::default(), Faults::default());
     let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
     let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap();
     let server = [3, 4]
         .into_iter()
-        .fold(server, |server, version| server.service(Small { version, table: table.clone() }));
+        .fold(server, |server, version| server.service(SmallRpcbind { version, table: table.clone() }));
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rpcbind = front.local_addr().unwrap();
-    let of_all = faults.clone();
+    let shared = faults.clone();
     tokio::spawn(async move {
         while let Ok((client, _)) = front.accept().await {
             let server = TcpStream::connect(address).await.unwrap();
-            tokio::spawn(pass(client, server, of_all.clone()));
+            tokio::spawn(relay(client, server, shared.clone()));
         }
     });
     (table, Rpcbind::connect(rpcbind).await.unwrap(), faults)
 }
 
-async fn pass(client: TcpStream, server: TcpStream, faults: Faults) {
+async fn relay(client: TcpStream, server: TcpStream, faults: Faults) {
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let replies = async {
@@ -293,42 +297,42 @@ async fn pass(client: TcpStream, server: TcpStream, faults: Faults) {
 }
 
 async fn until(table: &Table, entries: usize) {
-    let reached = async {
+    let done = async {
         while table.lock().unwrap().len() != entries {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), reached).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), done).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_registration_without_a_reply_is_removed() {
-    let (table, rpcbind, faults) = behind_faults().await;
+    let (table, rpcbind, faults) = faulty_rpcbind().await;
     let (services, address) = (conf(), v4("127.0.0.1:1"));
     faults.lock().unwrap().push_back(Fault::Lost);
     let failed = rpcbind.register(&services, Netid::Rdma, address).await;
     assert!(matches!(failed, Err(Error::Call(_))), "{failed:?}");
     assert!(table.lock().unwrap().is_empty());
-    // Nor one whose caller has timed out.
+    // A registration is also removed if its caller is dropped.
     faults.lock().unwrap().push_back(Fault::Withheld);
     tokio::select! {
-        ended = rpcbind.register(&services, Netid::Rdma, address) => panic!("without an answer: {ended:?}"),
+        ended = rpcbind.register(&services, Netid::Rdma, address) => panic!("the reply was withheld: {ended:?}"),
         () = until(&table, 1) => {}
     }
     until(&table, 0).await;
 }
 
 #[tokio::test]
-async fn a_registration_is_removed_though_the_answer_is_lost() {
-    let (table, rpcbind, faults) = behind_faults().await;
+async fn a_registration_is_removed_even_if_the_reply_is_lost() {
+    let (table, rpcbind, faults) = faulty_rpcbind().await;
     let registered = rpcbind.register(&conf(), Netid::Rdma, v4("127.0.0.1:1")).await.unwrap();
-    // The list arrives; the reply to the removal is lost.
+    // The reply to DUMP arrives, and the reply to UNSET is lost.
     faults.lock().unwrap().extend([Fault::None, Fault::Lost]);
     registered.remove().await.unwrap();
     assert!(faults.lock().unwrap().is_empty() && table.lock().unwrap().is_empty());
 }
 
-/// Sequential calls from a local socket, with records.
+/// Serves sequential calls from a local socket.
 #[cfg(unix)]
 async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
     use rpcrdma_runtime::wire::rpc::{Records, record_mark};
@@ -339,7 +343,7 @@ async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
             if let Some(call) = records.next(&mut input).unwrap() {
                 let reply = services.answer(&Received::whole(call), None).await.unwrap().flatten();
                 let mark = record_mark(reply.len() as u64).unwrap();
-                // In two fragments, which the reader must join.
+                // Write the reply in two parts, which the reader must join.
                 socket.write_all(&mark).await.unwrap();
                 socket.write_all(&reply).await.unwrap();
             } else if socket.read_buf(&mut input).await.unwrap() == 0 {
@@ -351,14 +355,14 @@ async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn over_its_local_socket_as_over_tcp() {
+async fn the_local_socket_works_like_tcp() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rpcbind.sock");
-    assert!(Rpcbind::at_socket(&path).await.is_err(), "nobody is there");
+    assert!(Rpcbind::at_socket(&path).await.is_err(), "no rpcbind listens");
     let table = Table::default();
     let mut services = Services::new();
     for version in [3, 4] {
-        services.add(Small { version, table: table.clone() });
+        services.add(SmallRpcbind { version, table: table.clone() });
     }
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     let again = services.clone();
@@ -377,18 +381,18 @@ async fn over_its_local_socket_as_over_tcp() {
     server.abort();
     assert!(server.await.is_err());
     for _ in 0..2 {
-        assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "it is gone");
+        assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "stopped");
     }
     std::fs::remove_file(&path).unwrap();
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     tokio::spawn(serve_socket(listener, again));
     let address = v4("127.0.0.1:2049");
     let _registered = rpcbind.register(&conf(), Netid::Tcp, address).await.unwrap();
-    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap(), Some(address), "it is there again");
+    assert_eq!(rpcbind.lookup(PROGRAM, 1, Netid::Tcp).await.unwrap(), Some(address), "restarted");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_address_is_an_error() {
+async fn an_invalid_address_is_an_error() {
     let (table, rpcbind) = run(&[3, 4]).await;
     let long = "9".repeat(100_000);
     for (netid, address) in [
@@ -412,34 +416,31 @@ async fn an_answer_that_is_no_address_is_an_error() {
             r_vers: 1,
             r_netid: XdrString::from(netid),
             r_addr: XdrString::from(address),
-            r_owner: XdrString::from("somebody"),
+            r_owner: XdrString::from("owner"),
         }];
         let netid = if netid == "rdma" { Netid::Rdma } else { Netid::Rdma6 };
         let found = rpcbind.lookup(PROGRAM, 1, netid).await;
-        let Err(Error::BadAddress { address: said, .. }) = found else { panic!("{address:.40}: {found:?}") };
-        assert!(said.len() <= 80);
+        let Err(Error::BadAddress { address: shown, .. }) = found else { panic!("{address:.40}: {found:?}") };
+        assert!(shown.len() <= 80);
     }
 }
 
 #[tokio::test]
-async fn no_rpcbind_is_an_error_and_nfs_needs_none() {
+async fn a_missing_rpcbind_is_an_error_except_for_nfs() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert!(matches!(Rpcbind::connect(free).await, Err(Error::Connect(_))));
-    // Its port is assigned; no query is needed.
+    // The port of NFS is assigned, so no query is needed.
     let found = rpcbind::find::<nfs_v3::NfsV3>("127.0.0.1").await.unwrap();
     assert_eq!(found, Some(v4("127.0.0.1:20049")));
     let found = rpcbind::find::<nfs_v3::NfsV3>("::1").await.unwrap();
     assert_eq!(found, Some("[::1]:20049".parse().unwrap()));
 }
 
-/// With the rpcbind of this machine, if `RPCRDMA_RPCBIND` is set: it registers a program there, and removes
-/// it.
+/// Registers a program with this machine's rpcbind and removes it, if `RPCRDMA_RPCBIND` is set.
 #[tokio::test]
 async fn the_rpcbind_of_this_machine() {
     if std::env::var_os("RPCRDMA_RPCBIND").is_none() {
-        return not_run::not_run(
-            "RPCRDMA_RPCBIND is not set: nothing is registered with this machine's rpcbind",
-        );
+        return not_run::not_run("RPCRDMA_RPCBIND is not set: no registration with this machine's rpcbind");
     }
     let local = Rpcbind::local().await.unwrap();
     let over_tcp = Rpcbind::of("127.0.0.1").await.unwrap();
@@ -449,7 +450,7 @@ async fn the_rpcbind_of_this_machine() {
         (Netid::Rdma6, v4("[::1]:7")),
     ] {
         let registered = local.replace(&conf(), netid, address).await.unwrap();
-        // An rpcbind may accept a repeated registration of the same address.
+        // An rpcbind may accept a repeated registration of the same address, so use another one.
         let another = SocketAddr::new(address.ip(), address.port() + 1);
         let refused = local.register(&conf(), netid, another).await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{netid}: {refused:?}");

@@ -1,6 +1,6 @@
-//! Random runs of both engines over the fabric, over one connection, over one after the other, and both ways.
-//! `SIM_SEED=n` runs one seed again; `SIM_RUNS=n` runs more of them, and `cargo run --release -p rpcrdma-sim`
-//! very many.
+//! Random runs of both engines over the fabric: over one connection, over successive connections, and in both
+//! directions. `SIM_SEED=n` repeats one seed, and `SIM_RUNS=n` runs n seeds. `cargo run --release -p
+//! rpcrdma-sim` runs 10,000.
 
 use std::env;
 

@@ -1,5 +1,5 @@
-//! Compares `rpcrdma-xdrgen sizes` with the generated code: every type's sizes are the constants of its
-//! `Layout`, and every procedure needs the memory that the runtime offers for it.
+//! Compares `rpcrdma-xdrgen sizes` with the generated code. The sizes of each type equal its `Layout`, and
+//! each procedure needs the memory that the runtime offers for it.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use rpcrdma_xdrgen::Options;
 use rpcrdma_xdrgen::sizes::{Assumed, Bound, Needs, ProcedureSizes, Sizes, sizes};
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// The sizes that the compiler knows of documents and bindings in `specs/`.
-fn measured(files: &[&str], assumed: &Assumed) -> Sizes {
+/// Computes the sizes of documents and bindings in `specs/` with the compiler.
+fn compiler_sizes(files: &[&str], assumed: &Assumed) -> Sizes {
     let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
     let mut sources = Sources::default();
     for file in files {
         sources.add(Source::new(*file, fs::read_to_string(specs.join(file)).expect("a document")));
     }
-    let sizes = sizes(&sources, &Options::module("measured"), assumed);
+    let sizes = sizes(&sources, &Options::module("sizes"), assumed);
     assert_eq!(sizes.diagnostics, []);
     sizes
 }
@@ -27,7 +27,7 @@ fn size(size: xdr::Size) -> Option<u64> {
     size.bound()
 }
 
-/// The sizes that the generated type declares.
+/// The name of a type and the sizes that its generated code declares.
 type Row = (&'static str, [Option<u64>; 5]);
 
 fn row<T: Layout>(name: &'static str) -> Row {
@@ -43,9 +43,9 @@ fn row<T: Layout>(name: &'static str) -> Row {
     )
 }
 
-/// Each type of the documents is in the list, and the compiler's sizes are the type's own.
-fn same_types(files: &[&str], rows: &[Row]) {
-    let known = measured(files, &Assumed::default()).types;
+/// Checks that the list has every type of the documents, with the compiler's sizes.
+fn check_types(files: &[&str], rows: &[Row]) {
+    let known = compiler_sizes(files, &Assumed::default()).types;
     let ours: Vec<(&str, [Option<u64>; 5])> = known
         .iter()
         .map(|(name, of)| {
@@ -62,10 +62,8 @@ fn same_types(files: &[&str], rows: &[Row]) {
         })
         .collect();
     for (name, sizes) in rows {
-        let of = ours
-            .iter()
-            .find(|(other, _)| other == name)
-            .unwrap_or_else(|| panic!("no type is called {name}"));
+        let of =
+            ours.iter().find(|(other, _)| other == name).unwrap_or_else(|| panic!("unknown type {name}"));
         assert_eq!(of.1, *sizes, "{name}");
     }
     let missing: Vec<&str> = ours
@@ -90,8 +88,8 @@ struct Generated {
     bounds: ReplyBounds,
 }
 
-/// Arguments of zero words, except the last, which may be one.
-fn some<Args: Xdr>() -> Args {
+/// Returns any valid arguments. All words are zero, except the last, which may be one.
+fn any_arguments<Args: Xdr>() -> Args {
     let tries = (0..64).flat_map(|words: usize| [0, 1].map(|last| (words, last)));
     let mut decoded = tries.filter_map(|(words, last)| {
         let mut bytes = vec![0; 4 * words];
@@ -100,14 +98,14 @@ fn some<Args: Xdr>() -> Args {
         }
         xdr::from_bytes(&bytes.into()).ok()
     });
-    decoded.next().expect("some words are arguments")
+    decoded.next().expect("valid arguments")
 }
 
 fn generated<P: Procedure>() -> Generated {
     Generated {
         name: P::NAME,
         args: [size(<P::Args as Layout>::LENGTHS.max), size(<P::Args as Layout>::LENGTHS.max_reduced)],
-        bounds: P::reply_bounds(&some()),
+        bounds: P::reply_bounds(&any_arguments()),
     }
 }
 
@@ -126,25 +124,25 @@ fn bytes(bound: &Bound) -> Option<Option<u64>> {
     }
 }
 
-/// Each procedure's messages have the sizes of the generated code, and its reply needs the memory that the
-/// runtime offers.
-fn same_procedures(files: &[&str], version: &str, generated: &[Generated]) {
+/// Checks that each procedure's messages have the sizes of the generated code, and that its reply needs the
+/// memory that the runtime offers.
+fn check_procedures(files: &[&str], version: &str, generated: &[Generated]) {
     for inline in [1024, 4096, 65_536] {
         let assumed = Assumed { inline: Some(inline), ..Assumed::default() };
-        let sizes = measured(files, &assumed);
+        let sizes = compiler_sizes(files, &assumed);
         let version = sizes.versions.iter().find(|one| one.name == version).expect("a version");
         assert_eq!(version.procedures.len(), generated.len());
         for (ours, theirs) in version.procedures.iter().zip(generated) {
             assert_eq!(ours.name, theirs.name);
             let call = [bytes(&ours.call.whole), bytes(&ours.call.reduced)];
             assert_eq!(call, theirs.args.map(Some), "{}", ours.name);
-            same_reply(ours, theirs, inline);
+            check_reply(ours, theirs, inline);
         }
     }
 }
 
-fn same_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
-    // Sizes that depend on the arguments have no number here.
+fn check_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
+    // Sizes that depend on the arguments are not compared.
     let number = |bound: &Bound, of: xdr::Size| {
         if let Some(bytes) = bytes(bound) {
             assert_eq!(bytes, size(of), "{}", ours.name);
@@ -155,7 +153,7 @@ fn same_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
     if bytes(&ours.reply.whole).is_none() {
         return;
     }
-    let offered = ReplyResources::for_reply(&theirs.bounds, inline).expect("every procedure has a bound");
+    let offered = ReplyResources::for_reply(&theirs.bounds, inline).expect("a bounded reply");
     let needs = Needs {
         chunks: xdr::Size::Bounded(offered.write_chunks.len() as u64),
         long: offered.reply_chunk.is_some(),
@@ -165,7 +163,7 @@ fn same_reply(ours: &ProcedureSizes, theirs: &Generated, inline: u32) {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a line for each type")]
+#[expect(clippy::too_many_lines, reason = "one line per type")]
 fn sizes_of_nfs3() {
     let files = ["nfs3.txt", "nfs3.ddp.toml"];
     #[rustfmt::skip]
@@ -304,8 +302,8 @@ fn sizes_of_nfs3() {
         "COMMIT3resfail" Commit3Resfail,
         "COMMIT3res" Commit3Res,
     ];
-    same_types(&files, &rows);
-    same_procedures(
+    check_types(&files, &rows);
+    check_procedures(
         &files,
         "NFS_V3",
         &procedures![rpcrdma_nfs3::nfs_v3::proc: Null, Getattr, Setattr, Lookup, Access, Readlink, Read, Write, Create, Mkdir, Symlink, Mknod, Remove, Rmdir, Rename, Link, Readdir, Readdirplus, Fsstat, Fsinfo, Pathconf, Commit],
@@ -333,8 +331,8 @@ fn sizes_of_mount3() {
         "exportnode" Exportnode,
         "exportnode_element" ExportnodeElement,
     ];
-    same_types(&files, &rows);
-    same_procedures(
+    check_types(&files, &rows);
+    check_procedures(
         &files,
         "MOUNT_V3",
         &procedures![rpcrdma_mount3::mount_v3::proc: Null, Mnt, Dump, Umnt, Umntall, Export],
@@ -374,18 +372,18 @@ fn sizes_of_rpcbind() {
         "rpcb_stat_byvers" RpcbStatByvers,
         "netbuf" Netbuf,
     ];
-    same_types(&files, &rows);
-    same_procedures(
+    check_types(&files, &rows);
+    check_procedures(
         &files,
         "PMAP_VERS",
         &procedures![rpcrdma_rpcbind::pmap_vers::proc: Null, Set, Unset, Getport, Dump, Callit],
     );
-    same_procedures(
+    check_procedures(
         &files,
         "RPCBVERS",
         &procedures![rpcrdma_rpcbind::rpcbvers::proc: Null, Set, Unset, Getaddr, Dump, Callit, Gettime, Uaddr2taddr, Taddr2uaddr],
     );
-    same_procedures(
+    check_procedures(
         &files,
         "RPCBVERS4",
         &procedures![rpcrdma_rpcbind::rpcbvers4::proc: Null, Set, Unset, Getaddr, Dump, Bcast, Gettime, Uaddr2taddr, Taddr2uaddr, Getversaddr, Indirect, Getaddrlist, Getstat],
@@ -401,8 +399,8 @@ fn sizes_of_rdma_conf() {
         "config_rdma_req" ConfigRdmaReq,
         "config_rdma_reply" ConfigRdmaReply,
     ];
-    same_types(&files, &rows);
-    same_procedures(&files, "VERS1", &procedures![rpcrdma_conf::vers1::proc: ConfRdma]);
+    check_types(&files, &rows);
+    check_procedures(&files, "VERS1", &procedures![rpcrdma_conf::vers1::proc: ConfRdma]);
 }
 
 #[test]
@@ -431,5 +429,5 @@ fn sizes_of_the_transport_header_with_its_extension() {
         "rdma_body" RdmaBody,
         "rpc_rdma_keepalive" RpcRdmaKeepalive,
     ]);
-    same_types(&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"], &rows);
+    check_types(&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"], &rows);
 }

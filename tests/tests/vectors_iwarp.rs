@@ -1,33 +1,33 @@
-//! Frames of Linux's siw decode, and encode again to the same octets.
+//! Frames of Linux's siw decode and encode to the same octets.
 
 use std::path::Path;
 
 use rpcrdma_runtime::wire::iwarp::{Opcode, fpdu};
 use rpcrdma_tests::captured::{CapturedFrame, frames, other_files};
-use rpcrdma_tests::framed::{reencode_fpdu, reencode_opening};
+use rpcrdma_tests::framed::{reencode_fpdu, reencode_handshake};
 
 fn ours() -> Vec<CapturedFrame> {
     frames(&Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/linux-iwarp.jsonl"))
 }
 
 #[test]
-fn openings_of_linux_are_read_and_written_alike() {
-    let openings: Vec<_> = ours().into_iter().filter(|frame| frame.opening).collect();
-    assert_eq!(openings.len(), 3, "a request, and replies with and without CRCs");
-    for frame in openings {
-        assert_eq!(reencode_opening(&frame.bytes), frame.bytes, "{}", frame.name);
+fn handshakes_of_linux_round_trip() {
+    let handshakes: Vec<_> = ours().into_iter().filter(|frame| frame.handshake).collect();
+    assert_eq!(handshakes.len(), 3, "a request, and replies with and without CRCs");
+    for frame in handshakes {
+        assert_eq!(reencode_handshake(&frame.bytes), frame.bytes, "{}", frame.name);
     }
 }
 
 #[test]
-fn fpdus_of_linux_are_read_and_written_alike() {
+fn fpdus_of_linux_round_trip() {
     let mut seen = Vec::new();
-    for frame in ours().iter().filter(|frame| !frame.opening) {
+    for frame in ours().iter().filter(|frame| !frame.handshake) {
         let (opcode, again) = reencode_fpdu(&frame.bytes, frame.crc, frame.from_client);
         assert_eq!(again, frame.bytes, "{}, CRCs {}", frame.name, frame.crc);
         seen.push((frame.crc, opcode));
     }
-    // The client, whose Linux requests no CRCs, answers Reads.
+    // Without CRCs, the capture also has Read Responses of the client.
     assert!(seen.contains(&(false, Opcode::ReadResponse)));
     for crc in [true, false] {
         for opcode in [Opcode::Write, Opcode::ReadRequest] {
@@ -43,8 +43,8 @@ fn fpdus_of_linux_are_read_and_written_alike() {
 }
 
 #[test]
-fn an_fpdu_of_linux_with_any_bit_flipped_is_known_by_its_crc() {
-    let frames: Vec<_> = ours().into_iter().filter(|frame| frame.crc && !frame.opening).collect();
+fn the_crc_detects_any_flipped_bit_in_fpdus_of_linux() {
+    let frames: Vec<_> = ours().into_iter().filter(|frame| frame.crc && !frame.handshake).collect();
     assert!(frames.len() > 4);
     for frame in frames {
         let mut octets = frame.bytes.to_vec();
@@ -57,13 +57,13 @@ fn an_fpdu_of_linux_with_any_bit_flipped_is_known_by_its_crc() {
 }
 
 #[test]
-fn every_frame_in_the_folder_that_the_environment_names() {
+fn frames_in_rpcrdma_vectors_round_trip() {
     for file in other_files() {
         let frames = frames(&file);
         assert!(frames.len() >= 2, "{}: {} frames", file.display(), frames.len());
         for frame in frames {
-            let again = if frame.opening {
-                reencode_opening(&frame.bytes)
+            let again = if frame.handshake {
+                reencode_handshake(&frame.bytes)
             } else {
                 reencode_fpdu(&frame.bytes, frame.crc, frame.from_client).1
             };

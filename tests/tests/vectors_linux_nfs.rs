@@ -1,5 +1,5 @@
-//! Messages of Linux's NFSv3 client and server: each procedure's arguments and results decode, and encode
-//! again to the same bytes, reduced or not.
+//! The arguments and results in messages of Linux's NFSv3 client and server decode and encode to the same
+//! bytes, reduced or not.
 
 use std::collections::BTreeMap;
 
@@ -13,37 +13,37 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Item, Placed, PlacedItem, Reader, Received, Reducer};
 use rpcrdma_tests::captured::{Captured, others, ours};
 
-/// Decodes the rest of a reader as `T` and encodes it again, reduced or not.
-fn again<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mut Reducer, name: &str) {
+/// Decodes the rest of a reader as `T` and encodes it reencode, reduced or not.
+fn reencode<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mut Reducer, name: &str) {
     let value = T::decode(reader).unwrap_or_else(|error| panic!("{name}: {error}"));
     reader.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
     value.encode(into).unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-/// The arguments and results of one procedure.
-struct Both {
+/// Re-encodes the arguments and the results of one procedure.
+struct Codec {
     call: fn(&mut Reader<'_>, &mut Reducer, &str),
     reply: fn(&mut Reader<'_>, &mut Reducer, &str),
 }
 
-fn both<Q: Procedure>() -> (u32, Both) {
-    (Q::NUMBER, Both { call: again::<Q::Args>, reply: again::<Q::Res> })
+fn codec<Q: Procedure>() -> (u32, Codec) {
+    (Q::NUMBER, Codec { call: reencode::<Q::Args>, reply: reencode::<Q::Res> })
 }
 
 macro_rules! procedures {
     ($($name:ident)*) => {
-        [$(both::<proc::$name>()),*].into_iter().collect()
+        [$(codec::<proc::$name>()),*].into_iter().collect()
     };
 }
 
-fn procedures() -> BTreeMap<u32, Both> {
+fn procedures() -> BTreeMap<u32, Codec> {
     procedures! {
         Null Getattr Setattr Lookup Access Readlink Read Write Create Mkdir Symlink Mknod Remove Rmdir Rename Link
         Readdir Readdirplus Fsstat Fsinfo Pathconf Commit
     }
 }
 
-/// Data moved by RDMA is in no message: zeros of the same length replace it.
+/// Returns zeros in place of data that was moved by RDMA, which no captured message contains.
 fn zeros(len: u64) -> Bytes {
     vec![0; usize::try_from(len).expect("a length in memory")].into()
 }
@@ -68,7 +68,7 @@ fn arrived(stream: &Bytes, lists: &ChunkLists, from_client: bool) -> Received {
     Received { stream: stream.clone(), items }
 }
 
-/// A sink that leaves the data where the message has it.
+/// Returns a sink that reduces items if the message was reduced.
 fn sink(received: &Received) -> Reducer {
     let reduced = match &received.items {
         Placed::None => false,
@@ -78,8 +78,8 @@ fn sink(received: &Received) -> Reducer {
     if reduced { Reducer::new(1) } else { Reducer::disabled() }
 }
 
-/// The number of NFSv3 calls and replies with their payload in the message, and of other messages: of
-/// another program, or with all their payload in a chunk.
+/// Checks all messages. Returns the number of checked calls and replies, and of other messages, which have
+/// another program or their payload in a chunk.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();
@@ -101,16 +101,16 @@ fn check(messages: &[Captured]) -> [usize; 3] {
                 continue;
             }
             called.insert(call.xid, call.procedure);
-            call.encode(&mut written).expect("what was read");
-            let both = procedures.get(&call.procedure).expect("a procedure of NFSv3");
-            (both.call)(&mut reader, &mut written, name);
+            call.encode(&mut written).expect("a decoded header");
+            let codec = procedures.get(&call.procedure).expect("a procedure of NFSv3");
+            (codec.call)(&mut reader, &mut written, name);
             counts[0] += 1;
         } else {
             let Some(procedure) = called.remove(&header.xid) else { continue };
             decode_reply(&mut reader, header.xid).expect("a success");
             ReplyHeader::Success.encode(header.xid, &mut written).expect("a header");
-            let both = procedures.get(&procedure).expect("what was called");
-            (both.reply)(&mut reader, &mut written, name);
+            let codec = procedures.get(&procedure).expect("a procedure of NFSv3");
+            (codec.reply)(&mut reader, &mut written, name);
             counts[1] += 1;
         }
         assert_eq!(written.into_message().stream, payload, "{name}");
@@ -125,12 +125,12 @@ fn linux_nfs_version_3_messages_round_trip() {
 }
 
 #[test]
-fn every_capture_of_nfs_version_3_in_the_folder_that_the_environment_names() {
+fn nfs3_captures_in_rpcrdma_vectors_round_trip() {
     for (file, messages) in others().iter().filter(|(file, _)| file.ends_with("nfs3.jsonl")) {
         let counts = check(messages);
         let [calls, replies, others] = counts;
         assert!(calls >= 100 && replies >= 100, "{file}: {counts:?}");
-        // NFSACL, of which this project has no document, and replies in Reply chunks.
+        // The other messages are of NFSACL, which is not implemented, or replies in Reply chunks.
         let of_nfs =
             |message: &&Captured| !message.name.contains("NFS3") || message.bytes[12..16] == [0, 0, 0, 1];
         assert_eq!(others, messages.iter().filter(of_nfs).count(), "{file}: {counts:?}");

@@ -1,4 +1,4 @@
-//! Encodings of rpcgen's C code, for every type of NFSv3 and MOUNT, decode, and encode again to the same
+//! Values that rpcgen's C code encoded, of every type of NFSv3 and MOUNT, decode and encode to the same
 //! bytes.
 //!
 //! `cargo xtask vectors` writes the files; see vectors/README.md.
@@ -15,7 +15,7 @@ use rpcrdma_tests::captured::octets;
 use rpcrdma_xdrgen::ast::DefinitionKind;
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// The files' lines: the values of each type.
+/// Returns the encoded values of each type from a file.
 fn vectors(document: &str) -> BTreeMap<String, Vec<Bytes>> {
     let path = format!("{}/vectors/rpcgen-{document}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -27,7 +27,7 @@ fn vectors(document: &str) -> BTreeMap<String, Vec<Bytes>> {
     vectors
 }
 
-/// The types of a document, by their names in it.
+/// Returns the names of the types that a document defines.
 fn defined(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs").join(document).with_extension("txt");
     let mut sources = Sources::default();
@@ -43,12 +43,12 @@ fn defined(document: &str) -> Vec<String> {
     names.collect()
 }
 
-/// A value that C encoded round-trips. Truncated and with a word appended, it is rejected. With one bit
-/// flipped, it is rejected or is the encoding of another value.
+/// Checks that a value encoded by C round-trips. The encoding must be rejected if it is truncated or has an
+/// extra word. With one bit flipped, it must be rejected or encode another value.
 fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, bytes: &Bytes) {
     let value: T = xdr::from_bytes(bytes).unwrap_or_else(|error| panic!("{name}: {error}: {bytes:02x?}"));
-    assert_eq!(xdr::to_bytes(&value).expect("what was read"), bytes, "{name}: {value:?}");
-    assert_eq!(xdr::from_slice::<T>(bytes).expect("what was read"), value, "{name}");
+    assert_eq!(xdr::to_bytes(&value).expect("a decoded value"), bytes, "{name}: {value:?}");
+    assert_eq!(xdr::from_slice::<T>(bytes).expect("a decoded value"), value, "{name}");
     for end in 0..bytes.len() {
         assert!(xdr::from_slice::<T>(&bytes[..end]).is_err(), "{name}: {value:?} cut to {end}");
     }
@@ -58,7 +58,7 @@ fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, 
         let bit = 1 << (at * 5 % 8);
         other[at] ^= bit;
         if let Ok(value) = xdr::from_slice::<T>(&other) {
-            assert_eq!(xdr::to_bytes(&value).expect("what was read"), other, "{name}: {value:?}");
+            assert_eq!(xdr::to_bytes(&value).expect("a decoded value"), other, "{name}: {value:?}");
         }
         other[at] ^= bit;
     }
@@ -66,15 +66,18 @@ fn check<T: Encode + for<'de> Decode<'de> + PartialEq + fmt::Debug>(name: &str, 
 
 type Check = fn(&str, &Bytes);
 
-/// Checks each vector of each type, and prints their number. Fails if a type of the document has none.
+/// Checks each vector of each type, and returns their number. Fails if a type has fewer than four.
 fn check_all(document: &str, types: &[(&str, Check)]) -> usize {
     let vectors = vectors(document);
     let mut listed: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
     let mut defined = defined(document);
     listed.sort_unstable();
     defined.sort_unstable();
-    assert_eq!(listed, defined, "the table below has every type of {document}");
-    assert!(vectors.keys().all(|name| listed.contains(&name.as_str())), "{document} has each type");
+    assert_eq!(listed, defined, "the table must have every type of {document}");
+    assert!(
+        vectors.keys().all(|name| listed.contains(&name.as_str())),
+        "a vector of a type that {document} does not define"
+    );
     for (name, check) in types {
         let values = vectors.get(*name).map_or(&[][..], Vec::as_slice);
         assert!(values.len() >= 4, "{name}");
@@ -105,7 +108,7 @@ const MOUNT: &[(&str, Check)] = types! {
 };
 
 #[test]
-fn mount_is_encoded_as_rpcgen_encodes_it() {
+fn mount_encodes_like_rpcgen() {
     assert_eq!((MOUNT.len(), check_all("mount3", MOUNT)), (12, 54));
 }
 
@@ -244,12 +247,12 @@ const NFS: &[(&str, Check)] = types! {
 };
 
 #[test]
-fn nfs_version_3_is_encoded_as_rpcgen_encodes_it() {
+fn nfs_version_3_encodes_like_rpcgen() {
     assert_eq!((NFS.len(), check_all("nfs3", NFS)), (131, 560));
 }
 
 #[test]
-fn a_node_is_encoded_with_the_100_000_that_follow_it() {
+fn a_list_of_100_001_nodes_round_trips() {
     let entry = |number: u64| {
         [&number.to_be_bytes()[..], &[0, 0, 0, 1, b'x', 0, 0, 0], &number.to_be_bytes()].concat()
     };
@@ -261,5 +264,5 @@ fn a_node_is_encoded_with_the_100_000_that_follow_it() {
     wire.extend([0; 4]);
     let node: nfs3::Entry3 = xdr::from_slice(&wire).expect("a node");
     assert_eq!((node.fileid, node.nextentry.len(), node.nextentry[99_999].cookie), (0, 100_000, 100_000));
-    assert_eq!(xdr::to_bytes(&node).expect("what was read"), wire);
+    assert_eq!(xdr::to_bytes(&node).expect("a decoded value"), wire);
 }

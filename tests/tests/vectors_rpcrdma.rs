@@ -1,4 +1,4 @@
-//! Messages of Linux's client and server decode, and encode again to the same bytes.
+//! Messages of Linux's client and server decode and encode to the same bytes.
 
 use bytes::Bytes;
 use rpcrdma_runtime::program::Credential;
@@ -9,7 +9,7 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Reader, Writer};
 use rpcrdma_tests::captured::{Captured, others, ours};
 
-/// The header encodes again to the bytes it was read from.
+/// Checks that a header encodes to the bytes from which it was decoded.
 fn check_header_round_trip(message: &Captured, header: &Header, payload: &Bytes) {
     let encoded = header.clone().encode();
     assert_eq!([&encoded[..], payload].concat(), message.bytes, "{}", message.name);
@@ -23,7 +23,7 @@ fn call(message: &Captured) {
     assert_eq!(rpc.xid, header.xid, "R144");
     assert!(matches!(rpc.credential, Credential::Sys(_) | Credential::None), "{}", message.name);
     let mut writer = Writer::new();
-    rpc.encode(&mut writer).expect("what was read");
+    rpc.encode(&mut writer).expect("a decoded header");
     assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
 }
 
@@ -40,16 +40,16 @@ fn reply(message: &Captured) {
     assert_eq!(writer.as_slice(), &payload[..payload.len() - reader.remaining()], "{}", message.name);
 }
 
-/// The same for RPC's header after that, in either direction.
+/// Checks the RPC header of a call or a reply in the same way.
 fn check_rpc_header_round_trip(message: &Captured, header: &Header, payload: &Bytes) {
     let (mut reader, mut writer) = (Reader::from_bytes(payload), Writer::new());
     match (&header.body, payload.get(4..8)) {
-        // All of it is in a chunk.
+        // The RPC message is in a chunk.
         (Body::NoMsg(_), _) => return assert!(payload.is_empty(), "{}", message.name),
         (_, Some([0, 0, 0, 0])) => {
             let call =
                 CallHeader::decode(&mut reader).unwrap_or_else(|error| panic!("{}: {error:?}", message.name));
-            call.encode(&mut writer).expect("what was read");
+            call.encode(&mut writer).expect("a decoded header");
         }
         _ => {
             decode_reply(&mut reader, header.xid)
@@ -85,8 +85,8 @@ fn linux_uses_each_kind_of_chunk() {
         writes += lists.writes.len();
         replies += usize::from(lists.reply.is_some());
     }
-    // The data of a WRITE follows 108 bytes of RPC header and arguments. The replies that return chunks
-    // count too: their header does not distinguish them from calls.
+    // The data of a WRITE follows 108 bytes of RPC header and arguments. Replies that return chunks also
+    // count, because their header does not distinguish them from calls.
     assert_eq!(reads, [108]);
     assert!(writes >= 1 && replies >= 1, "{writes} Write chunks, {replies} Reply chunks");
 }
@@ -100,13 +100,13 @@ fn linux_calls_in_the_backward_direction() {
         decode_reply_header(&backward_call.bytes, &limits),
         Err(ReplyRefusal::BackwardCall { chunks: false, .. })
     ));
-    // The client's reply is sent to the responder; its header is well formed.
+    // A responder can decode the header of the client's reply.
     let (header, payload) = decode_call(&backward_reply.bytes, &limits).expect("a header");
     check_header_round_trip(backward_reply, &header, &payload);
 }
 
 #[test]
-fn every_captured_message_that_is_cut_short_is_refused_or_has_less_payload() {
+fn a_truncated_message_is_rejected_or_has_less_payload() {
     for message in ours("linux-nfs3.jsonl") {
         for cut in 0..message.bytes.len() {
             let cut = message.bytes.slice(..cut);
@@ -114,14 +114,14 @@ fn every_captured_message_that_is_cut_short_is_refused_or_has_less_payload() {
                 Ok((header, payload)) => assert_eq!([&header.encode()[..], &payload].concat(), cut),
                 Err(Refusal::Discard(_)) => assert!(cut.len() < 28),
                 Err(Refusal::Chunk { .. } | Refusal::TooLarge(_)) => {}
-                Err(Refusal::Version { .. }) => panic!("its version is 1"),
+                Err(Refusal::Version { .. }) => panic!("unexpected version error"),
             }
         }
     }
 }
 
 #[test]
-fn every_capture_in_the_folder_that_the_environment_names() {
+fn captures_in_rpcrdma_vectors_round_trip() {
     for (file, messages) in others() {
         for message in messages {
             let limits = MessageLimits::default();

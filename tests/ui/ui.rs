@@ -3,12 +3,12 @@
 //!
 //! Some errors come from the compiler, and the derive can neither prevent nor extend them:
 //!
-//! - An undefined name: `case_not_in_the_enum`, `case_misspelt_among_several`, `max_of_nothing_known`,
+//! - An undefined name: `case_not_in_the_enum`, `case_misspelt_among_several`, `max_of_an_unknown_name`,
 //!   `name_unknown*`.
 //! - A pattern whose type is not the discriminant's: `case_of_a_constant_for_an_enum`,
 //!   `case_of_another_enum`. Only the compiler knows whether a name is a constant or an imported value.
 //! - A constant that cannot be evaluated: `max_overflows`, `max_by_a_call`.
-//! - A value that outlives its message: `kept_too_long`.
+//! - A value that outlives its message: `value_outlives_its_message`.
 //!
 //! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`) are found
 //! when a call of it is compiled: `cargo build` reports them, `cargo check` does not.

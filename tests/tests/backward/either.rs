@@ -1,4 +1,4 @@
-//! Tests for RPC-over-RDMA and TCP alike.
+//! Tests that run over both RPC-over-RDMA and TCP.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,23 +15,22 @@ use tokio::time::timeout;
 
 use super::notices::notices_v1::{self, Client as Notices};
 use super::notices::watches_v1::{Client as Watches, WatchesV1};
-use super::{Board, Ear, LONG, Noted, Notice, PANIC, notice};
+use super::{Board, LONG, Noted, Notice, PANIC, Subscriber, notice};
 
 /// Settings of a server, independent of the transport.
 #[derive(Clone)]
 pub(super) struct Options {
-    /// Calls at once on one connection, and in the backward direction.
+    /// The maximum number of concurrent calls on one connection, forward and backward.
     pub(super) calls: u32,
     pub(super) backward: u32,
-    /// Calls in the backward direction that have not ended.
-    pub(super) pending: usize,
+    /// The maximum number of outstanding backward calls.
+    pub(super) max_backward_calls: usize,
     pub(super) duplicates: Option<DuplicateCache>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // A call that has lost its connection is dropped with it.
-        Options { calls: 64, backward: 16, pending: 1024, duplicates: None }
+        Options { calls: 64, backward: 16, max_backward_calls: 1024, duplicates: None }
     }
 }
 
@@ -48,7 +47,7 @@ pub(super) trait Transport: 'static {
         stop: oneshot::Receiver<()>,
     ) -> impl Future<Output = Result<(), ServeError>> + Send;
 
-    /// A client with these services. The server closes a client that it has not called for this long.
+    /// Connects a client with these services. It closes its connection after `idle` without calls.
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> Self::Client;
 
     fn close(client: &Self::Client);
@@ -58,7 +57,7 @@ pub(super) trait Transport: 'static {
     async fn next_connection(client: &Self::Client, seen: u64) -> Option<u64>;
 }
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Serving {
     pub(super) board: Board,
     pub(super) address: SocketAddr,
@@ -72,7 +71,7 @@ impl Serving {
         Serving::at::<T>(free, options, Board::default()).await
     }
 
-    /// Binds to an address that the previous server may still occupy for a moment.
+    /// Binds to an address, and retries while the previous server still occupies it.
     pub(super) async fn at<T: Transport>(address: SocketAddr, options: Options, board: Board) -> Self {
         let binding = async {
             loop {
@@ -89,44 +88,45 @@ impl Serving {
         Serving { board, address, stop, server: tokio::spawn(async { running.await.expect("serves") }) }
     }
 
-    /// A client that is subscribed.
-    pub(super) async fn listener<T: Transport>(&self, ear: &Ear) -> T::Client {
-        let client = T::connect(self.address, hearing(ear), LONG).await;
-        Watches(client.clone()).watch().await.expect("it watches");
+    /// Connects a client and subscribes it to notices.
+    pub(super) async fn listener<T: Transport>(&self, subscriber: &Subscriber) -> T::Client {
+        let client = T::connect(self.address, notice_services(subscriber), LONG).await;
+        Watches(client.clone()).watch().await.expect("the client subscribes");
         client
     }
 
     pub(super) async fn end(self) {
-        self.stop.send(()).expect("it runs");
-        timeout(LONG, self.server).await.expect("it stops").expect("without a panic");
+        self.stop.send(()).expect("the server runs");
+        timeout(LONG, self.server).await.expect("the server stops").expect("no panic");
     }
 }
 
-pub(super) fn hearing(ear: &Ear) -> Services {
+pub(super) fn notice_services(subscriber: &Subscriber) -> Services {
     let mut backward = Services::new();
-    backward.add(notices_v1::Server(ear.clone()));
+    backward.add(notices_v1::Server(subscriber.clone()));
     backward
 }
 
 pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: Options) {
     for duplicates in [None, Some(DuplicateCache::default())] {
         let serving = Serving::start::<T>(Options { duplicates, ..options.clone() }).await;
-        let ears = [Ear::default(), Ear::default()];
-        let clients = [serving.listener::<T>(&ears[0]).await, serving.listener::<T>(&ears[1]).await];
-        let mut saying = JoinSet::new();
+        let subscribers = [Subscriber::default(), Subscriber::default()];
+        let clients =
+            [serving.listener::<T>(&subscribers[0]).await, serving.listener::<T>(&subscribers[1]).await];
+        let mut calls = JoinSet::new();
         for number in 0..300u64 {
             // Over RDMA, long calls use a Position-Zero chunk, and their replies are inline.
-            let said = notice(number, if number % 3 == 0 { 3800 } else { 40 });
+            let sent = notice(number, if number % 3 == 0 { 3800 } else { 40 });
             let speaker = Watches(clients[usize::from(number % 2 == 0)].clone());
-            saying.spawn(async move { speaker.say(&said).await.expect("it is said") });
+            calls.spawn(async move { speaker.say(&sent).await.expect("the notice is sent") });
         }
-        while let Some(noted) = timeout(LONG, saying.join_next()).await.expect("an answer") {
-            assert_eq!(noted.expect("no panic"), 2, "both have noted it before it is answered");
+        while let Some(replied) = timeout(LONG, calls.join_next()).await.expect("a reply") {
+            assert_eq!(replied.expect("no panic"), 2, "subscribers that replied first");
         }
-        for ear in &ears {
-            let mut heard = ear.heard.lock().expect("no panic").clone();
-            heard.sort_unstable();
-            assert_eq!(heard, (0..300).collect::<Vec<_>>(), "each once");
+        for subscriber in &subscribers {
+            let mut received = subscriber.received.lock().expect("no panic").clone();
+            received.sort_unstable();
+            assert_eq!(received, (0..300).collect::<Vec<_>>(), "each notice arrives once");
         }
         drop(clients);
         serving.end().await;
@@ -135,15 +135,15 @@ pub(super) async fn hundreds_of_calls_in_both_directions<T: Transport>(options: 
 
 pub(super) async fn a_client_that_is_not_ready_receives_no_calls<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
-    let ear = Ear::default();
-    let client = T::connect(serving.address, hearing(&ear), LONG).await;
-    Watches(client.clone()).rest(&0).await.expect("an answer");
+    let subscriber = Subscriber::default();
+    let client = T::connect(serving.address, notice_services(&subscriber), LONG).await;
+    Watches(client.clone()).rest(&0).await.expect("a reply");
     let early = Notices(serving.board.last()).notify(&notice(1, 0)).await;
     assert!(matches!(early, Err(CallError::Transport(TransportError::NotReady))), "{early:?}");
-    Watches(client.clone()).watch().await.expect("it watches");
-    Notices(serving.board.last()).notify(&notice(2, 0)).await.expect("noted");
-    assert_eq!(*ear.heard.lock().expect("no panic"), [2]);
-    assert_eq!(serving.board.last().peer().expect("an address").ip(), serving.address.ip());
+    Watches(client.clone()).watch().await.expect("the client subscribes");
+    Notices(serving.board.last()).notify(&notice(2, 0)).await.expect("a reply");
+    assert_eq!(*subscriber.received.lock().expect("no panic"), [2]);
+    assert_eq!(serving.board.last().peer().expect("the peer's address").ip(), serving.address.ip());
     drop(client);
     serving.end().await;
 }
@@ -151,11 +151,11 @@ pub(super) async fn a_client_that_is_not_ready_receives_no_calls<T: Transport>()
 pub(super) async fn a_client_without_services_survives_backward_calls<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
     let client = T::connect(serving.address, Services::new(), LONG).await;
-    Watches(client.clone()).watch().await.expect("so it says");
-    let hasty = serving.board.last().with_timeout(Duration::from_millis(50));
-    let unheard = Notices(hasty).notify(&notice(1, 0)).await;
-    assert!(matches!(unheard, Err(CallError::Timeout(_))), "{unheard:?}");
-    Watches(client.clone()).rest(&1).await.expect("its own calls go on");
+    Watches(client.clone()).watch().await.expect("the client subscribes");
+    let impatient = serving.board.last().with_timeout(Duration::from_millis(50));
+    let lost = Notices(impatient).notify(&notice(1, 0)).await;
+    assert!(matches!(lost, Err(CallError::Timeout(_))), "{lost:?}");
+    Watches(client.clone()).rest(&1).await.expect("the client's own calls continue");
     assert!(!serving.board.last().is_closed());
     drop(client);
     serving.end().await;
@@ -163,14 +163,14 @@ pub(super) async fn a_client_without_services_survives_backward_calls<T: Transpo
 
 pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
-    let client = serving.listener::<T>(&Ear::default()).await;
+    let client = serving.listener::<T>(&Subscriber::default()).await;
     let notices = Notices(serving.board.last());
     let panicked = notices.notify(&notice(PANIC, 0)).await;
     assert!(matches!(panicked, Err(CallError::Rejected(ReplyError::SystemError))), "{panicked:?}");
-    // WATCHES has a binding for the usual direction; called in the other one it is not served here.
+    // WATCHES is a forward program, which this client does not serve.
     let other = Watches(serving.board.last().both_ways()).watch().await;
     assert!(matches!(other, Err(CallError::Rejected(ReplyError::ProgramUnavailable))), "{other:?}");
-    notices.notify(&notice(2, 0)).await.expect("noted");
+    notices.notify(&notice(2, 0)).await.expect("a reply");
     drop(client);
     serving.end().await;
 }
@@ -193,9 +193,9 @@ pub(super) async fn a_handler_of_the_client_calls_the_server<T: Transport>() {
     backward.add(notices_v1::Server(Asking(own.clone())));
     let client = T::connect(serving.address, backward, LONG).await;
     assert!(own.set(client.clone()).is_ok());
-    Watches(client.clone()).watch().await.expect("it watches");
-    let noted = timeout(LONG, Watches(client.clone()).say(&notice(1, 0))).await.expect("an answer");
-    assert_eq!(noted.expect("it is said"), 1);
+    Watches(client.clone()).watch().await.expect("the client subscribes");
+    let replied = timeout(LONG, Watches(client.clone()).say(&notice(1, 0))).await.expect("a reply");
+    assert_eq!(replied.expect("the notice is sent"), 1);
     // The client's services hold the client.
     T::close(&client);
     serving.end().await;
@@ -203,42 +203,43 @@ pub(super) async fn a_handler_of_the_client_calls_the_server<T: Transport>() {
 
 pub(super) async fn abandoned_calls_leave_other_calls_unaffected<T: Transport>() {
     let serving = Serving::start::<T>(Options { backward: 2, ..Options::default() }).await;
-    let ear = Ear { pause: Duration::from_millis(20), ..Ear::default() };
-    let client = serving.listener::<T>(&ear).await;
+    let subscriber = Subscriber { pause: Duration::from_millis(20), ..Subscriber::default() };
+    let client = serving.listener::<T>(&subscriber).await;
     let back = serving.board.last();
     for number in 0..6 {
-        let hasty = Notices(back.clone());
-        assert!(timeout(Duration::from_millis(1), hasty.notify(&notice(number, 0))).await.is_err());
+        let impatient = Notices(back.clone());
+        assert!(timeout(Duration::from_millis(1), impatient.notify(&notice(number, 0))).await.is_err());
     }
-    Notices(back).notify(&notice(100, 0)).await.expect("their places come back");
-    Watches(client.clone()).rest(&0).await.expect("and the client's own calls go on");
+    Notices(back).notify(&notice(100, 0)).await.expect("abandoned calls return their credits");
+    Watches(client.clone()).rest(&0).await.expect("the client's own calls continue");
     drop(client);
     serving.end().await;
 }
 
-pub(super) async fn so_many_calls_at_once_and_no_more<T: Transport>() {
-    let serving = Serving::start::<T>(Options { backward: 1, pending: 2, ..Options::default() }).await;
-    let ear = Ear { pause: Duration::from_millis(50), ..Ear::default() };
-    let client = serving.listener::<T>(&ear).await;
+pub(super) async fn calls_beyond_the_limit_are_rejected<T: Transport>() {
+    let serving =
+        Serving::start::<T>(Options { backward: 1, max_backward_calls: 2, ..Options::default() }).await;
+    let subscriber = Subscriber { pause: Duration::from_millis(50), ..Subscriber::default() };
+    let client = serving.listener::<T>(&subscriber).await;
     let notices = Notices(serving.board.last());
     let (first, second, third) = (notice(1, 0), notice(2, 0), notice(3, 0));
     let (first, second, third) =
         tokio::join!(notices.notify(&first), notices.notify(&second), notices.notify(&third));
     assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
     assert!(matches!(third, Err(CallError::TooMany(2))), "{third:?}");
-    notices.notify(&notice(4, 0)).await.expect("their places are free again");
+    notices.notify(&notice(4, 0)).await.expect("completed calls make room for new ones");
     drop(client);
     serving.end().await;
 }
 
 pub(super) async fn after_a_disconnect_the_server_waits_for_its_client<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
-    let ear = Ear { pause: LONG, ..Ear::default() };
-    let first = serving.listener::<T>(&ear).await;
+    let subscriber = Subscriber { pause: LONG, ..Subscriber::default() };
+    let first = serving.listener::<T>(&subscriber).await;
     let back = serving.board.last();
-    let (notices, said) = (Notices(back.clone()), notice(1, 0));
-    let (waiting, ()) = tokio::join!(notices.notify(&said), async {
-        Watches(first.clone()).rest(&5).await.expect("an answer");
+    let (notices, sent) = (Notices(back.clone()), notice(1, 0));
+    let (waiting, ()) = tokio::join!(notices.notify(&sent), async {
+        Watches(first.clone()).rest(&5).await.expect("a reply");
         T::close(&first);
         back.closed().await;
     });
@@ -249,53 +250,53 @@ pub(super) async fn after_a_disconnect_the_server_waits_for_its_client<T: Transp
     let late = Notices(back).notify(&notice(2, 0)).await;
     assert!(matches!(late, Err(CallError::Disconnected)), "{late:?}");
 
-    let ear = Ear::default();
-    let second = serving.listener::<T>(&ear).await;
-    Notices(serving.board.last()).notify(&notice(3, 0)).await.expect("on the new connection");
-    assert_eq!(*ear.heard.lock().expect("no panic"), [3]);
+    let subscriber = Subscriber::default();
+    let second = serving.listener::<T>(&subscriber).await;
+    Notices(serving.board.last()).notify(&notice(3, 0)).await.expect("a new connection");
+    assert_eq!(*subscriber.received.lock().expect("no panic"), [3]);
     drop((first, second));
     serving.end().await;
 }
 
-/// The short idle limit of others does not apply, even without calls from the client.
+/// The idle timeout does not apply, even without calls from the client.
 pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     let mut serving = Serving::start::<T>(Options::default()).await;
-    let ear = Ear::default();
-    let client = T::connect(serving.address, hearing(&ear), Duration::from_millis(20)).await;
+    let subscriber = Subscriber::default();
+    let client = T::connect(serving.address, notice_services(&subscriber), Duration::from_millis(20)).await;
     for number in 1..=3 {
         assert_eq!(T::connections(&client), number);
-        Watches(client.clone()).watch().await.expect("it watches");
+        Watches(client.clone()).watch().await.expect("the client subscribes");
         let back = serving.board.last();
-        assert!(timeout(Duration::from_millis(60), back.closed()).await.is_err(), "it stays");
-        Notices(back.clone()).notify(&notice(number, 0)).await.expect("noted");
+        assert!(timeout(Duration::from_millis(60), back.closed()).await.is_err(), "stays open");
+        Notices(back.clone()).notify(&notice(number, 0)).await.expect("a reply");
         let (board, address) = (serving.board.clone(), serving.address);
         serving.end().await;
-        timeout(LONG, back.closed()).await.expect("it is closed");
+        timeout(LONG, back.closed()).await.expect("the connection closes");
         serving = Serving::at::<T>(address, Options::default(), board).await;
-        let next = timeout(LONG, T::next_connection(&client, number)).await.expect("it comes again");
+        let next = timeout(LONG, T::next_connection(&client, number)).await.expect("the client reconnects");
         assert_eq!(next, Some(number + 1));
     }
-    assert_eq!(*ear.heard.lock().expect("no panic"), [1, 2, 3]);
+    assert_eq!(*subscriber.received.lock().expect("no panic"), [1, 2, 3]);
     T::close(&client);
-    assert_eq!(timeout(LONG, T::next_connection(&client, 4)).await.expect("an end"), None);
+    assert_eq!(timeout(LONG, T::next_connection(&client, 4)).await.expect("the client stops"), None);
     drop(client);
     serving.end().await;
 }
 
-/// Calls that a stopping server makes still get replies, since its own replies depend on them.
+/// A stopping server still receives replies to its own calls, because its replies may depend on them.
 pub(super) async fn a_stopping_server_still_receives_replies<T: Transport>() {
     let serving = Serving::start::<T>(Options::default()).await;
-    let ear = Ear { pause: Duration::from_millis(100), ..Ear::default() };
-    let client = serving.listener::<T>(&ear).await;
+    let subscriber = Subscriber { pause: Duration::from_millis(100), ..Subscriber::default() };
+    let client = serving.listener::<T>(&subscriber).await;
     let speaker = Watches(client.clone());
-    let said = tokio::spawn(async move { speaker.say(&notice(1, 0)).await });
-    let thinks = async {
-        while ear.thinking.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+    let call = tokio::spawn(async move { speaker.say(&notice(1, 0)).await });
+    let starts = async {
+        while subscriber.running.load(std::sync::atomic::Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
         }
     };
-    timeout(LONG, thinks).await.expect("it is told");
+    timeout(LONG, starts).await.expect("the subscriber gets the notice");
     serving.end().await;
-    assert_eq!(said.await.expect("no panic").expect("an answer"), 1);
+    assert_eq!(call.await.expect("no panic").expect("a reply"), 1);
     drop(client);
 }

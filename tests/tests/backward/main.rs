@@ -1,5 +1,5 @@
-//! A server that calls its clients, on the connections that they made, over real TCP on the loopback
-//! interface. Tests for both transports are in `either.rs`, and run by each.
+//! A server calls its clients over the connections that they opened, over TCP on the loopback interface.
+//! Tests for both transports are in `either.rs`.
 
 mod either;
 mod rdma;
@@ -26,7 +26,7 @@ fn notice(number: u64, len: usize) -> Notice {
     Notice { number, text: vec![7; len].into() }
 }
 
-/// The server's side: subscribers are notified before the caller gets its reply.
+/// The server's handler. It notifies all subscribers before it replies to the caller.
 #[derive(Clone, Default)]
 struct Board {
     watching: Arc<Mutex<Vec<BackwardClient>>>,
@@ -51,13 +51,13 @@ impl watches_v1::Handler for Board {
 
     async fn say(&self, _context: &CallContext, notice: Notice) -> Result<u32, Reject> {
         let watching = self.watching.lock().expect("no panic").clone();
-        let mut noted = 0;
+        let mut replied = 0;
         for client in watching {
-            noted += u32::from(
-                Notices(client).notify(&notice).await.is_ok_and(|noted| noted.number == notice.number),
+            replied += u32::from(
+                Notices(client).notify(&notice).await.is_ok_and(|replied| replied.number == notice.number),
             );
         }
-        Ok(noted)
+        Ok(replied)
     }
 
     async fn rest(&self, context: &CallContext, milliseconds: u32) -> Result<(), Reject> {
@@ -67,30 +67,30 @@ impl watches_v1::Handler for Board {
     }
 }
 
-/// The client's side: the notices received.
+/// The client's handler. It records the received notices.
 #[derive(Clone, Default)]
-struct Ear {
-    heard: Arc<Mutex<Vec<u64>>>,
+struct Subscriber {
+    received: Arc<Mutex<Vec<u64>>>,
     /// The processing time of a notice.
     pause: Duration,
     /// The current and the maximum number of concurrent notices.
-    thinking: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    running: Arc<AtomicUsize>,
+    max_running: Arc<AtomicUsize>,
 }
 
-impl notices_v1::Handler for Ear {
+impl notices_v1::Handler for Subscriber {
     async fn notify(&self, _context: &CallContext, notice: Notice) -> Result<Noted, Reject> {
-        let thinking = self.thinking.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most.fetch_max(thinking, Ordering::Relaxed);
+        let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
+        self.max_running.fetch_max(running, Ordering::Relaxed);
         tokio::time::sleep(self.pause).await;
-        self.thinking.fetch_sub(1, Ordering::Relaxed);
-        self.heard.lock().expect("no panic").push(notice.number);
-        assert_ne!(notice.number, PANIC, "as it was asked to");
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        self.received.lock().expect("no panic").push(notice.number);
+        assert_ne!(notice.number, PANIC, "the notice requests a panic");
         // A notice in capitals has a long reply.
         let len = if notice.text.as_bytes().starts_with(b"A") { 5000 } else { 0 };
         Ok(Noted { number: notice.number, answer: vec![8; len].into() })
     }
 }
 
-/// A notice of which the client's handler panics.
+/// The number of a notice that makes the client's handler panic.
 const PANIC: u64 = 0xdead;

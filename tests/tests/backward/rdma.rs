@@ -1,4 +1,4 @@
-//! Over iWARP.
+//! The tests over iWARP.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::either::{self, Options, Serving, Transport, hearing};
+use super::either::{self, Options, Serving, Transport, notice_services};
 use super::notices::Notice;
 use super::notices::notices_v1::Client as Notices;
 use super::notices::watches_v1::{self, Client as Watches};
-use super::{Board, Ear, LONG, notice};
+use super::{Board, LONG, Subscriber, notice};
 
 pub(super) struct Rdma;
 
@@ -23,15 +23,14 @@ impl Transport for Rdma {
     type Server = Server;
 
     async fn bind(address: SocketAddr, options: Options, board: Board) -> Result<Server, ServeError> {
-        let Options { calls, backward, pending, duplicates } = options;
+        let Options { calls, backward, max_backward_calls, duplicates } = options;
         let config = Config { credits: calls, backward_credits: backward, ..Config::default() };
-        let options =
-            ServerOptions { config, max_backward_calls: pending, duplicates, ..ServerOptions::default() };
+        let options = ServerOptions { config, max_backward_calls, duplicates, ..ServerOptions::default() };
         Ok(Server::bind_with(address, options).await?.service(watches_v1::Server(board)))
     }
 
     fn address(server: &Server) -> SocketAddr {
-        server.local_addr().expect("an address")
+        server.local_addr().expect("a local address")
     }
 
     async fn run(server: Server, stop: oneshot::Receiver<()>) -> Result<(), ServeError> {
@@ -40,7 +39,7 @@ impl Transport for Rdma {
 
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> Client {
         let options = ClientOptions { backward, idle: Some(idle), ..ClientOptions::default() };
-        Client::connect_with(address, options).await.expect("a connection")
+        Client::connect_with(address, options).await.expect("the client connects")
     }
 
     fn close(client: &Client) {
@@ -79,7 +78,7 @@ async fn a_client_without_services_rejects_backward_calls_and_continues() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_and_a_program_that_is_not_there_fail_their_call_only() {
+async fn a_handler_panic_or_an_unknown_program_fails_only_its_call() {
     either::a_failure_affects_one_call::<Rdma>().await;
 }
 
@@ -94,8 +93,8 @@ async fn abandoned_calls_leave_other_calls_unaffected() {
 }
 
 #[tokio::test]
-async fn so_many_calls_at_once_and_no_more() {
-    either::so_many_calls_at_once_and_no_more::<Rdma>().await;
+async fn calls_beyond_the_limit_are_rejected() {
+    either::calls_beyond_the_limit_are_rejected::<Rdma>().await;
 }
 
 /// Requirement: R216, R217
@@ -118,20 +117,19 @@ async fn a_stopping_server_still_receives_replies() {
 #[tokio::test]
 async fn a_call_too_long_for_inline_fails_alone() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
-    let client = serving.listener::<Rdma>(&Ear::default()).await;
+    let client = serving.listener::<Rdma>(&Subscriber::default()).await;
     let notices = Notices(serving.board.last());
-    // The transport header, the RPC header, the number and the length are in front of the text.
+    // The transport header, the RPC header, the number and the length precede the text.
     let room = 4096 - 28 - 40 - 12;
     let long = notices.notify(&notice(1, room + 1)).await;
     assert!(matches!(long, Err(CallError::Transport(TransportError::Unsendable(_)))), "{long:?}");
-    let long_answer = notices.notify(&Notice { number: 2, text: "A".as_bytes().to_vec().into() }).await;
-    assert!(matches!(long_answer, Err(CallError::Transport(TransportError::Chunk))), "{long_answer:?}");
-    notices.notify(&notice(3, room)).await.expect("it fits to the byte");
+    let long_reply = notices.notify(&Notice { number: 2, text: "A".as_bytes().to_vec().into() }).await;
+    assert!(matches!(long_reply, Err(CallError::Transport(TransportError::Chunk))), "{long_reply:?}");
+    notices.notify(&notice(3, room)).await.expect("the call fits the threshold exactly");
     drop(client);
     serving.end().await;
 }
 
-/// A program that both peers call.
 #[tokio::test]
 async fn a_program_of_both_directions_is_served_by_both_peers() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
@@ -139,13 +137,13 @@ async fn a_program_of_both_directions_is_served_by_both_peers() {
     let mut backward = Services::new();
     backward.add(watches_v1::Server(own.clone()));
     let client = Rdma::connect(serving.address, backward, LONG).await;
-    Watches(client.clone()).watch().await.expect("it watches");
+    Watches(client.clone()).watch().await.expect("the client subscribes");
     let back = Watches(serving.board.last().both_ways());
-    assert_eq!(back.say(&notice(1, 10)).await.expect("an answer"), 0, "nobody watches the client");
+    assert_eq!(back.say(&notice(1, 10)).await.expect("a reply"), 0, "the client has no subscribers");
     let forward = Watches(client.clone());
     let (there, here) = tokio::join!(back.rest(&5), forward.rest(&5));
     assert!(there.is_ok() && here.is_ok());
-    assert!(own.last.lock().expect("no panic").is_none(), "there is no way back from the way back");
+    assert!(own.last.lock().expect("no panic").is_none(), "a backward call has no backward client");
     drop((client, forward));
     serving.end().await;
 }
@@ -154,20 +152,20 @@ async fn a_program_of_both_directions_is_served_by_both_peers() {
 #[tokio::test]
 async fn only_a_client_with_backward_services_reconnects_after_a_lost_reply() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
-    let hurry = Duration::from_millis(20);
-    let ear = Ear::default();
-    let client = Rdma::connect(serving.address, hearing(&ear), hurry).await;
-    let quiet = Rdma::connect(serving.address, Services::new(), hurry).await;
-    Watches(quiet.clone()).rest(&0).await.expect("an answer");
-    timeout(LONG, serving.board.last().closed()).await.expect("it is closed");
-    assert_eq!(quiet.connections(), 1, "and does not come again of itself");
-    Watches(client.clone()).watch().await.expect("it watches");
+    let idle = Duration::from_millis(20);
+    let subscriber = Subscriber::default();
+    let client = Rdma::connect(serving.address, notice_services(&subscriber), idle).await;
+    let quiet = Rdma::connect(serving.address, Services::new(), idle).await;
+    Watches(quiet.clone()).rest(&0).await.expect("a reply");
+    timeout(LONG, serving.board.last().closed()).await.expect("the connection closes");
+    assert_eq!(quiet.connections(), 1, "a client without services does not reconnect by itself");
+    Watches(client.clone()).watch().await.expect("the client subscribes");
     let back = serving.board.last();
-    // A call without a reply costs the connection.
+    // A call without a reply closes the connection when it times out.
     let slow = Watches(client.with_timeout(Duration::from_millis(10))).rest(&100_000).await;
     assert!(matches!(slow, Err(CallError::Timeout(_))), "{slow:?}");
     back.closed().await;
-    assert_eq!(timeout(LONG, client.next_connection(1)).await.expect("it comes again"), Some(2));
+    assert_eq!(timeout(LONG, client.next_connection(1)).await.expect("the client reconnects"), Some(2));
     drop((client, quiet));
     serving.end().await;
 }

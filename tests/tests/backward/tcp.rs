@@ -1,4 +1,4 @@
-//! Over RPC by TCP: the same programs, the same clients of them.
+//! The tests over RPC on TCP.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::either::{self, Options, Serving, Transport, hearing};
+use super::either::{self, Options, Serving, Transport, notice_services};
 use super::notices::Notice;
 use super::notices::notices_v1::Client as Notices;
 use super::notices::watches_v1::{self, Client as Watches};
-use super::{Board, Ear, LONG, notice};
+use super::{Board, LONG, Subscriber, notice};
 
 pub(super) struct Tcp;
 
@@ -23,16 +23,15 @@ impl Transport for Tcp {
     type Server = TcpServer;
 
     async fn bind(address: SocketAddr, options: Options, board: Board) -> Result<TcpServer, ServeError> {
-        let Options { calls, backward, pending, duplicates } = options;
+        let Options { calls, backward, max_backward_calls, duplicates } = options;
         let (calls, backward_calls) = (calls as usize, backward as usize);
         let tcp = TcpOptions { calls, backward_calls, ..TcpOptions::default() };
-        let options =
-            TcpServerOptions { tcp, max_backward_calls: pending, duplicates, ..TcpServerOptions::default() };
+        let options = TcpServerOptions { tcp, max_backward_calls, duplicates, ..TcpServerOptions::default() };
         Ok(TcpServer::bind_with(address, options).await?.service(watches_v1::Server(board)))
     }
 
     fn address(server: &TcpServer) -> SocketAddr {
-        server.local_addr().expect("an address")
+        server.local_addr().expect("a local address")
     }
 
     async fn run(server: TcpServer, stop: oneshot::Receiver<()>) -> Result<(), ServeError> {
@@ -41,7 +40,7 @@ impl Transport for Tcp {
 
     async fn connect(address: SocketAddr, backward: Services, idle: Duration) -> TcpClient {
         let options = TcpClientOptions { backward, idle: Some(idle), ..TcpClientOptions::default() };
-        TcpClient::connect_with(address, options).await.expect("a connection")
+        TcpClient::connect_with(address, options).await.expect("the client connects")
     }
 
     fn close(client: &TcpClient) {
@@ -57,8 +56,7 @@ impl Transport for Tcp {
     }
 }
 
-/// The server runs fewer calls at once than the clients make, and each of them waits for calls in the other
-/// direction.
+/// The server runs fewer concurrent calls than the clients make, and each call waits for backward calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_calls_in_both_directions_at_once() {
     either::hundreds_of_calls_in_both_directions::<Tcp>(Options {
@@ -80,7 +78,7 @@ async fn a_client_without_services_rejects_backward_calls_and_continues() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_and_a_program_that_is_not_there_fail_their_call_only() {
+async fn a_handler_panic_or_an_unknown_program_fails_only_its_call() {
     either::a_failure_affects_one_call::<Tcp>().await;
 }
 
@@ -95,8 +93,8 @@ async fn abandoned_calls_leave_other_calls_unaffected() {
 }
 
 #[tokio::test]
-async fn so_many_calls_at_once_and_no_more() {
-    either::so_many_calls_at_once_and_no_more::<Tcp>().await;
+async fn calls_beyond_the_limit_are_rejected() {
+    either::calls_beyond_the_limit_are_rejected::<Tcp>().await;
 }
 
 #[tokio::test]
@@ -115,35 +113,36 @@ async fn a_stopping_server_still_receives_replies() {
 }
 
 #[tokio::test]
-async fn calls_and_replies_are_as_long_as_records_may_be() {
+async fn long_calls_and_replies_succeed() {
     let serving = Serving::start::<Tcp>(Options::default()).await;
-    let client = serving.listener::<Tcp>(&Ear::default()).await;
+    let client = serving.listener::<Tcp>(&Subscriber::default()).await;
     let notices = Notices(serving.board.last());
-    notices.notify(&notice(1, 5000)).await.expect("as long as it may be");
-    let answered = notices.notify(&Notice { number: 2, text: "A".as_bytes().to_vec().into() }).await;
-    assert_eq!(answered.expect("a long answer").answer.len(), 5000);
+    notices.notify(&notice(1, 5000)).await.expect("a long call");
+    let replied = notices.notify(&Notice { number: 2, text: "A".as_bytes().to_vec().into() }).await;
+    assert_eq!(replied.expect("a long reply").answer.len(), 5000);
     drop(client);
     serving.end().await;
 }
 
-/// The client's bound and the server's: the smaller one holds.
+/// The smaller limit of client and server applies.
 #[tokio::test]
-async fn so_many_run_at_once_and_the_others_wait() {
+async fn calls_beyond_the_smaller_credit_limit_wait() {
     for (server, client) in [(3, 100), (100, 3)] {
         let serving = Serving::start::<Tcp>(Options { backward: server, ..Options::default() }).await;
-        let ear = Ear { pause: Duration::from_millis(5), ..Ear::default() };
+        let subscriber = Subscriber { pause: Duration::from_millis(5), ..Subscriber::default() };
         let tcp = TcpOptions { backward_calls: client, ..TcpOptions::default() };
-        let options = TcpClientOptions { tcp, backward: hearing(&ear), ..TcpClientOptions::default() };
-        let client = TcpClient::connect_with(serving.address, options).await.expect("a connection");
-        Watches(client.clone()).watch().await.expect("it watches");
+        let options =
+            TcpClientOptions { tcp, backward: notice_services(&subscriber), ..TcpClientOptions::default() };
+        let client = TcpClient::connect_with(serving.address, options).await.expect("the client connects");
+        Watches(client.clone()).watch().await.expect("the client subscribes");
         let back = serving.board.last();
         let mut calls = JoinSet::new();
         for number in 0..20 {
             let notices = Notices(back.clone());
-            calls.spawn(async move { notices.notify(&notice(number, 0)).await.expect("noted") });
+            calls.spawn(async move { notices.notify(&notice(number, 0)).await.expect("a reply") });
         }
-        assert_eq!(timeout(LONG, calls.join_all()).await.expect("an end").len(), 20);
-        assert_eq!(ear.most.load(Ordering::Relaxed), 3);
+        assert_eq!(timeout(LONG, calls.join_all()).await.expect("all calls complete").len(), 20);
+        assert_eq!(subscriber.max_running.load(Ordering::Relaxed), 3);
         drop(client);
         serving.end().await;
     }

@@ -7,7 +7,7 @@ use rpcrdma_runtime::wire::rdma::{Body, ChunkLists};
 use super::{Peer, answer, msg, offering, requester, returning, rpc_reply, short};
 
 /// The next action of a requester, except Receives.
-fn asked(requester: &mut Requester) -> Option<Action> {
+fn action(requester: &mut Requester) -> Option<Action> {
     std::iter::from_fn(|| requester.poll_action())
         .find(|action| !matches!(action, Action::PostReceives { .. }))
 }
@@ -42,15 +42,15 @@ fn a_call_that_is_abandoned_in_the_queue_is_never_sent() {
 fn a_call_that_is_abandoned_while_its_memory_is_registered_is_never_sent() {
     let mut requester = requester();
     let (id, next) = (requester.submit(offering(1, &[8], None)), requester.submit(short(2)));
-    let Some(Action::Register { token, memory }) = asked(&mut requester) else { panic!("one chunk") };
+    let Some(Action::Register { token, memory }) = action(&mut requester) else { panic!("no Register") };
     requester.cancel(id);
     let segment = Segment { handle: 7, length: 8, offset: 0 };
     requester.handle_completion(Completion::Registered { token, segment });
-    let Some(Action::Invalidate { token, handle }) = asked(&mut requester) else { panic!("it was sent") };
-    assert!(asked(&mut requester).is_none() && requester.holds(id), "until its memory is back");
+    let Some(Action::Invalidate { token, handle }) = action(&mut requester) else { panic!("no Invalidate") };
+    assert!(action(&mut requester).is_none() && requester.holds(id), "until its memory returns");
     requester.handle_completion(Completion::Invalidated { token, handle, memory });
     assert!(!requester.holds(id) && requester.poll_event().is_none());
-    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })), "its credit goes to the next call");
+    assert!(matches!(action(&mut requester), Some(Action::Send { .. })), "its credit goes to the next call");
     assert!(requester.holds(next));
 }
 
@@ -62,27 +62,25 @@ fn a_call_that_is_abandoned_while_it_waits_for_a_grant_that_shrank_is_never_sent
         requester.handle_completion(Completion::Received { message, invalidated: None });
     };
     requester.submit(short(1));
-    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })));
+    assert!(matches!(action(&mut requester), Some(Action::Send { .. })));
     reply(&mut requester, 1, 3);
     for xid in [2, 3] {
         requester.submit(short(xid));
-        assert!(matches!(asked(&mut requester), Some(Action::Send { .. })));
+        assert!(matches!(action(&mut requester), Some(Action::Send { .. })));
     }
     let id = requester.submit(offering(4, &[8], None));
-    let Some(Action::Register { token, memory }) = asked(&mut requester) else { panic!("one chunk") };
+    let Some(Action::Register { token, memory }) = action(&mut requester) else { panic!("no Register") };
     reply(&mut requester, 2, 1);
     let segment = Segment { handle: 7, length: 8, offset: 0 };
     requester.handle_completion(Completion::Registered { token, segment });
-    assert!(asked(&mut requester).is_none(), "one is granted, and the third is unanswered");
+    assert!(action(&mut requester).is_none(), "the only credit is in use by call 3");
     requester.cancel(id);
-    let Some(Action::Invalidate { token, handle }) = asked(&mut requester) else {
-        panic!("its memory stays")
-    };
+    let Some(Action::Invalidate { token, handle }) = action(&mut requester) else { panic!("no Invalidate") };
     requester.handle_completion(Completion::Invalidated { token, handle, memory });
     reply(&mut requester, 3, 1);
-    assert!(asked(&mut requester).is_none() && !requester.holds(id));
+    assert!(action(&mut requester).is_none() && !requester.holds(id));
     let next = requester.submit(short(5));
-    assert!(matches!(asked(&mut requester), Some(Action::Send { .. })) && requester.holds(next));
+    assert!(matches!(action(&mut requester), Some(Action::Send { .. })) && requester.holds(next));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn supplied_memory_is_the_sink_on_each_connection() {
         client.submit(SessionCall { bounds, memory: Some(Arc::new(Lender(Mutex::new(memory)))), ..call(1) });
     assert_eq!(sink(&client), place);
     client.lose(CloseReason::Peer);
-    client.pass(MS(400));
+    client.advance(MS(400));
     client.connect(1024);
     assert_eq!(sink(&client), place);
     client.cancel(id);

@@ -1,36 +1,36 @@
-//! Calls that time out next to others on the same connection.
+//! Timeouts of calls.
 
 use super::*;
 
 #[test]
-fn the_time_of_a_call_is_up_wherever_it_is() {
+fn a_call_times_out_in_every_state() {
     let mut client = Client::new(policy());
     let timed =
         |client: &mut Client, xid, ms| client.submit(SessionCall { timeout: Some(MS(ms)), ..call(xid) });
-    let nowhere = timed(&mut client, 1, 50);
-    client.pass(MS(50));
-    assert_eq!(client.failure(nowhere), TransportError::Timeout(MS(50)), "while it is being connected");
+    let connecting = timed(&mut client, 1, 50);
+    client.advance(MS(50));
+    assert_eq!(client.failure(connecting), TransportError::Timeout(MS(50)), "while connecting");
     let refused = timed(&mut client, 2, 120);
     client.refuse();
-    client.pass(MS(100));
+    client.advance(MS(100));
     client.refuse();
-    client.pass(MS(20));
+    client.advance(MS(20));
     assert_eq!(client.failure(refused), TransportError::Unreachable("refused".to_owned()));
     let (out, queued) = (timed(&mut client, 3, 1000), timed(&mut client, 4, 900));
-    client.pass(MS(200));
+    client.advance(MS(200));
     client.connect(1024);
     assert_eq!(client.xids(), [3]);
-    client.pass(MS(700));
-    assert_eq!(client.failure(queued), TransportError::Timeout(MS(900)), "for want of a credit");
+    client.advance(MS(700));
+    assert_eq!(client.failure(queued), TransportError::Timeout(MS(900)), "without a credit");
     assert_eq!(client.closing, None);
-    client.pass(MS(100));
+    client.advance(MS(100));
     assert_eq!(client.failure(out), TransportError::Timeout(MS(1000)));
-    assert!(client.closing.is_some(), "its credit comes back in no other way");
+    assert!(client.closing.is_some(), "the close returns its credit");
     client.finish_closing();
-    assert_eq!((client.wanted, client.session.poll_timeout()), (0, None), "nobody needs a connection");
+    assert_eq!((client.connects, client.session.poll_timeout()), (0, None), "no call needs a connection");
 }
 
-/// A connection that grants 8 credits, over a provider that fences sinks which the peer may still use.
+/// A connection with 8 granted credits, over a provider with a local fence.
 fn granted() -> Client {
     let mut client = Client::new(policy());
     client.local_fence = true;
@@ -42,35 +42,35 @@ fn granted() -> Client {
 }
 
 fn credits_in_use(client: &Client) -> u32 {
-    client.session.requester().expect("it is connected").credits().in_flight()
+    client.session.requester().expect("the session is connected").credits().in_flight()
 }
 
 #[test]
-fn a_call_that_times_out_leaves_the_others_and_the_connection_as_they_are() {
+fn a_timeout_leaves_the_connection_and_other_calls_unchanged() {
     let mut client = granted();
     let impatient = client.submit(SessionCall { timeout: Some(MS(50)), ..call(1) });
     let once = client.submit(SessionCall { retransmit: Some(false), ..call(2) });
     let others = [once].into_iter().chain((3..8).map(|xid| client.submit(call(xid)))).collect::<Vec<_>>();
-    client.pass(MS(50));
+    client.advance(MS(50));
     assert_eq!(client.failure(impatient), TransportError::Timeout(MS(50)));
     assert_eq!((client.closing.as_ref(), credits_in_use(&client)), (None, 7));
     (2..8).for_each(|xid| client.answer(xid));
     assert_eq!(client.replies(), others);
     assert_eq!(credits_in_use(&client), 1, "until the late reply");
-    assert!(client.session.is_outstanding(1), "its XID is not used again before");
+    assert!(client.session.is_outstanding(1), "until the late reply");
     client.answer(1);
     assert_eq!((credits_in_use(&client), client.done.len()), (0, 0));
     assert_eq!(client.session.counts().retransmissions, 0);
 }
 
 #[test]
-fn the_sinks_of_a_call_that_times_out_are_fenced_and_its_sources_stay() {
+fn a_timed_out_call_fences_its_sinks_and_keeps_its_sources() {
     let mut client = granted();
     let large = ReplyBounds { whole: Size::Bounded(2000), reduced: Size::Bounded(2000), ..SMALL };
     let id = client.submit(SessionCall { bounds: large, timeout: Some(MS(50)), ..with_item(1, 2000) });
     let offered = lists(&client.sent[1]);
     let sink = offered.reply.expect("a Reply chunk").0[0].handle;
-    client.pass(MS(50));
+    client.advance(MS(50));
     assert_eq!(client.failure(id), TransportError::Timeout(MS(50)));
     assert_eq!((&client.abandoned[..], client.exposed.len()), (&[sink][..], 2));
     assert!(offered.reads.len() == 1 && client.closing.is_none());
@@ -86,36 +86,36 @@ fn a_connection_closes_once_timed_out_calls_hold_all_credits() {
         assert_eq!(client.closing, None);
         client.submit(SessionCall { timeout: Some(MS(xid.into())), ..call(xid) });
     }
-    client.pass(MS(7));
+    client.advance(MS(7));
     assert_eq!(client.closing, None);
-    client.pass(MS(1));
+    client.advance(MS(1));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }
 
 #[test]
-fn a_connection_with_a_call_that_timed_out_ends_once_the_peer_is_silent() {
+fn a_connection_with_a_timed_out_call_closes_if_the_peer_stays_silent() {
     let mut client = granted();
     client.submit(SessionCall { timeout: Some(MS(50)), ..call(1) });
     client.submit(SessionCall { timeout: Some(Duration::from_secs(3600)), ..call(2) });
     client.submit(SessionCall { timeout: Some(Duration::from_secs(3600)), ..call(3) });
-    client.pass(Duration::from_secs(29));
+    client.advance(Duration::from_secs(29));
     client.answer(2);
-    client.pass(Duration::from_secs(29));
-    assert_eq!(client.closing, None, "it said something");
-    client.pass(Duration::from_secs(1));
+    client.advance(Duration::from_secs(29));
+    assert_eq!(client.closing, None, "the peer has sent a reply");
+    client.advance(Duration::from_secs(1));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }
 
 #[test]
-fn a_late_reply_to_a_call_that_timed_out_is_a_sign_of_life() {
+fn a_late_reply_shows_that_the_peer_is_alive() {
     let mut client = granted();
     client.submit(SessionCall { timeout: Some(MS(50)), ..call(1) });
     client.submit(SessionCall { timeout: Some(MS(50)), ..call(2) });
     client.submit(SessionCall { timeout: Some(Duration::from_secs(3600)), ..call(3) });
-    client.pass(Duration::from_secs(29));
+    client.advance(Duration::from_secs(29));
     client.answer(1);
-    client.pass(Duration::from_secs(29));
-    assert_eq!(client.closing, None, "it said something");
-    client.pass(Duration::from_secs(1));
+    client.advance(Duration::from_secs(29));
+    assert_eq!(client.closing, None, "the peer has sent a reply");
+    client.advance(Duration::from_secs(1));
     assert!(matches!(client.closing, Some(CloseReason::Timeout(_))));
 }

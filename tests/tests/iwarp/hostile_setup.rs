@@ -17,7 +17,7 @@ fn impatient() -> IwarpOptions {
     IwarpOptions { request_timeout: short, reply_timeout: short, ..IwarpOptions::default() }
 }
 
-/// Whether a response is an MPA reply with the reject flag.
+/// Returns true if a response is an MPA reply with the reject flag.
 fn is_rejection(answer: &[u8]) -> bool {
     answer.starts_with(b"MPA ID Rep Frame") && answer.get(16).is_some_and(|flags| flags & 0x20 != 0)
 }
@@ -32,7 +32,7 @@ async fn h01_a_silent_peer_times_out() {
 
 /// Requirement: R460, R462
 #[tokio::test]
-async fn h02_a_request_that_trickles_for_ever() {
+async fn h02_an_endless_request_times_out() {
     let (listener, address) = listen(impatient()).await;
     let mut raw = TcpStream::connect(address).await.unwrap();
     let trickle = tokio::spawn(async move {
@@ -50,12 +50,12 @@ async fn h02_a_request_that_trickles_for_ever() {
 
 /// Requirement: R340, R450, R459, R467, R468
 #[tokio::test]
-async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
-    for stranger in
+async fn h03_another_protocol_is_closed_at_once_without_a_reply() {
+    for octets in
         [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01", b"M!", b"MPA ID Rep Frame"]
     {
-        // The time limit is the default one, which the test would not wait for.
-        let (raw, outcome) = ask(stranger, IwarpOptions::default()).await;
+        // The default time limit is long, so the responder must not wait for it.
+        let (raw, outcome) = ask(octets, IwarpOptions::default()).await;
         assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))), "{outcome:?}");
         assert!(rest(raw).await.is_empty());
     }
@@ -63,7 +63,7 @@ async fn h03_a_stranger_is_closed_without_an_answer_and_without_waiting() {
 
 /// Requirement: R341, R374, R703, R729
 #[tokio::test]
-async fn h04_revisions() {
+async fn h04_unsupported_revisions_are_rejected_or_closed() {
     for revision in [3, 255] {
         let (raw, outcome) = ask(&request(0x50, revision, 4, &[0, 1, 0, 1]), IwarpOptions::default()).await;
         assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Revision(_)))), "{outcome:?}");
@@ -84,11 +84,11 @@ async fn h04_revisions() {
 #[tokio::test]
 async fn h06_h07_h09_invalid_read_requests() {
     for (octets, rejected) in [
-        (request(0x50, 2, 3, &[0, 1, 0]), false), // enhanced, without room for the depths
-        (request(0x50, 2, 65_535, &[0; 600]), false), // more private data than there may be
+        (request(0x50, 2, 3, &[0, 1, 0]), false), // enhanced, but too short for the depths
+        (request(0x50, 2, 65_535, &[0; 600]), false), // too much private data
         (request(0x50, 2, 513, &[0; 513]), false),
-        (good_request(0, 16), true),         // serves no Read
-        (good_request(0x8000 | 1, 0), true), // peer-to-peer without a message for it
+        (good_request(0, 16), true),         // serves no RDMA Reads
+        (good_request(0x8000 | 1, 0), true), // peer-to-peer without a kind of first message
     ] {
         let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
         assert!(outcome.is_err(), "{octets:?}");
@@ -122,21 +122,21 @@ async fn h05_markers_that_a_peer_requires_are_sent() {
     drop(end);
     let octets = rest(raw).await;
     let (reply, stream) = octets.split_at(20 + 4 + 5);
-    assert_eq!(reply[16], 0x50, "the responder requires CRCs, and no markers");
+    assert_eq!(reply[16], 0x50, "the responder requires CRCs but no markers");
     assert_eq!(stream.len(), 4 + 20 + 600 + 4 + 4, "two markers");
     assert_eq!((&stream[..6], &stream[512..516]), (&[0, 0, 0, 0, 2, 0x6a][..], &[0, 0, 1, 0xfc][..]));
 }
 
 /// Requirement: R440, R447
 #[tokio::test]
-async fn h11_data_behind_the_request() {
+async fn h11_data_after_the_request_closes_the_connection() {
     let octets = [good_request(16, 1), send(1, b"early")].concat();
     let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
     assert!(matches!(outcome, Err(IwarpError::EarlyData)), "{outcome:?}");
     assert!(rest(raw).await.is_empty());
 }
 
-/// Also the answer to a request for CRCs, which a peer that would rather have none still generates.
+/// The replies include one without the CRC flag: the initiator's own request enables CRCs.
 ///
 /// Requirement: R443, R729
 #[tokio::test]
@@ -150,17 +150,17 @@ async fn reserved_flags_are_not_checked() {
     }
 }
 
-/// A responder that replies with these octets, and the initiator's result.
+/// Runs a responder that replies with these octets. Returns the initiator's result.
 async fn answered(octets: Vec<u8>) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, IwarpError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let answering = async {
+    let replying = async {
         let (mut raw, _) = listener.accept().await.unwrap();
         raw.write_all(&octets).await.unwrap();
         raw
     };
     let options = impatient();
-    let (outcome, _raw) = tokio::join!(connect(address, b"hello", 1024, &options), answering);
+    let (outcome, _raw) = tokio::join!(connect(address, b"hello", 1024, &options), replying);
     outcome
 }
 
@@ -181,7 +181,7 @@ async fn an_initiator_rejects_invalid_replies() {
     assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Revision(3)))));
     let outcome = answered(reply(0x50, 0, 0, &[])).await;
     assert!(matches!(outcome, Err(IwarpError::Setup(SetupError::Revision(0)))));
-    // A request, from another initiator.
+    // A request instead of a reply.
     let outcome = answered(good_request(1, 1)).await;
     assert!(matches!(outcome, Err(IwarpError::Mpa(MpaError::Key))));
     let outcome = answered(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()).await;
@@ -193,7 +193,7 @@ async fn an_initiator_rejects_invalid_replies() {
 }
 
 #[tokio::test]
-async fn a_responder_that_speaks_first_is_closed() {
+async fn a_responder_that_sends_first_is_closed() {
     let mut octets = reply(0x50, 2, 4, &[0, 1, 0, 1]);
     octets.extend(send(1, b"too early"));
     let mut end = answered(octets).await.unwrap();

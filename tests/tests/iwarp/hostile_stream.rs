@@ -11,18 +11,18 @@ use rpcrdma_runtime::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::raw::{
-    Ended, Met, SEND, SEND_INVALIDATE, SIZE, frame, meet, next, read_request, register, rest, segment,
-    segments, send, tagged, terminate_code, untagged, until_closed, write,
+    Ended, Established, SEND, SEND_INVALIDATE, SIZE, establish, frame, next, read_request, register, rest,
+    segment, segments, send, tagged, terminate_code, untagged, until_closed, write,
 };
 
-/// One attack: its name, its octets, and the expected response.
-struct Case(&'static str, fn(&Met) -> Vec<u8>, Code);
+/// An attack: its name, its octets, and the expected code.
+struct Case(&'static str, fn(&Established) -> Vec<u8>, Code);
 
 fn impatient() -> IwarpOptions {
     IwarpOptions { stall_timeout: Duration::from_millis(200), ..IwarpOptions::default() }
 }
 
-/// The sink is back, and the peer has not written into it.
+/// Checks that the sink returned and that the peer has not written to it.
 fn assert_untouched(returned: &[Memory], what: &str) {
     let sinks: Vec<_> = returned
         .iter()
@@ -31,15 +31,16 @@ fn assert_untouched(returned: &[Memory], what: &str) {
             Memory::Source(_) => None,
         })
         .collect();
-    let [sink] = sinks[..] else { panic!("{what}: one sink comes back") };
+    let [sink] = sinks[..] else { panic!("{what}: expected one sink") };
     assert!(sink.iter().all(|octet| *octet == 0), "{what}: octets were placed");
-    assert_eq!(returned.len(), 2, "{what}: all memory comes back");
+    assert_eq!(returned.len(), 2, "{what}: memory is missing");
 }
 
-/// Each gets one Terminate with its code, no data is placed, and the memory returns.
+/// Checks that each attack gets one Terminate with its code, that no data is placed, and that all memory
+/// returns.
 async fn run(cases: &[Case]) {
     for Case(what, octets, code) in cases {
-        let mut met = meet(IwarpOptions::default()).await;
+        let mut met = establish(IwarpOptions::default()).await;
         let octets = octets(&met);
         met.raw.write_all(&octets).await.unwrap();
         let answer = tokio::spawn(rest(met.raw));
@@ -54,8 +55,8 @@ async fn run(cases: &[Case]) {
 /// Requirement: R260, R350, R366, H35, H40, H41, H43, H44, H48, R010, R377, R379, R555, R564, R567, R572
 /// Requirement: R574
 #[tokio::test]
-async fn memory_that_is_not_the_peers_to_touch() {
-    let past = |met: &Met| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
+async fn access_outside_the_advertised_memory_is_rejected() {
+    let past = |met: &Established| write(met.sink.handle, met.sink.offset + 60, &[1; 5]);
     run(&[
         Case(
             "H40 Write, unknown handle",
@@ -110,7 +111,7 @@ fn invalidate(msn: u32, handle: u32) -> Vec<u8> {
 
 /// Requirement: R365, R369, H45
 #[tokio::test]
-async fn h46_invalidations_that_are_not_the_peers_to_make() {
+async fn h46_invalid_remote_invalidations_are_rejected() {
     run(&[
         Case("H46 unknown handle", |_| invalidate(1, 0xdead_beef), Code::CANNOT_INVALIDATE),
         Case(
@@ -124,7 +125,7 @@ async fn h46_invalidations_that_are_not_the_peers_to_make() {
             Code::CANNOT_INVALIDATE,
         ),
         Case(
-            "H45 Write behind the invalidation",
+            "H45 Write after the invalidation",
             |met| [invalidate(1, met.sink.handle), write(met.sink.handle, met.sink.offset, &[1])].concat(),
             Code::INVALID_STAG,
         ),
@@ -132,8 +133,8 @@ async fn h46_invalidations_that_are_not_the_peers_to_make() {
     .await;
 }
 
-/// A segment with its first two octets as given.
-fn bent(ddp: u8, rdmap: u8) -> Vec<u8> {
+/// A segment with these first two octets.
+fn with_control(ddp: u8, rdmap: u8) -> Vec<u8> {
     let mut octets = segment(
         DdpHeader::Untagged { last: true, control: 0, word: 0, queue: 0, msn: 1, offset: 0 },
         &[0; 8],
@@ -142,30 +143,30 @@ fn bent(ddp: u8, rdmap: u8) -> Vec<u8> {
     frame(&octets)
 }
 
-fn three_reads(met: &Met) -> Vec<u8> {
+fn three_reads(met: &Established) -> Vec<u8> {
     (1..=3).flat_map(|msn| read_request(msn, met.source.handle, met.source.offset, SIZE)).collect()
 }
 
-fn bad_crc(met: &Met) -> Vec<u8> {
+fn bad_crc(met: &Established) -> Vec<u8> {
     let mut octets = write(met.sink.handle, met.sink.offset, &[1; 16]);
     *octets.last_mut().unwrap() ^= 1;
     octets
 }
 
-fn endless(_: &Met) -> Vec<u8> {
+fn endless(_: &Established) -> Vec<u8> {
     (0..10).flat_map(|n| untagged(SEND, false, 0, (0, 1, n * 512), &[1; 512])).collect()
 }
 
-fn two_writes(met: &Met) -> Vec<u8> {
-    let begun = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[]);
-    [begun, write(met.sink.handle, met.sink.offset + 8, &[1])].concat()
+fn two_writes(met: &Established) -> Vec<u8> {
+    let started = tagged(Opcode::Write, false, met.sink.handle, met.sink.offset, &[]);
+    [started, write(met.sink.handle, met.sink.offset + 8, &[1])].concat()
 }
 
 const RULES: &[Case] = &[
     Case("H12 no Receive", |_| [send(1, b""), send(2, b""), send(3, b"")].concat(), Code::NO_BUFFER),
-    Case("H49 more Reads than agreed on", three_reads, Code::STREAM_CATASTROPHIC),
+    Case("H49 too many Reads", three_reads, Code::STREAM_CATASTROPHIC),
     Case(
-        "H50 an answer to nothing",
+        "H50 unrequested response",
         |_| tagged(Opcode::ReadResponse, true, 9, 0, &[1]),
         Code::UNEXPECTED_OPCODE,
     ),
@@ -178,12 +179,12 @@ const RULES: &[Case] = &[
         Code::FPDU_LENGTH,
     ),
     Case("H53 CRC", bad_crc, Code::CRC),
-    Case("H54 DDP version 0", |_| bent(0x40, 0x43), Code::UNTAGGED_VERSION),
-    Case("H54 DDP version 2", |_| bent(0x42, 0x43), Code::UNTAGGED_VERSION),
-    Case("H54 DDP version 3, tagged", |_| bent(0xc3, 0x40), Code::TAGGED_VERSION),
-    Case("H54 RDMAP version 0", |_| bent(0x41, 0x03), Code::RDMAP_VERSION),
-    Case("H54 opcode 8", |_| bent(0x41, 0x48), Code::UNEXPECTED_OPCODE),
-    Case("H54 opcode 15", |_| bent(0x41, 0x4f), Code::UNEXPECTED_OPCODE),
+    Case("H54 DDP version 0", |_| with_control(0x40, 0x43), Code::UNTAGGED_VERSION),
+    Case("H54 DDP version 2", |_| with_control(0x42, 0x43), Code::UNTAGGED_VERSION),
+    Case("H54 DDP version 3, tagged", |_| with_control(0xc3, 0x40), Code::TAGGED_VERSION),
+    Case("H54 RDMAP version 0", |_| with_control(0x41, 0x03), Code::RDMAP_VERSION),
+    Case("H54 opcode 8", |_| with_control(0x41, 0x48), Code::UNEXPECTED_OPCODE),
+    Case("H54 opcode 15", |_| with_control(0x41, 0x4f), Code::UNEXPECTED_OPCODE),
     Case("H55 MSN 0", |_| send(0, b"x"), Code::MSN_RANGE),
     Case("H55 MSN 2", |_| send(2, b"x"), Code::MSN_RANGE),
     Case("H55 MSN twice", |_| [send(1, b"x"), send(1, b"x")].concat(), Code::MSN_RANGE),
@@ -212,7 +213,7 @@ const RULES: &[Case] = &[
         Code::UNSPECIFIED,
     ),
     Case("H56 an endless Send", endless, Code::TOO_LONG),
-    Case("H57 two tagged messages at once", two_writes, Code::BASE_OR_BOUNDS),
+    Case("H57 two interleaved tagged messages", two_writes, Code::BASE_OR_BOUNDS),
     Case(
         "H58 a tagged Send",
         |met| tagged(SEND, true, met.sink.handle, met.sink.offset, &[1; 8]),
@@ -228,45 +229,45 @@ const RULES: &[Case] = &[
 /// Requirement: R008, R344, R351, R363, R364, R368, H12, H49, H50, H51, H53, H54, H55, H56, H57, H58, R384
 /// Requirement: R473, R509, R517, R530, R554, R555, R559, R627, R638, R640, R642, R665, R667, R673
 #[tokio::test]
-async fn rules_of_the_stream() {
+async fn violations_of_stream_rules_are_rejected() {
     run(RULES).await;
 }
 
 /// Requirement: R261, R354, R010, R375, R376, R560, R561, R562, R563, R566, R567, R570, R571, R674
 #[tokio::test]
-async fn h42_a_handle_of_another_connection() {
-    type Use = fn(&Met) -> Vec<u8>;
+async fn h42_a_handle_of_another_connection_is_rejected() {
+    type Use = fn(&Established) -> Vec<u8>;
     let uses: [(Use, Code); 3] = [
         (|one| write(one.sink.handle, one.sink.offset, &[1]), Code::INVALID_STAG),
         (|one| read_request(1, one.source.handle, one.source.offset, 1), Code::READ_INVALID_STAG),
         (|one| invalidate(1, one.sink.handle), Code::CANNOT_INVALIDATE),
     ];
     for (hostile, code) in uses {
-        let mut one = meet(IwarpOptions::default()).await;
-        let mut other = meet(IwarpOptions::default()).await;
+        let mut one = establish(IwarpOptions::default()).await;
+        let mut other = establish(IwarpOptions::default()).await;
         other.raw.write_all(&hostile(&one)).await.unwrap();
         let answer = tokio::spawn(rest(other.raw));
         let Ended { returned, .. } = until_closed(&mut other.end).await;
-        assert_untouched(&returned, "the other's");
+        assert_untouched(&returned, "the other connection");
         drop(other.end);
         assert_eq!(terminate_code(&answer.await.unwrap()), Some(code));
         drop(one.raw);
-        assert_untouched(&until_closed(&mut one.end).await.returned, "the one's");
+        assert_untouched(&until_closed(&mut one.end).await.returned, "the handle's connection");
     }
 }
 
 /// Requirement: R557
 #[tokio::test]
 async fn r346_no_data_is_delivered_after_an_error() {
-    let mut met = meet(IwarpOptions::default()).await;
+    let mut met = establish(IwarpOptions::default()).await;
     let octets = [bad_crc(&met), send(1, b"good, but too late")].concat();
     met.raw.write_all(&octets).await.unwrap();
     let Ended { before, returned, .. } = until_closed(&mut met.end).await;
     assert!(before.is_empty(), "{before:?}");
-    assert_untouched(&returned, "behind an error");
+    assert_untouched(&returned, "after an error");
 }
 
-/// Each bit of a handle is set in about half of many, and no handle predicts the next.
+/// Each bit is set in about half of the handles, and differences between successive handles do not repeat.
 ///
 /// Requirement: R676
 #[tokio::test]
@@ -274,24 +275,24 @@ async fn r262_r367_handles_cannot_be_guessed() {
     const MANY: usize = 200;
     let mut handles = Vec::new();
     for _ in 0..2 {
-        let Met { mut end, .. } = meet(IwarpOptions::default()).await;
+        let Established { mut end, .. } = establish(IwarpOptions::default()).await;
         for _ in 0..MANY / 2 {
             handles.push(register(&mut end, Memory::Sink(BytesMut::zeroed(1))).await.handle);
         }
     }
-    // Chance alone gets here less than once in 10^9 runs.
+    // A random generator fails this check in fewer than one of 10^9 runs.
     for bit in 0..32 {
         let set = handles.iter().filter(|handle| *handle >> bit & 1 == 1).count();
         assert!((50..=150).contains(&set), "bit {bit} is set in {set} of {MANY}");
     }
     let steps: BTreeSet<u32> = handles.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
-    assert!(steps.len() > MANY - 5, "handles follow from one another");
+    assert!(steps.len() > MANY - 5, "differences of handles repeat");
 }
 
 /// Requirement: R010, R378, R380, R564, R565, R573, R575
 #[tokio::test]
-async fn h45_a_write_after_the_fence() {
-    let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
+async fn h45_a_write_after_the_fence_is_rejected() {
+    let Established { mut raw, mut end, sink, .. } = establish(IwarpOptions::default()).await;
     end.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
     let Completion::Invalidated { memory, .. } = next(&mut end).await else { panic!("not fenced") };
     raw.write_all(&write(sink.handle, sink.offset, &[1; 64])).await.unwrap();
@@ -304,7 +305,7 @@ async fn h45_a_write_after_the_fence() {
 /// Requirement: R369, R523, R602
 #[tokio::test]
 async fn h46_the_peer_may_invalidate_advertised_handles() {
-    let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
+    let Established { mut raw, mut end, sink, .. } = establish(IwarpOptions::default()).await;
     raw.write_all(&invalidate(1, sink.handle)).await.unwrap();
     let received = next(&mut end).await;
     assert!(
@@ -317,75 +318,75 @@ async fn h46_the_peer_may_invalidate_advertised_handles() {
 /// Requirement: R352, R362
 #[tokio::test]
 async fn h48_empty_reads_and_writes_need_no_memory() {
-    let Met { mut raw, mut end, .. } = meet(IwarpOptions::default()).await;
+    let Established { mut raw, mut end, .. } = establish(IwarpOptions::default()).await;
     let octets = [write(0xbad, 77, &[]), read_request(1, 0xbad, u64::MAX, 0), send(1, b"alive")].concat();
     raw.write_all(&octets).await.unwrap();
     assert!(matches!(next(&mut end).await, Completion::Received { message, .. } if message == "alive"));
     end.submit(Action::Close { reason: CloseReason::Local });
     let answer = tokio::spawn(rest(raw));
     until_closed(&mut end).await;
-    // The answer may be given up for the close, but it is never anything else.
+    // The close may suppress the response.
     for (opcode, header, payload) in segments(&answer.await.unwrap()) {
         assert_eq!((opcode, payload.len()), (Opcode::ReadResponse, 0));
         assert!(matches!(header, DdpHeader::Tagged { last: true, stag: 9, offset: 0, .. }));
     }
 }
 
-/// The end asks for 8 octets, and the peer answers wrongly.
+/// The local side requests 8 octets, and the peer sends a wrong response.
 ///
 /// Requirement: R521
 #[tokio::test]
-async fn h50_answers_that_do_not_fit_the_question() {
+async fn h50_responses_that_do_not_match_the_request_are_rejected() {
     type Answer = fn(ReadRequest) -> Vec<u8>;
     let response = Opcode::ReadResponse;
     assert!(response.is_tagged());
     let cases: [(&str, Answer, Code); 5] = [
         (
             "another handle",
-            |ask| tagged(Opcode::ReadResponse, true, !ask.sink_stag, ask.sink_offset, &[1; 8]),
+            |request| tagged(Opcode::ReadResponse, true, !request.sink_stag, request.sink_offset, &[1; 8]),
             Code::INVALID_STAG,
         ),
         (
             "another offset",
-            |ask| tagged(Opcode::ReadResponse, true, ask.sink_stag, ask.sink_offset + 1, &[1; 8]),
+            |request| tagged(Opcode::ReadResponse, true, request.sink_stag, request.sink_offset + 1, &[1; 8]),
             Code::BASE_OR_BOUNDS,
         ),
         (
             "too long",
-            |ask| tagged(Opcode::ReadResponse, true, ask.sink_stag, ask.sink_offset, &[1; 9]),
+            |request| tagged(Opcode::ReadResponse, true, request.sink_stag, request.sink_offset, &[1; 9]),
             Code::BASE_OR_BOUNDS,
         ),
         (
             "too short",
-            |ask| tagged(Opcode::ReadResponse, true, ask.sink_stag, ask.sink_offset, &[1; 7]),
+            |request| tagged(Opcode::ReadResponse, true, request.sink_stag, request.sink_offset, &[1; 7]),
             Code::BASE_OR_BOUNDS,
         ),
-        ("by Write", |ask| write(ask.sink_stag, ask.sink_offset, &[1; 8]), Code::INVALID_STAG),
+        ("by Write", |request| write(request.sink_stag, request.sink_offset, &[1; 8]), Code::INVALID_STAG),
     ];
     for (what, answer, code) in cases {
-        let Met { mut raw, mut end, mut source, .. } = meet(IwarpOptions::default()).await;
+        let Established { mut raw, mut end, mut source, .. } = establish(IwarpOptions::default()).await;
         source.length = 8;
         raw.write_all(&send(1, b"go")).await.unwrap();
         assert!(matches!(next(&mut end).await, Completion::Received { .. }));
         end.submit(Action::read(Token(1), source));
-        let talk = tokio::spawn(async move {
-            let mut asked = [0; 52];
-            raw.read_exact(&mut asked).await.unwrap();
-            let ask = ReadRequest::parse(&segments(&asked)[0].2).unwrap();
-            raw.write_all(&answer(ask)).await.unwrap();
+        let exchange = tokio::spawn(async move {
+            let mut octets = [0; 52];
+            raw.read_exact(&mut octets).await.unwrap();
+            let request = ReadRequest::parse(&segments(&octets)[0].2).unwrap();
+            raw.write_all(&answer(request)).await.unwrap();
             rest(raw).await
         });
         let Ended { before, returned, .. } = until_closed(&mut end).await;
         assert!(before.is_empty(), "{what}: {before:?}");
         assert_untouched(&returned, what);
-        assert_eq!(terminate_code(&talk.await.unwrap()), Some(code), "{what}");
+        assert_eq!(terminate_code(&exchange.await.unwrap()), Some(code), "{what}");
     }
 }
 
 /// Requirement: R463
 #[tokio::test]
-async fn h52_an_fpdu_that_never_completes() {
-    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+async fn h52_an_incomplete_fpdu_times_out() {
+    let Established { mut raw, mut end, .. } = establish(impatient()).await;
     raw.write_all(&[0xff, 0xff, 0x41, 0x43]).await.unwrap();
     let Ended { reason, returned, .. } = until_closed(&mut end).await;
     assert!(matches!(reason, CloseReason::Timeout(_)), "{reason:?}");
@@ -394,16 +395,16 @@ async fn h52_an_fpdu_that_never_completes() {
 
 /// Requirement: R463
 #[tokio::test]
-async fn h56_a_message_that_never_completes() {
-    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+async fn h56_an_incomplete_message_times_out() {
+    let Established { mut raw, mut end, .. } = establish(impatient()).await;
     raw.write_all(&untagged(SEND, false, 0, (0, 1, 0), b"to be continued")).await.unwrap();
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
 }
 
 /// Requirement: R463
 #[tokio::test]
-async fn a_read_that_is_never_answered() {
-    let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
+async fn an_unanswered_read_times_out() {
+    let Established { mut raw, mut end, source, .. } = establish(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
     end.submit(Action::read(Token(1), source));
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
@@ -419,7 +420,7 @@ async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
         (&[0xff; 200], None),
         (&[], None),
     ] {
-        let mut met = meet(IwarpOptions::default()).await;
+        let mut met = establish(IwarpOptions::default()).await;
         let octets = untagged(Opcode::Terminate, true, 0xffff, (2, 1, 0), payload);
         met.raw.write_all(&[&octets[..], &octets, &octets].concat()).await.unwrap();
         let answer = tokio::spawn(rest(met.raw));
@@ -433,9 +434,9 @@ async fn h59_terminates_of_every_kind_close_once_and_are_not_answered() {
 
 /// Requirement: R467, R502, R549, R553
 #[tokio::test]
-async fn h60_the_peer_leaves_in_the_middle() {
+async fn h60_a_disconnect_within_an_fpdu_closes_the_connection() {
     for reset in [false, true] {
-        let mut met = meet(IwarpOptions::default()).await;
+        let mut met = establish(IwarpOptions::default()).await;
         met.raw.write_all(&send(1, b"whole")).await.unwrap();
         met.raw.write_all(&send(2, b"half")[..9]).await.unwrap();
         assert!(matches!(next(&mut met.end).await, Completion::Received { .. }));
@@ -453,7 +454,7 @@ async fn h60_the_peer_leaves_in_the_middle() {
 /// Requirement: R466, R508
 #[tokio::test]
 async fn h60_a_half_close_is_a_close() {
-    let mut met = meet(IwarpOptions::default()).await;
+    let mut met = establish(IwarpOptions::default()).await;
     met.raw.shutdown().await.unwrap();
     assert_eq!(until_closed(&mut met.end).await.reason, CloseReason::Peer);
     drop(met.end);
@@ -461,13 +462,13 @@ async fn h60_a_half_close_is_a_close() {
 }
 
 #[tokio::test]
-async fn h61_a_peer_that_does_not_read_is_received_from_and_then_closed() {
-    let Met { mut raw, mut end, .. } = meet(impatient()).await;
-    // More than the system's buffers take.
+async fn h61_a_peer_that_does_not_read_is_closed_after_its_messages_arrive() {
+    let Established { mut raw, mut end, .. } = establish(impatient()).await;
+    // More data than the system's buffers hold.
     let data = Bytes::from(vec![5; 64 << 20]);
     let large = register(&mut end, Memory::Source(data)).await;
     raw.write_all(&read_request(1, large.handle, large.offset, large.length)).await.unwrap();
-    raw.write_all(&send(1, b"I do not read, but I speak")).await.unwrap();
+    raw.write_all(&send(1, b"a message")).await.unwrap();
     assert!(matches!(next(&mut end).await, Completion::Received { .. }));
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
 }

@@ -1,9 +1,9 @@
-//! iWARP over real TCP on the loopback interface: with itself, and with hostile peers.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! iWARP over TCP on the loopback interface, between our own peers and with hostile peers.
+#![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
+mod disconnect;
 mod hostile_setup;
 mod hostile_stream;
-mod last_words;
 mod raw;
 mod transfers;
 mod trickle;

@@ -19,17 +19,17 @@ pub(crate) const READS: u16 = 2;
 pub(crate) const SEND: Opcode = Opcode::Send { invalidate: false, solicited: false };
 pub(crate) const SEND_INVALIDATE: Opcode = Opcode::Send { invalidate: true, solicited: false };
 
-/// An MPA request: flags, revision, stated length, and payload.
+/// Encodes an MPA request.
 pub(crate) fn request(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
     [b"MPA ID Req Frame", &[flags, revision][..], &length.to_be_bytes(), rest].concat()
 }
 
-/// An enhanced request with CRCs.
+/// Encodes an enhanced request with CRCs.
 pub(crate) fn good_request(ird: u16, ord: u16) -> Vec<u8> {
     request(0x50, 2, 4, &[ird.to_be_bytes(), ord.to_be_bytes()].concat())
 }
 
-/// An FPDU around anything.
+/// Encodes an FPDU with any content.
 pub(crate) fn frame(ulpdu: &[u8]) -> Vec<u8> {
     let mut octets = u16::try_from(ulpdu.len()).unwrap().to_be_bytes().to_vec();
     octets.extend_from_slice(ulpdu);
@@ -40,7 +40,7 @@ pub(crate) fn frame(ulpdu: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// A DDP segment, before it is framed.
+/// Encodes a DDP segment without its FPDU.
 pub(crate) fn segment(header: DdpHeader, payload: &[u8]) -> Vec<u8> {
     let mut octets = Vec::new();
     header.encode(|piece| octets.extend_from_slice(piece));
@@ -56,7 +56,7 @@ pub(crate) fn write(stag: u32, offset: u64, payload: &[u8]) -> Vec<u8> {
     tagged(Opcode::Write, true, stag, offset, payload)
 }
 
-/// Place of an untagged segment: queue, MSN, offset.
+/// The queue, MSN and offset of an untagged segment.
 pub(crate) type At = (u32, u32, u32);
 
 pub(crate) fn untagged(
@@ -81,7 +81,7 @@ pub(crate) fn read_request(msn: u32, source_stag: u32, source_offset: u64, lengt
     untagged(Opcode::ReadRequest, true, 0, (1, msn, 0), &payload)
 }
 
-/// The segments sent by a peer.
+/// Decodes the segments that a peer sent.
 pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some((one, rest)) = fpdu::len(octets).and_then(|len| octets.split_at_checked(len)) {
@@ -89,23 +89,23 @@ pub(crate) fn segments(mut octets: &[u8]) -> Vec<(Opcode, DdpHeader, Vec<u8>)> {
         found.push((Opcode::from_control(header.control()).unwrap(), header, payload.to_vec()));
         octets = rest;
     }
-    assert!(octets.is_empty(), "part of an FPDU was sent");
+    assert!(octets.is_empty(), "the last FPDU is incomplete");
     found
 }
 
-/// The code of the Terminate that ends a peer's output.
+/// Returns the code of the Terminate that ends a peer's output, if any.
 pub(crate) fn terminate_code(octets: &[u8]) -> Option<Code> {
     let all = segments(octets);
     let terminates = all.iter().filter(|(opcode, ..)| *opcode == Opcode::Terminate).count();
-    assert!(terminates <= 1, "one Terminate at most");
+    assert!(terminates <= 1, "more than one Terminate");
     match all.last() {
         Some((Opcode::Terminate, _, payload)) => Terminate::read_code(payload),
         _ => None,
     }
 }
 
-/// A raw peer and the connection it has got.
-pub(crate) struct Met {
+/// A raw peer and the connection under test.
+pub(crate) struct Established {
     pub(crate) raw: TcpStream,
     pub(crate) end: IwarpConnection,
     pub(crate) sink: Segment,
@@ -118,7 +118,7 @@ pub(crate) async fn listen(options: IwarpOptions) -> (IwarpListener, SocketAddr)
     (listener, address)
 }
 
-/// A raw initiator, and the result of its request.
+/// Sends these octets as an initiator. Returns the responder's result.
 pub(crate) async fn ask(
     octets: &[u8],
     options: IwarpOptions,
@@ -135,8 +135,8 @@ pub(crate) async fn ask(
     (raw, outcome)
 }
 
-/// A raw initiator that has got its connection: with two Receives posted, a sink and a source of 64 octets.
-pub(crate) async fn meet(options: IwarpOptions) -> Met {
+/// Establishes a connection that has two Receives, and a sink and a source of 64 octets.
+pub(crate) async fn establish(options: IwarpOptions) -> Established {
     let (mut raw, end) = ask(&good_request(16, READS), options).await;
     let mut end = end.unwrap();
     let mut reply = [0; 20 + 4 + 5];
@@ -145,7 +145,7 @@ pub(crate) async fn meet(options: IwarpOptions) -> Met {
     end.submit(Action::PostReceives { count: 2 });
     let sink = register(&mut end, Memory::Sink(BytesMut::zeroed(SIZE as usize))).await;
     let source = register(&mut end, Memory::Source(Bytes::from_static(&[7; SIZE as usize]))).await;
-    Met { raw, end, sink, source }
+    Established { raw, end, sink, source }
 }
 
 pub(crate) async fn register(end: &mut IwarpConnection, memory: Memory) -> Segment {
@@ -161,7 +161,7 @@ pub(crate) async fn next(end: &mut IwarpConnection) -> Completion {
     tokio::time::timeout(WAIT, waiting).await.expect("a completion")
 }
 
-/// Everything up to the end.
+/// The completions before the close, and the close.
 pub(crate) struct Ended {
     pub(crate) before: Vec<Completion>,
     pub(crate) reason: CloseReason,
@@ -178,11 +178,11 @@ pub(crate) async fn until_closed(end: &mut IwarpConnection) -> Ended {
     }
 }
 
-/// The octets that a raw peer receives until the other side closes; then it closes too.
+/// Reads until the other side closes, and closes too. Returns the received octets.
 pub(crate) async fn rest(mut raw: TcpStream) -> Vec<u8> {
     let mut octets = Vec::new();
     let reading = raw.read_to_end(&mut octets);
-    // A reset ends it as well as a FIN.
-    let _ = tokio::time::timeout(WAIT, reading).await.expect("the end");
+    // A reset also ends the stream.
+    let _ = tokio::time::timeout(WAIT, reading).await.expect("a close");
     octets
 }

@@ -51,11 +51,11 @@ async fn private_data_without_depths_works_in_both_directions() {
     assert_eq!((server.info().ord, server.info().ird), (16, 16));
 }
 
-/// Reads and Writes of this many octets at once, in both directions.
+/// The size of each RDMA Read and Write in octets.
 const LARGE: usize = 6 << 20;
 
-/// Requests all transfers together, reports when its Reads complete, and lets the first side close when
-/// both have reported.
+/// Submits all transfers together, and tells the peer when its Reads are complete. The first side closes once
+/// both have done so.
 async fn read_and_write(
     mut end: IwarpConnection,
     first: bool,
@@ -67,7 +67,7 @@ async fn read_and_write(
         end.submit(Action::read(Token(token), source));
         end.submit(Action::Write { token: Token(token), sink, data: data(LARGE, 9) });
     }
-    let (mut reads, mut writes, mut sent, mut heard) = (0, 0, 0, 0);
+    let (mut reads, mut writes, mut sent, mut received) = (0, 0, 0, 0);
     loop {
         match next(&mut end).await {
             Completion::ReadDone { data, .. } => {
@@ -82,18 +82,18 @@ async fn read_and_write(
             Completion::Sent { .. } => sent += 1,
             Completion::Received { message, .. } => {
                 assert_eq!(message, "done");
-                heard += 1;
+                received += 1;
             }
             Completion::Closed { returned, .. } => {
-                assert_eq!((reads, writes, sent, heard), (3, 3, 1, 1));
+                assert_eq!((reads, writes, sent, received), (3, 3, 1, 1));
                 let written =
                     |memory: &Memory| matches!(memory, Memory::Sink(sink) if *sink == data(LARGE, 9));
-                assert!(returned.iter().any(written), "what was written is there");
+                assert!(returned.iter().any(written), "the written data is missing");
                 return;
             }
             other => panic!("{other:?}"),
         }
-        if first && (reads, writes, sent, heard) == (3, 3, 1, 1) {
+        if first && (reads, writes, sent, received) == (3, 3, 1, 1) {
             end.submit(Action::Close { reason: CloseReason::Local });
         }
     }
@@ -126,7 +126,7 @@ async fn both_peers_send_large_messages_without_deadlock() {
 
 /// Requirement: R452
 #[tokio::test]
-async fn a_refusal_arrives_with_its_private_data() {
+async fn a_rejection_carries_its_private_data() {
     let (listener, address) = listen(IwarpOptions::default()).await;
     let refusing = async {
         let request = listener.accept().await.unwrap().request().await.unwrap();
@@ -138,7 +138,7 @@ async fn a_refusal_arrives_with_its_private_data() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn connecting_without_a_listener_fails() {
     let (listener, address) = listen(IwarpOptions::default()).await;
     drop(listener);
     let outcome = connect(address, b"", 1024, &IwarpOptions::default()).await;
@@ -178,9 +178,9 @@ async fn after_close_there_are_no_completions() {
     assert!(more.is_err(), "{more:?}");
 }
 
-/// Linux's siw after it has lost the race: it reads the first FPDU only once more octets follow.
+/// Unmodified siw can miss the first FPDU, and reads it only once more octets arrive.
 #[tokio::test]
-async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
+async fn an_empty_write_wakes_a_peer_that_waits_for_more_octets() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let siw = tokio::spawn(async move {
@@ -191,10 +191,10 @@ async fn a_peer_that_sleeps_on_the_first_fpdu_is_nudged() {
         let mut octets = Vec::new();
         let seen = loop {
             raw.read_buf(&mut octets).await.unwrap();
-            let whole = fpdu::len(&octets).is_some_and(|first| {
+            let complete = fpdu::len(&octets).is_some_and(|first| {
                 octets.get(first..).and_then(fpdu::len).is_some_and(|second| octets.len() >= first + second)
             });
-            if whole {
+            if complete {
                 break octets;
             }
         };

@@ -1,4 +1,4 @@
-//! Peers that make progress in tiny steps, so as never to stall.
+//! Peers that send or read a few octets at a time.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use super::raw::{Met, SEND, meet, next, send, untagged, until_closed, write};
+use super::raw::{Established, SEND, establish, next, send, untagged, until_closed, write};
 
-const NOW_AND_THEN: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn impatient() -> IwarpOptions {
     IwarpOptions { stall_timeout: Duration::from_millis(300), ..IwarpOptions::default() }
@@ -22,14 +22,14 @@ fn impatient() -> IwarpOptions {
 fn keep_writing(mut raw: TcpStream, octets: Vec<u8>) -> JoinHandle<()> {
     tokio::spawn(async move {
         while raw.write_all(&octets).await.is_ok() {
-            tokio::time::sleep(NOW_AND_THEN).await;
+            tokio::time::sleep(PAUSE).await;
         }
     })
 }
 
 #[tokio::test]
-async fn empty_writes_do_not_replace_the_rest_of_a_message() {
-    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+async fn empty_writes_do_not_prevent_the_timeout_of_a_message() {
+    let Established { mut raw, mut end, .. } = establish(impatient()).await;
     raw.write_all(&untagged(SEND, false, 0, (0, 1, 0), b"to be continued")).await.unwrap();
     let peer = keep_writing(raw, write(0, 0, &[]));
     assert!(matches!(until_closed(&mut end).await.reason, CloseReason::Timeout(_)));
@@ -38,8 +38,8 @@ async fn empty_writes_do_not_replace_the_rest_of_a_message() {
 }
 
 #[tokio::test]
-async fn empty_writes_do_not_replace_a_read_response() {
-    let Met { mut raw, mut end, source, .. } = meet(impatient()).await;
+async fn empty_writes_do_not_prevent_the_timeout_of_a_read() {
+    let Established { mut raw, mut end, source, .. } = establish(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
     end.submit(Action::read(Token(1), source));
     let peer = keep_writing(raw, write(0, 0, &[]));
@@ -48,15 +48,15 @@ async fn empty_writes_do_not_replace_a_read_response() {
     peer.await.unwrap();
 }
 
-/// A message in small segments takes much longer than the stall limit, and arrives.
+/// A message in small segments arrives even if it takes much longer than the stall timeout.
 #[tokio::test]
-async fn a_slow_peer_that_pays_is_waited_for() {
-    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+async fn a_slow_peer_that_makes_progress_does_not_time_out() {
+    let Established { mut raw, mut end, .. } = establish(impatient()).await;
     let peer = tokio::spawn(async move {
         for offset in 0..40 {
             let octets = untagged(SEND, offset == 39, 0, (0, 1, offset), b".");
             raw.write_all(&octets).await.unwrap();
-            tokio::time::sleep(NOW_AND_THEN).await;
+            tokio::time::sleep(PAUSE).await;
         }
         raw
     });
@@ -66,9 +66,9 @@ async fn a_slow_peer_that_pays_is_waited_for() {
 }
 
 #[tokio::test]
-async fn an_ended_stream_is_not_kept_by_a_peer_that_reads_now_and_then() {
+async fn a_slow_reader_does_not_delay_the_close() {
     const SIZE: usize = 64 << 20;
-    let Met { mut raw, mut end, .. } = meet(impatient()).await;
+    let Established { mut raw, mut end, .. } = establish(impatient()).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
     assert!(matches!(next(&mut end).await, Completion::Received { .. }));
     let sink = Segment { handle: 9, length: u32::MAX, offset: 0 };
@@ -78,19 +78,19 @@ async fn an_ended_stream_is_not_kept_by_a_peer_that_reads_now_and_then() {
         let (mut room, mut total) = (vec![0; 64 << 10], 0);
         while let Ok(count @ 1..) = raw.read(&mut room).await {
             total += count;
-            tokio::time::sleep(NOW_AND_THEN).await;
+            tokio::time::sleep(PAUSE).await;
         }
         total
     });
     assert_eq!(until_closed(&mut end).await.reason, CloseReason::Local);
     drop(end);
     let total = peer.await.unwrap();
-    assert!(total < SIZE, "the whole of it was waited for");
+    assert!(total < SIZE, "the close waited for all data");
 }
 
 #[tokio::test]
-async fn a_closed_side_is_not_kept_by_a_peer_that_writes_now_and_then() {
-    let Met { raw, mut end, .. } = meet(impatient()).await;
+async fn a_slow_writer_does_not_delay_the_close() {
+    let Established { raw, mut end, .. } = establish(impatient()).await;
     end.submit(Action::Close { reason: CloseReason::Local });
     let peer = keep_writing(raw, vec![0]);
     assert_eq!(until_closed(&mut end).await.reason, CloseReason::Local);

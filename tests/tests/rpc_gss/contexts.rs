@@ -1,20 +1,20 @@
-//! The life of a context: lost connections, small windows, expiry.
+//! The lifetime of a context: lost connections, small windows, expiry.
 
 use super::*;
 
-/// An echo that waits until it is opened, and counts its callers.
+/// An echo that waits for a permit, and counts its calls.
 #[derive(Clone)]
 struct Gate {
     open: Arc<Semaphore>,
-    come: Arc<AtomicU32>,
+    calls: Arc<AtomicU32>,
 }
 
 impl Gate {
     fn new() -> Self {
-        Gate { open: Arc::new(Semaphore::new(0)), come: Arc::default() }
+        Gate { open: Arc::new(Semaphore::new(0)), calls: Arc::default() }
     }
 
-    /// With no context yet.
+    /// Returns services with a new RPCSEC_GSS server, which has no contexts.
     fn services(&self) -> Services {
         let mut services = Services::new();
         services.add(self.clone());
@@ -39,17 +39,17 @@ impl Service for Gate {
         reply: &'a mut Reducer,
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
         Box::pin(async move {
-            self.come.fetch_add(1, Ordering::Relaxed);
-            let _passes = self.open.acquire().await;
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            let _permit = self.open.acquire().await;
             Echo.dispatch(context, args, reply).await
         })
     }
 }
 
-/// A server that remembers no calls, and that is killed by ending its task.
-async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAddr, JoinHandle<()>) {
+/// Starts a server without a duplicate-request cache. The returned task can be aborted.
+async fn serve_uncached(address: SocketAddr, tcp: bool, services: Services) -> (SocketAddr, JoinHandle<()>) {
     let forever = std::future::pending;
-    // The previous server may still occupy the address for a moment.
+    // Retry while the previous server still occupies the address.
     loop {
         if tcp {
             let options = TcpServerOptions { duplicates: None, ..TcpServerOptions::default() };
@@ -70,7 +70,7 @@ async fn mortal(address: SocketAddr, tcp: bool, services: Services) -> (SocketAd
     }
 }
 
-/// Loses the connection while a call runs. The call fails; the next one uses a new connection.
+/// Kills the server while a call runs. The call fails, and the next call uses a new connection.
 async fn lost<C: MessageTransport<Echo>>(
     secure: GssClient<C, Echo>,
     gate: Gate,
@@ -78,7 +78,7 @@ async fn lost<C: MessageTransport<Echo>>(
     restart: impl Future<Output = (SocketAddr, JoinHandle<()>)>,
 ) {
     let restarted = async {
-        while gate.come.load(Ordering::Relaxed) == 0 {
+        while gate.calls.load(Ordering::Relaxed) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         server.abort();
@@ -90,22 +90,22 @@ async fn lost<C: MessageTransport<Echo>>(
     let both = async { tokio::join!(echo(&secure, &arguments), restarted) };
     let (answer, _) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
     assert!(matches!(answer, Err(CallError::Transport(TransportError::Closed(_)))), "{answer:?}");
-    assert_eq!(gate.come.load(Ordering::Relaxed), 1, "it was executed once");
+    assert_eq!(gate.calls.load(Ordering::Relaxed), 1, "the call was executed once");
     let next = echo(&secure, &arguments);
     tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().unwrap();
-    assert_eq!(gate.come.load(Ordering::Relaxed), 2);
+    assert_eq!(gate.calls.load(Ordering::Relaxed), 2);
 }
 
-/// Sent again it would wait for its time to be up, and then take the connection with it; or, if the server
-/// has forgotten the context, it would be executed twice.
+/// A retransmitted call would get no reply, time out and close the connection. If the server has lost the
+/// context, the call would be executed twice.
 #[tokio::test]
 async fn a_call_that_was_sent_fails_with_its_connection() {
-    for (tcp, forgets) in [(false, false), (false, true), (true, false), (true, true)] {
+    for (tcp, loses_contexts) in [(false, false), (false, true), (true, false), (true, true)] {
         let gate = Gate::new();
         let services = gate.services();
-        let (address, server) = mortal(([127, 0, 0, 1], 0).into(), tcp, services.clone()).await;
-        let after = if forgets { gate.services() } else { services };
-        let restart = mortal(address, tcp, after);
+        let (address, server) = serve_uncached(([127, 0, 0, 1], 0).into(), tcp, services.clone()).await;
+        let after = if loses_contexts { gate.services() } else { services };
+        let restart = serve_uncached(address, tcp, after);
         let (alice, service) = (Toy::new("alice"), GssService::Integrity);
         if tcp {
             let client = Client::connect_tcp(address).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_call_that_was_sent_fails_with_its_connection() {
 
 /// A client retransmits the token on a new connection, because the reply was lost.
 #[tokio::test]
-async fn a_token_that_the_server_has_had_begins_the_context_anew() {
+async fn a_retransmitted_token_restarts_the_context() {
     for rounds in [2, 3] {
         let mut services = Services::new();
         services.add(Echo);
@@ -128,7 +128,7 @@ async fn a_token_that_the_server_has_had_begins_the_context_anew() {
         let lost = Arc::new(AtomicU32::new(0));
         let calls = lost.clone();
         direct.change_calls(move |call| {
-            // The last token: the context is finished by it.
+            // The last token completes the context.
             if calls.fetch_add(1, Ordering::Relaxed) as usize == rounds - 1 {
                 let token = Received::whole(call.clone().into());
                 let first = services.answer(&token, None);
@@ -140,8 +140,8 @@ async fn a_token_that_the_server_has_had_begins_the_context_anew() {
         let toy = Toy { rounds, ..Toy::new("alice") };
         let client = GssClient::new(direct, toy.clone(), GssService::Integrity);
         echo(&client, &args(1, 1, 1)).await.unwrap();
-        assert_eq!(toy.begun.load(Ordering::Relaxed), 2);
-        assert_eq!(lost.load(Ordering::Relaxed) as usize, 2 * rounds + 1, "all tokens twice, and the call");
+        assert_eq!(toy.started.load(Ordering::Relaxed), 2);
+        assert_eq!(lost.load(Ordering::Relaxed) as usize, 2 * rounds + 1, "all tokens twice, and one call");
     }
 }
 
@@ -155,16 +155,16 @@ async fn an_unacknowledged_context_destruction_delays_no_call() {
     let next = async {
         tokio::select! {
             biased;
-            ended = destroying => panic!("nobody has answered: {ended:?}"),
+            ended = destroying => panic!("no reply was sent: {ended:?}"),
             answer = echo(&client, &arguments) => answer.unwrap(),
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), next).await.expect("the call is not held up");
-    assert_eq!(gss.contexts(), 2, "the old one, and one for the call");
+    tokio::time::timeout(Duration::from_secs(30), next).await.expect("the call is not delayed");
+    assert_eq!(gss.contexts(), 2, "the old context, and one for the call");
 }
 
 #[tokio::test]
-async fn a_call_from_below_the_window_gets_no_answer() {
+async fn a_call_below_the_window_gets_no_reply() {
     let (services, _, _) = secured(GssServerOptions { window: 4, ..GssServerOptions::default() });
     let direct = Direct::new(services);
     let client = GssClient::new(direct.clone(), Toy::new("alice"), GssService::None);
@@ -187,7 +187,7 @@ async fn many_calls_at_once_through_a_small_window() {
     let calls: Vec<_> = (0..200)
         .map(|n| {
             let secure = secure.clone();
-            // Long and short ones, which overtake them.
+            // Short calls overtake long ones.
             tokio::spawn(async move { echo(&secure, &args(n % 7 * 3000, 10, 10)).await.unwrap() })
         })
         .collect();
@@ -208,12 +208,12 @@ async fn a_context_that_the_server_dropped_is_recreated() {
         echo(&first, &args(1, 1, 1)).await.unwrap();
         echo(&second, &args(1, 1, 1)).await.unwrap();
     }
-    assert_eq!((alice.begun.load(Ordering::Relaxed), bob.begun.load(Ordering::Relaxed)), (3, 3));
+    assert_eq!((alice.started.load(Ordering::Relaxed), bob.started.load(Ordering::Relaxed)), (3, 3));
     assert_eq!(gss.contexts(), 1);
 }
 
 #[tokio::test]
-async fn a_context_that_is_too_old_is_a_context_problem() {
+async fn an_expired_context_is_a_context_problem() {
     let toy = Toy::new("server");
     let gss = GssServer::new(toy.clone());
     let mut services = Services::new();
@@ -223,13 +223,13 @@ async fn a_context_that_is_too_old_is_a_context_problem() {
     echo(&client, &args(1, 1, 1)).await.unwrap();
     toy.expired.store(true, Ordering::Relaxed);
     let failed = echo(&client, &args(1, 1, 1)).await;
-    // The server refuses the new one, too.
+    // The server also rejects the new context.
     assert!(matches!(failed, Err(CallError::Gss(GssFailure::Refused(_)))), "{failed:?}");
     toy.expired.store(false, Ordering::Relaxed);
     echo(&client, &args(1, 1, 1)).await.unwrap();
 }
 
-/// As with Kerberos, where new contexts last as long as the user's new ticket.
+/// A mechanism whose new contexts are valid again, as in Kerberos after a new ticket.
 struct Renewed(Toy);
 
 impl GssMechanism for Renewed {
@@ -260,9 +260,9 @@ async fn a_client_replaces_its_expired_context() {
 #[tokio::test]
 async fn a_mechanism_explains_why_a_server_refuses() {
     let (services, _, _) = secured(GssServerOptions::default());
-    let client = GssClient::new(Direct::new(services), Renewed(Toy::new("nobody")), GssService::None);
+    let client = GssClient::new(Direct::new(services), Renewed(Toy::new("unknown")), GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await.unwrap_err();
-    assert_eq!(refused.to_string(), "the server makes no context: nobody has no ticket");
+    assert_eq!(refused.to_string(), "the server makes no context: unknown has no ticket");
 }
 
 #[tokio::test]
@@ -279,11 +279,11 @@ async fn contexts_end_with_their_clients() {
         echo(&secure, &args(1, 1, 1)).await.unwrap();
         assert_eq!(gss.contexts(), 1);
         drop(secure);
-        let gone = async {
+        let destroyed = async {
             while gss.contexts() > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), destroyed).await.unwrap();
     }
 }

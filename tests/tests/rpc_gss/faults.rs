@@ -1,24 +1,24 @@
-//! Messages that were changed, forged or repeated.
+//! Changed, forged and repeated messages.
 
 use super::*;
 
 /// Flips each octet of the header and of the protected data.
 #[tokio::test]
-async fn a_call_that_was_changed_on_its_way_is_not_run() {
+async fn a_changed_call_does_not_run() {
     for service in SERVICES {
         let (direct, client, message) = a_call(service).await;
-        let (_, _, behind) = places(&message);
-        for at in 0..behind {
+        let (_, _, after) = offsets(&message);
+        for at in 0..after {
             let mut changed = message.clone();
             changed[at] ^= 1;
             let Some(reply) = direct.send(changed.into()).await else { continue };
-            let (_, status) = said(&reply);
+            let (_, status) = response_of(&reply);
             assert!(status.is_err(), "{service:?}: octet {at} of {}", message.len());
         }
-        let end = if service == GssService::None { behind } else { message.len() };
+        let end = if service == GssService::None { after } else { message.len() };
         let reply = direct.send(message.into()).await.unwrap();
-        assert_eq!(said(&reply).1, Ok(()), "none of them has used the sequence number up");
-        for at in behind..end {
+        assert_eq!(response_of(&reply).1, Ok(()), "changed calls do not use up the sequence number");
+        for at in after..end {
             direct.change_calls(move |mut call| {
                 call[at] ^= 1;
                 call
@@ -34,7 +34,7 @@ async fn a_call_that_was_changed_on_its_way_is_not_run() {
 #[tokio::test]
 async fn each_fault_has_its_status() {
     let (direct, _, message) = a_call(GssService::Integrity).await;
-    let (credential, verifier, behind) = places(&message);
+    let (credential, verifier, after) = offsets(&message);
     let auth = |stat| Err(ReplyError::Auth(stat));
     let faults: [(&str, usize, Result<(), ReplyError>); 7] = [
         ("the version", credential + 3, auth(AuthStat::RejectedCredential)),
@@ -43,13 +43,13 @@ async fn each_fault_has_its_status() {
         ("the handle", credential + 20, auth(AuthStat::GssCredentialProblem)),
         ("the header", 23, auth(AuthStat::GssCredentialProblem)),
         ("the flavor of the verifier", verifier - 5, auth(AuthStat::BadVerifier)),
-        ("the arguments", behind + 8, Err(ReplyError::GarbageArguments)),
+        ("the arguments", after + 8, Err(ReplyError::GarbageArguments)),
     ];
     for (what, at, status) in faults {
         let mut changed = message.clone();
         changed[at] ^= 0x40;
         let reply = direct.send(changed.into()).await.unwrap();
-        let (verifier, found) = said(&reply);
+        let (verifier, found) = response_of(&reply);
         assert_eq!(found, status, "{what}");
         let accepted = matches!(found, Err(ReplyError::GarbageArguments));
         assert_eq!(verifier.is_some_and(|verifier| verifier.flavor == 6), accepted, "{what}");
@@ -68,7 +68,7 @@ async fn a_retransmitted_call_gets_no_second_reply() {
     }
 }
 
-/// A connection by TCP, record by record.
+/// A TCP connection that sends and receives records.
 struct Records(tokio::net::TcpStream);
 
 impl Records {
@@ -92,7 +92,7 @@ impl Records {
     }
 }
 
-/// A call without a credential, of a program that is not there: one that is answered.
+/// A call without a credential of an unknown program. It gets a reply.
 fn unavailable(xid: u32) -> Vec<u8> {
     [xid, 0, 2, 77, 1, 0, 0, 0, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect()
 }
@@ -105,36 +105,36 @@ async fn over_tcp_with(services: Services, duplicates: Option<DuplicateCache>) -
     address
 }
 
-/// A client retransmits on a new connection: the call runs once, and a cached reply is replayed.
+/// A client retransmits on a new connection. The call runs once; with a cache, its reply is replayed.
 #[tokio::test]
 async fn a_call_retransmitted_on_another_connection_is_replayed() {
     for service in SERVICES {
-        for remembers in [true, false] {
+        for caches in [true, false] {
             let (direct, client, message) = a_call(service).await;
-            let duplicates = remembers.then(DuplicateCache::default);
+            let duplicates = caches.then(DuplicateCache::default);
             let address = over_tcp_with(direct.services.clone(), duplicates).await;
             let mut socket = Records::to(address).await;
             socket.send(&message).await;
             let first = socket.next().await;
-            assert_eq!(said(&first).1, Ok(()));
+            assert_eq!(response_of(&first).1, Ok(()));
             let mut socket = Records::to(address).await;
             socket.send(&message).await;
-            if remembers {
+            if caches {
                 assert_eq!(socket.next().await, first, "{service:?}");
             }
             socket.send(&unavailable(5)).await;
-            assert_eq!(socket.next().await[..4], 5u32.to_be_bytes(), "no other reply has come");
-            // Another number makes another call of it.
+            assert_eq!(socket.next().await[..4], 5u32.to_be_bytes(), "the retransmission has no other reply");
+            // With another sequence number, it is another call.
             echo(&client, &args(10, 10, 10)).await.unwrap();
             assert_ne!(direct.last_call().flatten()[32..], message[32..]);
         }
     }
 }
 
-/// A call with another verifier that the cache cannot distinguish from the first one, because its checksum
-/// is public.
+/// A call with another verifier that the cache cannot distinguish from the first call, because the cache's
+/// checksum is public.
 fn forged(message: &[u8]) -> Vec<u8> {
-    let (_, verifier, _) = places(message);
+    let (_, verifier, _) = offsets(message);
     let len = u32::from_be_bytes(message[verifier - 4..verifier].try_into().unwrap()) as usize;
     let end = verifier + len - 1;
     let word = |at: usize| u64::from_be_bytes(message[at..at + 8].try_into().unwrap());
@@ -154,26 +154,26 @@ fn forged(message: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_cached_reply_is_for_its_authentic_caller_only() {
+async fn a_cached_reply_goes_only_to_its_authentic_caller() {
     let (direct, _client, message) = a_call(GssService::None).await;
     let address = over_tcp_with(direct.services.clone(), Some(DuplicateCache::default())).await;
     let mut socket = Records::to(address).await;
     socket.send(&message).await;
-    assert_eq!(said(&socket.next().await).1, Ok(()));
+    assert_eq!(response_of(&socket.next().await).1, Ok(()));
     socket.send(&forged(&message)).await;
-    let refused = said(&socket.next().await).1;
+    let refused = response_of(&socket.next().await).1;
     assert_eq!(refused, Err(ReplyError::Auth(AuthStat::GssCredentialProblem)));
 }
 
-/// RFC 2203 section 5.3.3.1 requires the server to stay silent; the connection has other calls.
+/// RFC 2203 section 5.3.3.1 requires the server to stay silent. Other calls on the connection continue.
 #[tokio::test]
-async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
+async fn an_unanswered_call_does_not_affect_other_calls_on_its_tcp_connection() {
     let (direct, client, message) = a_call(GssService::Integrity).await;
     let address = over_tcp_with(direct.services.clone(), None).await;
     let mut socket = Records::to(address).await;
     socket.send(&message).await;
-    assert_eq!(said(&socket.next().await).1, Ok(()));
-    // More of them than calls may be under way.
+    assert_eq!(response_of(&socket.next().await).1, Ok(()));
+    // More calls than may run concurrently.
     for n in 0..300 {
         socket.send(&message).await;
         socket.send(&unavailable(n)).await;
@@ -186,8 +186,8 @@ async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
     direct.change_calls(|_| vec![0; 4]);
     assert!(echo(&client, &args(10, 10, 10)).await.is_err());
     socket.send(&direct.last_call().flatten()).await;
-    assert_eq!(said(&socket.next().await).1, Ok(()));
-    // The server also stops waiting for it once the client has closed its sending side.
+    assert_eq!(response_of(&socket.next().await).1, Ok(()));
+    // Unanswered calls do not keep the connection open once the client has closed its sending side.
     socket.send(&message).await;
     socket.0.shutdown().await.unwrap();
     let end = tokio::time::timeout(Duration::from_secs(30), socket.0.read_u8()).await.unwrap();
@@ -195,11 +195,11 @@ async fn a_call_that_is_not_answered_leaves_its_tcp_connection_to_the_others() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_changed_on_its_way_is_no_result() {
+async fn a_changed_reply_is_rejected() {
     for service in SERVICES {
         let (direct, client, _) = direct(service);
         echo(&client, &args(10, 10, 10)).await.unwrap();
-        // Its verifier and its status, and from 64 on the protected data.
+        // The verifier and the status are below octet 64, and the protected data starts there.
         let end = if service == GssService::None { 64 } else { 101 };
         for at in [16, 24, 40, 60, 70, 80, 100].into_iter().filter(|at| *at < end) {
             let before = direct.calls.lock().unwrap().len();
@@ -209,7 +209,11 @@ async fn a_reply_that_was_changed_on_its_way_is_no_result() {
             });
             let answer = echo(&client, &args(10, 10, 10)).await;
             assert!(answer.is_err(), "{service:?} {at}");
-            assert_eq!(direct.calls.lock().unwrap().len(), before + 1, "it may have been executed");
+            assert_eq!(
+                direct.calls.lock().unwrap().len(),
+                before + 1,
+                "a possibly executed call must not be repeated"
+            );
             *direct.reply.lock().unwrap() = None;
             echo(&client, &args(10, 10, 10)).await.unwrap();
         }
@@ -217,17 +221,17 @@ async fn a_reply_that_was_changed_on_its_way_is_no_result() {
 }
 
 #[tokio::test]
-async fn the_reply_to_another_call_is_no_result() {
+async fn the_reply_to_another_call_is_rejected() {
     for service in SERVICES {
         let (direct, client, _) = direct(service);
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let keep = kept.clone();
+        let recorded = Arc::new(Mutex::new(Vec::new()));
+        let recording = recorded.clone();
         direct.change_replies(move |reply| {
-            *keep.lock().unwrap() = reply.clone();
+            *recording.lock().unwrap() = reply.clone();
             reply
         });
         echo(&client, &args(10, 10, 10)).await.unwrap();
-        let earlier = kept.lock().unwrap().clone();
+        let earlier = recorded.lock().unwrap().clone();
         direct.change_replies(move |reply| [&reply[..4], &earlier[4..]].concat());
         let answer = echo(&client, &args(10, 10, 10)).await;
         assert!(matches!(answer, Err(CallError::Gss(GssFailure::Unverified))), "{answer:?}");
@@ -235,7 +239,7 @@ async fn the_reply_to_another_call_is_no_result() {
 }
 
 #[tokio::test]
-async fn a_weaker_service_than_the_server_wants_is_refused() {
+async fn a_service_below_the_servers_minimum_is_rejected() {
     let options = GssServerOptions { at_least: GssService::Integrity, ..GssServerOptions::default() };
     for service in SERVICES {
         let (services, _, _) = secured(options);
@@ -251,7 +255,7 @@ async fn a_weaker_service_than_the_server_wants_is_refused() {
     }
 }
 
-/// An RPCSEC_GSS message with this content.
+/// Encodes an RPCSEC_GSS message.
 fn message(procedure: u32, body: impl Into<Bytes>, verifier: &Verifier, rest: &[u8]) -> Bytes {
     let mut sink = Reducer::disabled();
     let header = CallHeader {
@@ -267,7 +271,7 @@ fn message(procedure: u32, body: impl Into<Bytes>, verifier: &Verifier, rest: &[
 }
 
 #[tokio::test]
-async fn strange_tokens_and_strange_control_messages() {
+async fn invalid_tokens_and_control_messages_are_rejected() {
     use rpcrdma_runtime::proto::rpc::gss::GssControl::{ContinueInit, Destroy, Init};
     let (services, gss, _) = secured(GssServerOptions::default());
     let direct = Direct::new(services);
@@ -301,10 +305,10 @@ async fn strange_tokens_and_strange_control_messages() {
         ("an empty credential", message(0, Bytes::new(), &none, &token), auth(AuthStat::BadCredential)),
     ] {
         let reply = direct.send(message).await.unwrap();
-        assert_eq!(said(&reply).1, expected, "{what}");
+        assert_eq!(response_of(&reply).1, expected, "{what}");
     }
     assert_eq!(gss.contexts(), 0);
-    // Incomplete contexts are limited.
+    // The number of incomplete contexts is limited.
     let gss = Arc::new(GssServer::with(
         Toy { rounds: 2, ..Toy::new("server") },
         GssServerOptions { unfinished: 10, ..GssServerOptions::default() },
@@ -321,5 +325,5 @@ async fn strange_tokens_and_strange_control_messages() {
     }
     assert_eq!((gss.contexts(), gss.unfinished()), (1, 10));
     echo(&client, &args(1, 1, 1)).await.unwrap();
-    assert_eq!(toy.begun.load(Ordering::Relaxed), 1, "strangers do not drive out who is known");
+    assert_eq!(toy.started.load(Ordering::Relaxed), 1, "incomplete contexts must not evict complete ones");
 }

@@ -1,4 +1,4 @@
-//! `scenarios.toml`: the same calls travel in the same way and come back the same.
+//! Runs `scenarios.toml`. Every provider must send the calls in the same way and return the same results.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::link::{Link, Provider, alone};
+use crate::link::{Link, Provider, isolated};
 
 #[derive(Deserialize)]
 struct Scenarios {
@@ -23,28 +23,28 @@ struct Scenarios {
 pub(crate) struct Scenario {
     pub(crate) name: String,
     inline: u32,
-    #[serde(default = "some")]
+    #[serde(default = "sixteen")]
     credits: u32,
-    #[serde(default = "some")]
+    #[serde(default = "sixteen")]
     reads: u32,
-    #[serde(default = "any")]
+    #[serde(default = "unlimited")]
     max_segment: u32,
     #[serde(default)]
     long_call: Travel,
-    #[serde(default = "yes")]
+    #[serde(default = "enabled")]
     remote_invalidation: bool,
     steps: Vec<Step>,
 }
 
-fn some() -> u32 {
+fn sixteen() -> u32 {
     16
 }
 
-fn any() -> u32 {
+fn unlimited() -> u32 {
     u32::MAX
 }
 
-fn yes() -> bool {
+fn enabled() -> bool {
     true
 }
 
@@ -62,16 +62,16 @@ struct Step {
     call: [usize; 3],
     want: [u32; 3],
     times: Option<u32>,
-    traffic: Told,
+    traffic: Expected,
     abandon: bool,
     close: bool,
     stop: bool,
 }
 
-/// How a scenario expects a call to be sent.
+/// How a scenario expects a call to be sent. Absent fields are not checked.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Told {
+struct Expected {
     call_inline: Option<u64>,
     reply_inline: Option<u64>,
     read_chunks: Option<u32>,
@@ -84,30 +84,30 @@ struct Told {
     remote_invalidation: Option<bool>,
 }
 
-impl Told {
-    /// `invalidates`: whether the server may invalidate handles of the client's provider.
+impl Expected {
+    /// Checks the traffic of a call. `invalidates` is true if the server may invalidate the client's handles.
     fn check(&self, seen: &Traffic, invalidates: bool) {
-        fn same<T: PartialEq + std::fmt::Debug>(name: &str, told: Option<T>, seen: T) {
-            if let Some(told) = told {
-                assert_eq!(told, seen, "{name}");
+        fn check_field<T: PartialEq + std::fmt::Debug>(name: &str, expected: Option<T>, seen: T) {
+            if let Some(expected) = expected {
+                assert_eq!(expected, seen, "{name}");
             }
         }
-        same("call_inline", self.call_inline, seen.call_inline);
-        same("reply_inline", self.reply_inline, seen.reply_inline);
-        same("read_chunks", self.read_chunks, seen.read_chunks);
-        same("read_bytes", self.read_bytes, seen.read_bytes);
-        same("position_zero", self.position_zero, seen.position_zero);
-        same("write_chunks", self.write_chunks, seen.write_chunks);
-        same("write_bytes", self.write_bytes, seen.write_bytes);
-        same("reply_chunk", self.reply_chunk, seen.reply_chunk);
-        same("segments", self.segments, seen.segments);
-        let invalidation = self.remote_invalidation.map(|told| told && invalidates);
-        same("remote_invalidation", invalidation, seen.remote_invalidation);
+        check_field("call_inline", self.call_inline, seen.call_inline);
+        check_field("reply_inline", self.reply_inline, seen.reply_inline);
+        check_field("read_chunks", self.read_chunks, seen.read_chunks);
+        check_field("read_bytes", self.read_bytes, seen.read_bytes);
+        check_field("position_zero", self.position_zero, seen.position_zero);
+        check_field("write_chunks", self.write_chunks, seen.write_chunks);
+        check_field("write_bytes", self.write_bytes, seen.write_bytes);
+        check_field("reply_chunk", self.reply_chunk, seen.reply_chunk);
+        check_field("segments", self.segments, seen.segments);
+        let invalidation = self.remote_invalidation.map(|expected| expected && invalidates);
+        check_field("remote_invalidation", invalidation, seen.remote_invalidation);
     }
 }
 
 impl Scenario {
-    /// Returns true if no two runs are the same.
+    /// Returns true if runs of this scenario may differ.
     pub(crate) fn varies(&self) -> bool {
         self.steps.iter().any(|step| step.abandon)
     }
@@ -127,44 +127,43 @@ impl Scenario {
     }
 }
 
-/// The observations of a run: every call's result and how it was sent, in the order of the steps.
+/// How each call of a run was sent, in the order of the steps.
 pub(crate) type Seen = Vec<Traffic>;
 
 async fn run<P: Provider>(scenario: &Scenario) -> Seen {
     let link = scenario.link();
-    let (near, far) = P::connect(&link).await;
-    let (serving, stop) = link.serve(far);
-    // The server has posted its Receives before the client's first Send, as it has where a connection is
-    // accepted.
+    let (local, peer) = P::connect(&link).await;
+    let (serving, stop) = link.serve(peer);
+    // Let the server post its Receives before the client's first Send, as on an accepted connection.
     tokio::task::yield_now().await;
     let reports = Arc::new(Mutex::new(Vec::new()));
     let kept = reports.clone();
-    let observer = Observer::new(move |report| kept.lock().expect("no panic in here").extend(report.traffic));
+    let observer = Observer::new(move |report| kept.lock().expect("no panic").extend(report.traffic));
     let options = ClientOptions { config: link.config, observer: Some(observer), ..ClientOptions::default() };
-    let client = Client::over(near, options);
+    let client = Client::over(local, options);
     for (index, step) in scenario.steps.iter().enumerate() {
-        let before = reports.lock().expect("no panic in here").len();
-        take(step, u32::try_from(index).expect("few steps"), &client, &stop).await;
-        for seen in &reports.lock().expect("no panic in here")[before..] {
+        let before = reports.lock().expect("no panic").len();
+        run_step(step, u32::try_from(index).expect("few steps"), &client, &stop).await;
+        for seen in &reports.lock().expect("no panic")[before..] {
             step.traffic.check(seen, P::INVALIDATES);
         }
         if step.stop {
             // The number of calls with replies before the server stops is random.
-            reports.lock().expect("no panic in here").truncate(before);
+            reports.lock().expect("no panic").truncate(before);
         }
     }
     drop(client);
-    serving.await.expect("the server ends");
-    Arc::into_inner(reports).map_or_else(Vec::new, |kept| kept.into_inner().expect("no panic in here"))
+    serving.await.expect("the server stops");
+    Arc::into_inner(reports).map_or_else(Vec::new, |kept| kept.into_inner().expect("no panic"))
 }
 
-async fn take(step: &Step, index: u32, client: &Client, stop: &watch::Sender<bool>) {
+async fn run_step(step: &Step, index: u32, client: &Client, stop: &watch::Sender<bool>) {
     if step.close {
         client.close();
     }
     if step.stop {
         stop.send(true).expect("the server runs");
-        // It reports this by closing, which takes a moment.
+        // Wait until the server closes the connection.
         while client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await.is_ok() {}
     }
     if step.close || step.stop {
@@ -191,7 +190,7 @@ async fn take(step: &Step, index: u32, client: &Client, stop: &watch::Sender<boo
         });
     }
     while let Some(call) = calls.join_next().await {
-        call.expect("a call that holds");
+        call.expect("the call succeeds");
     }
 }
 
@@ -205,5 +204,5 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 /// Runs a scenario over a provider.
 pub(crate) async fn over<P: Provider>(scenario: &Scenario) -> Result<Seen, String> {
     let scenario = scenario.clone();
-    alone(move || async move { run::<P>(&scenario).await }).await
+    isolated(move || async move { run::<P>(&scenario).await }).await
 }

@@ -1,4 +1,4 @@
-//! Messages that begin no call, and what a responder answers (RFC 8166 section 4.5).
+//! Messages that do not start a call, and the responder's answers (RFC 8166 section 4.5).
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::Segment;
@@ -6,7 +6,7 @@ use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, ReadSegment, WriteCh
 use rpcrdma_sim::{Args, Want};
 
 use crate::layouts::result_of;
-use crate::link::{Link, Provider, alone};
+use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, XID, words};
 
 /// The beginning of an RPC call: XID, CALL, and `more` bytes.
@@ -35,7 +35,7 @@ fn reads(reads: Vec<ReadSegment>) -> ChunkLists {
     ChunkLists { reads, ..ChunkLists::default() }
 }
 
-/// The response to a rejected message.
+/// The expected answer.
 #[derive(Clone, Copy)]
 enum Gets {
     Nothing,
@@ -43,12 +43,12 @@ enum Gets {
     ErrChunk,
 }
 
-/// A header of its first words.
+/// Encodes a header with this version, type and body.
 fn header(version: u32, kind: u32, rest: &[u32]) -> Bytes {
     words(&[&[XID, version, 4, kind], rest].concat())
 }
 
-/// A header of version 1 with an RPC message behind it.
+/// Encodes a header of version 1, followed by an RPC message.
 fn long(kind: u32, rest: &[u32]) -> Bytes {
     [&header(1, kind, rest)[..], &rpc(40)].concat().into()
 }
@@ -97,13 +97,13 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
         ("H24 another XID", msg(ChunkLists::default(), &words(&[XID + 1, 0, 2, 0, 0, 0])), ErrChunk),
         ("H24 no payload", msg(ChunkLists::default(), &[]), ErrChunk),
         (
-            "H24 another XID, and nothing is read",
+            "H24 another XID, with a Read chunk",
             msg(reads(vec![read(20, 4)]), &words(&[XID + 1, 0, 2, 0, 0, 0])),
             ErrChunk,
         ),
         ("H25 discriminator 2", long(0, &[2, 0, 0]), ErrChunk),
         ("H25 discriminator 0x80000000", long(0, &[0, 0x8000_0000, 0]), ErrChunk),
-        ("H26 cut list", header(1, 0, &[1, 8, 1, 4, 0, 0, 1, 16]), ErrChunk),
+        ("H26 truncated list", header(1, 0, &[1, 8, 1, 4, 0, 0, 1, 16]), ErrChunk),
         ("H29 segment count 0xffffffff", long(0, &[0, 1, u32::MAX, 0]), ErrChunk),
         ("H29 reply segment count 0x10000000", long(0, &[0, 0, 1, 0x1000_0000]), ErrChunk),
         ("H34 sum over 4 GiB", msg(reads(vec![read(48, u32::MAX); 16]), &rpc(40)), ErrChunk),
@@ -125,32 +125,33 @@ fn bad_lists() -> Vec<(&'static str, Bytes, Gets)> {
     ]
 }
 
-/// A header with an entry in each list, cut behind each word, and with each word that says whether more
-/// follows changed.
+/// A header with an entry in each list, truncated after each word, and with each list discriminator changed.
 fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let chunk = WriteChunk(vec![segment(8)]);
     let lists = ChunkLists { reads: vec![read(48, 4)], writes: vec![chunk.clone()], reply: Some(chunk) };
-    let whole = msg(lists, &[]);
+    let complete = msg(lists, &[]);
     let gets = |len| if len < 28 { Gets::Nothing } else { Gets::ErrChunk };
-    let cut =
-        (0..whole.len()).step_by(4).map(|len| (format!("H26 {len} bytes"), whole.slice(..len), gets(len)));
-    // Four words, a Read segment of six, the end of the Read list, a Write chunk of six, its end, and the
-    // Reply chunk.
+    let cut = (0..complete.len())
+        .step_by(4)
+        .map(|len| (format!("H26 {len} bytes"), complete.slice(..len), gets(len)));
+    // The words are: four of the fixed header, a Read segment of six, the end of the Read list, a Write chunk
+    // of six, the end of the Write list, and the Reply chunk.
     let marks = [4, 10, 11, 17, 18].map(|word: usize| {
-        let mut message = whole.to_vec();
+        let mut message = complete.to_vec();
         message[4 * word + 2] = 1;
         (format!("H25 word {word}"), [&message[..], &rpc(40)].concat().into(), Gets::ErrChunk)
     });
     cut.chain(marks).collect()
 }
 
-/// After each message a call is answered, so a dropped message has no answer and the connection goes on.
+/// Makes a call after each message. Its reply shows that the connection continues and that a dropped message
+/// has no answer.
 async fn run<P: Provider>() {
     let link = Link::of_table();
-    let (near, far) = P::connect(&link).await;
-    let (_serving, _stop) = link.serve(far);
+    let (local, peer) = P::connect(&link).await;
+    let (_serving, _stop) = link.serve(peer);
     tokio::task::yield_now().await;
-    let mut raw = Raw::new(near);
+    let mut raw = Raw::new(local);
     let granted = link.config.credits;
     let table = bad_starts()
         .into_iter()
@@ -161,7 +162,7 @@ async fn run<P: Provider>() {
             Gets::Nothing => None,
             Gets::ErrVers => {
                 let version = message.get(4..8).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
-                // R167: with the version as it came.
+                // R167: ERR_VERS has the received version.
                 Some(words(&[XID, version.expect(&name), granted, 4, 1, 1, 1]))
             }
             Gets::ErrChunk => Some(words(&[XID, 1, granted, 4, 2])),
@@ -179,5 +180,5 @@ async fn run<P: Provider>() {
 }
 
 pub(crate) async fn over<P: Provider>() {
-    alone(run::<P>).await.unwrap_or_else(|why| panic!("{why}"));
+    isolated(run::<P>).await.unwrap_or_else(|why| panic!("{why}"));
 }

@@ -1,5 +1,5 @@
-//! Calls whose chunks a requester lays out by hand, and what a responder answers: each kind of chunk, at each
-//! boundary (RFC 8166 section 3.4, 3.5 and 4.3).
+//! Calls with hand-made chunks, and the responder's answers: each kind of chunk at each boundary (RFC 8166
+//! sections 3.4, 3.5 and 4.3).
 
 use std::ops::RangeInclusive;
 
@@ -13,10 +13,10 @@ use rpcrdma_runtime::wire::rpc::{self, ReplyError};
 use rpcrdma_runtime::xdr::{Decode, Message, Placed, PlacedItem, Reader, Received, pad_len};
 use rpcrdma_sim::{Args, Res, Want, call};
 
-use crate::link::{Link, Provider, alone};
+use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, XID, words};
 
-/// The response to a call.
+/// The expected answer to a call.
 #[derive(Clone)]
 enum Gets {
     /// The result. The segments of the Write chunks and of the Reply chunk return with these lengths.
@@ -38,10 +38,10 @@ struct Case {
     reads: Vec<(u32, Bytes)>,
     /// The lengths of the segments of each Write chunk.
     writes: Vec<Vec<u32>>,
-    /// Those of the Reply chunk.
+    /// The lengths of the segments of the Reply chunk.
     reply: Option<Vec<u32>>,
-    /// Changes the lists once memory is registered.
-    spoil: fn(&mut ChunkLists),
+    /// Changes the chunk lists after the memory is registered.
+    modify: fn(&mut ChunkLists),
     gets: Gets,
 }
 
@@ -53,10 +53,10 @@ impl Case {
         let reads = items.into_iter().map(|item| (item.position, item.data)).collect();
         let gets = Gets::Result(Vec::new(), None);
         let (writes, reply) = (Vec::new(), None);
-        Case { name: name.into(), args, inline: Some(stream), reads, writes, reply, spoil: |_| {}, gets }
+        Case { name: name.into(), args, inline: Some(stream), reads, writes, reply, modify: |_| {}, gets }
     }
 
-    /// A call whose whole stream is inline.
+    /// A call whose complete stream is inline.
     fn inline(name: impl Into<String>, args: [usize; 3], want: [u32; 3]) -> Self {
         let case = Case::new(name, args, want);
         Case { inline: Some(call(XID, &case.args, usize::MAX).flatten()), reads: Vec::new(), ..case }
@@ -118,7 +118,7 @@ impl Case {
     }
 }
 
-/// Arguments that are empty, and results that are.
+/// Empty arguments, and an empty result.
 const NONE: [usize; 3] = [0; 3];
 const VOID: [u32; 3] = [0; 3];
 
@@ -137,7 +137,7 @@ fn read_chunks() -> Vec<Case> {
         Case::new("two Read chunks", [5, 3, 6], VOID),
         Case::new("the Read list backwards", [5, 3, 6], VOID).order(&[1, 0]),
         Case::new("a segment for each byte", [7, 0, 0], VOID).cut(0, 1..=6),
-        Case::new("segments of two chunks in turns", [5, 3, 6], VOID)
+        Case::new("interleaved segments of two chunks", [5, 3, 6], VOID)
             .cut(1, 4..=4)
             .cut(0, 3..=3)
             .order(&[0, 2, 1, 3]),
@@ -153,12 +153,12 @@ fn read_chunks() -> Vec<Case> {
         }
         .gets(Gets::GarbageArguments),
         Case {
-            spoil: |lists| lists.reads[0].segment.handle ^= 0x5555_0000,
+            modify: |lists| lists.reads[0].segment.handle ^= 0x5555_0000,
             ..Case::new("an unknown handle", [5, 0, 0], VOID)
         }
         .gets(Gets::Closed),
         Case {
-            spoil: |lists| lists.reads[0].segment.length += 4096,
+            modify: |lists| lists.reads[0].segment.length += 4096,
             ..Case::new("a segment longer than its memory", [5, 0, 0], VOID)
         }
         .gets(Gets::Closed),
@@ -168,7 +168,8 @@ fn read_chunks() -> Vec<Case> {
         let padded = Case::new(format!("{len} bytes with their padding"), [len, 0, len], VOID);
         cases.push(padded.first(|data| data.resize(data.len().next_multiple_of(4), 0)));
         if pad_len(len) > 0 {
-            let mut apart = Case::new(format!("{len} bytes and their padding apart"), [len, 0, len], VOID);
+            let mut apart =
+                Case::new(format!("{len} bytes and their padding in separate segments"), [len, 0, len], VOID);
             apart.reads.insert(1, (apart.reads[0].0, vec![0; pad_len(len)].into()));
             cases.push(apart);
         }
@@ -176,7 +177,7 @@ fn read_chunks() -> Vec<Case> {
     cases
 }
 
-/// 28 bytes of header and 68 of a call without arguments: 928 more fill the threshold.
+/// The header has 28 bytes and a call without arguments 68 bytes, so 928 more bytes fill the threshold.
 fn long_calls() -> Vec<Case> {
     vec![
         Case::inline("a call below the threshold", [0, 924, 0], VOID),
@@ -185,8 +186,10 @@ fn long_calls() -> Vec<Case> {
         Case::inline("a Position-Zero chunk", [5, 3000, 7], VOID).long(),
         Case::inline("a Position-Zero chunk that would fit inline", NONE, VOID).long(),
         Case::inline("a Position-Zero chunk in segments", [5, 9, 7], VOID).long().cut(0, 3..=8),
-        Case::new("a Position-Zero chunk beside those of items", [5, 3000, 7], VOID).long(),
-        Case::new("a Position-Zero chunk behind those of items", [5, 3000, 7], VOID).long().order(&[2, 1, 0]),
+        Case::new("a Position-Zero chunk before the chunks of items", [5, 3000, 7], VOID).long(),
+        Case::new("a Position-Zero chunk after the chunks of items", [5, 3000, 7], VOID)
+            .long()
+            .order(&[2, 1, 0]),
         Case::inline("a Position-Zero chunk with another XID", NONE, VOID)
             .long()
             .first(|data| data[3] ^= 1)
@@ -204,7 +207,7 @@ fn write_chunks() -> Vec<Case> {
             .writes(&[&[8], &[8], &[8, 8]], &[&[5], &[0], &[0, 0]]),
         Case::inline("an empty item leaves its chunk to the next", NONE, [0, 0, 6])
             .writes(&[&[8], &[8]], &[&[6], &[0]]),
-        Case::inline("a chunk without segments asks for its item inline", NONE, [0, 5, 6])
+        Case::inline("a chunk without segments leaves its item inline", NONE, [0, 5, 6])
             .writes(&[&[], &[8]], &[&[], &[6]]),
         Case::inline("a chunk one byte too short", NONE, [0, 5, 0]).writes(&[&[4]], &[]).gets(Gets::ErrChunk),
         Case::inline("segments one byte too short", NONE, [0, 9, 0])
@@ -215,13 +218,13 @@ fn write_chunks() -> Vec<Case> {
             .gets(Gets::ErrChunk),
         Case::new("both kinds of chunks", [5, 3, 6], [3, 7, 9]).writes(&[&[7], &[9]], &[&[7], &[9]]),
         Case {
-            spoil: |lists| lists.writes[0].0[0].handle ^= 0x5555_0000,
+            modify: |lists| lists.writes[0].0[0].handle ^= 0x5555_0000,
             ..Case::inline("an unknown sink", NONE, [0, 5, 0])
         }
         .writes(&[&[8]], &[])
         .gets(Gets::Closed),
         Case {
-            spoil: |lists| lists.writes[0].0[0].length = 9000,
+            modify: |lists| lists.writes[0].0[0].length = 9000,
             ..Case::inline("a chunk longer than its memory", NONE, [0, 9000, 0])
         }
         .writes(&[&[8]], &[])
@@ -235,14 +238,15 @@ fn write_chunks() -> Vec<Case> {
     cases
 }
 
-/// 28 bytes of header and 52 of a reply without data: 944 more fill the threshold, 924 beside a Reply chunk.
+/// The header has 28 bytes and a reply without data 52 bytes. 944 more bytes fill the threshold, or 924 bytes
+/// with a Reply chunk.
 fn replies() -> Vec<Case> {
     vec![
         Case::inline("a reply below the threshold", NONE, [940, 0, 0]),
         Case::inline("a reply as long as the threshold", NONE, [944, 0, 0]),
         Case::inline("a reply above the threshold", NONE, [945, 0, 0]).gets(Gets::ErrChunk),
-        Case::inline("a Reply chunk that is not used", NONE, [924, 0, 0]).reply(&[976], &[0]),
-        Case::inline("a Reply chunk that is", NONE, [925, 0, 0]).reply(&[980], &[980]),
+        Case::inline("an unused Reply chunk", NONE, [924, 0, 0]).reply(&[976], &[0]),
+        Case::inline("a used Reply chunk", NONE, [925, 0, 0]).reply(&[980], &[980]),
         Case::inline("a Reply chunk larger than the reply", NONE, [925, 0, 0]).reply(&[981], &[980]),
         Case::inline("a Reply chunk smaller than the reply", NONE, [925, 0, 0])
             .reply(&[979], &[])
@@ -255,7 +259,7 @@ fn replies() -> Vec<Case> {
             .gets(Gets::ErrChunk),
         Case::inline("a Reply chunk in segments", NONE, [925, 0, 0]).reply(&[4, 975, 8], &[4, 975, 1]),
         Case::inline("a Reply chunk with items inside", NONE, [0, 925, 5]).reply(&[2000], &[988]),
-        Case::inline("a Reply chunk beside Write chunks", NONE, [3000, 50, 5])
+        Case::inline("a Reply chunk with Write chunks", NONE, [3000, 50, 5])
             .writes(&[&[50], &[5]], &[&[50], &[5]])
             .reply(&[4000], &[3052]),
         Case::new("every kind of chunk", [5, 3000, 7], [3000, 5000, 0])
@@ -270,10 +274,10 @@ const UNTOUCHED: u8 = 0xee;
 
 async fn run<P: Provider>(case: Case) {
     let link = Link::of_table();
-    let (near, far) = P::connect(&link).await;
-    let (_serving, _stop) = link.serve(far);
+    let (local, peer) = P::connect(&link).await;
+    let (_serving, _stop) = link.serve(peer);
     tokio::task::yield_now().await;
-    let mut raw = Raw::new(near);
+    let mut raw = Raw::new(local);
     let mut lists = ChunkLists::default();
     for (position, data) in case.reads {
         lists.reads.push(ReadSegment { position, segment: raw.register(Memory::Source(data)).await });
@@ -285,7 +289,7 @@ async fn run<P: Provider>(case: Case) {
         lists.reply = Some(sink(&mut raw, lengths).await);
     }
     let offered = lists.clone();
-    (case.spoil)(&mut lists);
+    (case.modify)(&mut lists);
     let body = if case.inline.is_some() { Body::Msg(lists) } else { Body::NoMsg(lists) };
     let message = Header { xid: XID, credits: 1, body }.with_payload(case.inline);
     let answer = if raw.send(message).await { raw.receive().await } else { None };
@@ -305,14 +309,14 @@ async fn run<P: Provider>(case: Case) {
             let message = returned(&mut raw, &answer, offered, (writes, reply)).await;
             assert_eq!(result(&message), Ok(case.args.result()));
         }
-        (_, answer) => panic!("the answer is {answer:?}"),
+        (_, answer) => panic!("unexpected answer: {answer:?}"),
     }
 }
 
 async fn sink<C: Connection>(raw: &mut Raw<C>, lengths: &[u32]) -> WriteChunk {
     let mut segments = Vec::new();
     for length in lengths {
-        // There is no memory of no bytes.
+        // Empty memory cannot be registered.
         segments.push(match *length {
             0 => Segment { handle: 1, length: 0, offset: 0 },
             length => {
@@ -324,7 +328,7 @@ async fn sink<C: Connection>(raw: &mut Raw<C>, lengths: &[u32]) -> WriteChunk {
     WriteChunk(segments)
 }
 
-/// Puts a reply together from its inline stream and from the chunks, which have these lengths.
+/// Assembles a reply from its inline stream and the chunks, and checks the lengths of the chunks.
 async fn returned<C: Connection>(
     raw: &mut Raw<C>,
     answer: &Bytes,
@@ -341,13 +345,13 @@ async fn returned<C: Connection>(
     let seen = (lists.writes.iter().map(lengths).collect(), lists.reply.as_ref().map(lengths));
     assert_eq!(seen, expected, "the lengths of the returned chunks");
     let mut items = Vec::new();
-    for (offered, back) in offered.writes.iter().zip(&lists.writes) {
+    for (offered, used) in offered.writes.iter().zip(&lists.writes) {
         let segments = u32::try_from(offered.0.len()).expect("a few");
-        items.push(PlacedItem { data: filled(raw, offered, back).await, segments });
+        items.push(PlacedItem { data: filled(raw, offered, used).await, segments });
     }
     let mut stream = payload;
-    if let (Some(offered), Some(back)) = (&offered.reply, &lists.reply) {
-        let data = filled(raw, offered, back).await;
+    if let (Some(offered), Some(used)) = (&offered.reply, &lists.reply) {
+        let data = filled(raw, offered, used).await;
         assert_eq!(data.is_empty(), !is_long, "the Reply chunk of RDMA_MSG");
         if is_long {
             stream = data;
@@ -357,14 +361,14 @@ async fn returned<C: Connection>(
     Received { stream, items }
 }
 
-/// Returns what was written to a chunk. Nothing is written behind that.
-async fn filled<C: Connection>(raw: &mut Raw<C>, offered: &WriteChunk, back: &WriteChunk) -> Bytes {
+/// Returns the data written to a chunk. Checks that the rest of the chunk is unchanged.
+async fn filled<C: Connection>(raw: &mut Raw<C>, offered: &WriteChunk, used: &WriteChunk) -> Bytes {
     let mut filled = Vec::new();
-    for (offered, back) in offered.0.iter().zip(&back.0) {
-        assert_eq!((offered.handle, offered.offset), (back.handle, back.offset));
+    for (offered, used) in offered.0.iter().zip(&used.0) {
+        assert_eq!((offered.handle, offered.offset), (used.handle, used.offset));
         let memory = if offered.length > 0 { raw.written(offered.handle).await } else { Bytes::new() };
-        let (data, rest) = memory.split_at(back.length as usize);
-        assert!(rest.iter().all(|byte| *byte == UNTOUCHED), "bytes behind the returned length");
+        let (data, rest) = memory.split_at(used.length as usize);
+        assert!(rest.iter().all(|byte| *byte == UNTOUCHED), "bytes after the returned length");
         filled.extend_from_slice(data);
     }
     filled.into()
@@ -380,16 +384,16 @@ fn result(message: &Received) -> Result<Res, ReplyError> {
     let mut reader = Reader::new(message);
     rpc::decode_reply(&mut reader, XID)?;
     let result = Res::decode(&mut reader).expect("a result");
-    reader.finish().expect("nothing behind the result");
+    reader.finish().expect("no bytes after the result");
     Ok(result)
 }
 
-/// Runs each case on a connection of its own.
+/// Runs each case on a separate connection.
 pub(crate) async fn over<P: Provider>() {
     let mut failed = Vec::new();
     for case in cases() {
         let name = case.name.clone();
-        if let Err(why) = alone(|| run::<P>(case)).await {
+        if let Err(why) = isolated(|| run::<P>(case)).await {
             failed.push(format!("{name}: {why}"));
         }
     }

@@ -1,4 +1,4 @@
-//! The providers, and the connections that the cases run over.
+//! The providers, and the connections over which the cases run.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The settings of both ends of a connection.
+/// The settings of both sides of a connection.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) config: Config,
-    /// Outstanding RDMA Reads.
+    /// The maximum number of outstanding RDMA Reads.
     pub(crate) reads: u32,
 }
 
 impl Link {
-    /// Few credits, so that a Receive that is not posted again is missed soon.
+    /// Returns settings with few credits, so that a Receive that is not posted again is soon missing.
     pub(crate) fn of_table() -> Self {
         let private_data = PrivateData::new(false, INLINE, INLINE);
         Link { config: Config { credits: 2, private_data, ..Config::default() }, reads: 16 }
@@ -42,7 +42,7 @@ impl Link {
         iwarp::IwarpOptions { ird: depth, ord: depth, ..iwarp::IwarpOptions::default() }
     }
 
-    /// Serves [`Echo`] until the connection ends, or the returned sender says so.
+    /// Serves [`Echo`] until the connection ends or the returned sender sends `true`.
     pub(crate) fn serve<C: Connection + 'static>(&self, end: C) -> (JoinHandle<()>, watch::Sender<bool>) {
         let (stop, stopping) = watch::channel(false);
         let mut services = Services::new();
@@ -54,23 +54,23 @@ impl Link {
 /// The inline threshold of the tables, in bytes.
 pub(crate) const INLINE: u32 = 1024;
 
-/// Connects two sides: the client's first, then the server's.
+/// Connects a client's and a server's side.
 pub(crate) trait Provider: 'static {
-    type Near: Connection + 'static;
-    type Far: Connection + 'static;
-    /// Whether the client's provider lets a server invalidate its handles.
+    type ClientSide: Connection + 'static;
+    type ServerSide: Connection + 'static;
+    /// True if the client's provider lets a server invalidate its handles.
     const INVALIDATES: bool = true;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far);
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide);
 }
 
 pub(crate) struct Memory;
 
 impl Provider for Memory {
-    type Near = rpcrdma_sim::fabric::End;
-    type Far = Self::Near;
+    type ClientSide = rpcrdma_sim::fabric::End;
+    type ServerSide = Self::ClientSide;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
         let end = EndConfig {
             private_data: link.private_data(),
             receive_size: link.receive(),
@@ -87,14 +87,14 @@ impl Provider for Memory {
 pub(crate) struct Iwarp;
 
 impl Provider for Iwarp {
-    type Near = iwarp::IwarpConnection;
-    type Far = Self::Near;
+    type ClientSide = iwarp::IwarpConnection;
+    type ServerSide = Self::ClientSide;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
-        let (options, said) = (link.iwarp(), link.private_data());
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
+        let (options, private_data) = (link.iwarp(), link.private_data());
         let listener = iwarp::IwarpListener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
-        let address = listener.local_addr().expect("an address");
-        let connecting = iwarp::connect(address, &said, link.receive(), &options);
+        let address = listener.local_addr().expect("a local address");
+        let connecting = iwarp::connect(address, &private_data, link.receive(), &options);
         let (client, server) = tokio::join!(connecting, accepted(&listener, link));
         (client.expect("a connection"), server)
     }
@@ -106,16 +106,16 @@ pub(crate) async fn accepted(listener: &iwarp::IwarpListener, link: &Link) -> iw
     request.accept(&link.private_data(), link.receive()).await.expect("accepted")
 }
 
-/// Runs a case in a task of its own, where it may panic.
-pub(crate) async fn alone<T: Send + 'static, F: Future<Output = T>>(
+/// Runs a case in a separate task. Returns the message if the case panics.
+pub(crate) async fn isolated<T: Send + 'static, F: Future<Output = T>>(
     case: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T, String> {
-    // A provider's end is made and used in one place, whatever its future is.
+    // The future of a case need not be `Send`, so run it on one thread.
     let running = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let limit = Duration::from_secs(60);
         let ran = runtime.block_on(async { tokio::time::timeout(limit, case()).await });
-        ran.unwrap_or_else(|_| panic!("it does not end"))
+        ran.unwrap_or_else(|_| panic!("the case timed out"))
     });
     running.await.map_err(|error| match error.try_into_panic() {
         Ok(why) => match why.downcast::<String>() {

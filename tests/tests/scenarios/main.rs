@@ -1,7 +1,7 @@
-//! Tables of cases that hold over every provider: calls (`tests/scenarios.toml`), calls that a peer lays out
-//! by hand, malformed headers, and replies that do not fit their calls.
+//! Tables of cases for every provider: calls (`tests/scenarios.toml`), calls with hand-made chunks, malformed
+//! headers, and replies that do not match their calls.
 //!
-//! A provider is one more [`Provider`](link::Provider) and one more line in each test.
+//! To add a provider, implement [`Provider`](link::Provider) and add a line to each test.
 
 mod calls;
 mod headers;
@@ -51,7 +51,7 @@ async fn every_layout_of_a_call_has_its_result_or_its_error() {
 
 /// Requirement: R144, R163, R164, R170, R192, R194, R210, H13, H14, H16, H18, H30, H31, H32, H36, H37
 #[tokio::test]
-async fn a_reply_that_does_not_fit_its_call_fails_it_or_is_dropped() {
+async fn a_reply_that_does_not_match_its_call_fails_it_or_is_dropped() {
     replies::over::<Memory>().await;
     replies::over::<Iwarp>().await;
 }

@@ -1,5 +1,5 @@
-//! The same over RDMA devices. They run if `RPCRDMA_VERBS` has the address of one: in the lab's guest, for
-//! `tests/interop/verbs.rs`.
+//! The same cases over RDMA devices. They run if `RPCRDMA_VERBS` has the address of a device: in the lab's
+//! guest, started by `tests/interop/verbs.rs`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::{headers, layouts, replies};
 
 fn address() -> Option<IpAddr> {
     let address = std::env::var("RPCRDMA_VERBS").ok()?;
-    Some(address.parse().expect("RPCRDMA_VERBS: an address"))
+    Some(address.parse().expect("an address in RPCRDMA_VERBS"))
 }
 
-/// Where both ends listen.
+/// The address on which both sides listen.
 fn here() -> SocketAddr {
     SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
 }
@@ -28,14 +28,14 @@ fn options(link: &Link, windows: MemoryWindows) -> VerbsOptions {
 
 async fn listener(link: &Link, windows: MemoryWindows) -> (VerbsListener, SocketAddr) {
     let listener = VerbsListener::bind(here(), options(link, windows)).await.expect("a device");
-    let address = listener.local_addr().expect("an address");
+    let address = listener.local_addr().expect("a local address");
     (listener, address)
 }
 
 async fn connecting(address: SocketAddr, link: &Link, windows: MemoryWindows) -> VerbsConnection {
     let options = options(link, windows);
-    let made = rpcrdma_verbs::connect(address, &link.private_data(), link.receive(), &options).await;
-    made.expect("a connection")
+    let connection = rpcrdma_verbs::connect(address, &link.private_data(), link.receive(), &options).await;
+    connection.expect("a connection")
 }
 
 async fn accepted(listener: &VerbsListener, link: &Link) -> VerbsConnection {
@@ -51,61 +51,61 @@ async fn connected(link: &Link, windows: MemoryWindows) -> (VerbsConnection, Ver
 struct Verbs;
 
 impl Provider for Verbs {
-    type Near = VerbsConnection;
-    type Far = VerbsConnection;
+    type ClientSide = VerbsConnection;
+    type ServerSide = VerbsConnection;
     const INVALIDATES: bool = false;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
         connected(link, MemoryWindows::Never).await
     }
 }
 
-/// Handles are of windows, and the server invalidates them.
+/// Handles belong to memory windows, and the server invalidates them.
 struct Windowed;
 
 impl Provider for Windowed {
-    type Near = VerbsConnection;
-    type Far = VerbsConnection;
+    type ClientSide = VerbsConnection;
+    type ServerSide = VerbsConnection;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
         connected(link, MemoryWindows::Always).await
     }
 }
 
-/// Our iWARP connects to a device that speaks it.
+/// User-space iWARP connects to an iWARP device.
 struct FromIwarp;
 
 impl Provider for FromIwarp {
-    type Near = IwarpConnection;
-    type Far = VerbsConnection;
+    type ClientSide = IwarpConnection;
+    type ServerSide = VerbsConnection;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
         let (listener, address) = listener(link, VerbsOptions::default().windows).await;
-        let (options, said) = (link.iwarp(), link.private_data());
-        let connecting = iwarp::connect(address, &said, link.receive(), &options);
-        let (near, far) = tokio::join!(connecting, accepted(&listener, link));
-        (near.expect("a connection"), far)
+        let (options, private_data) = (link.iwarp(), link.private_data());
+        let connecting = iwarp::connect(address, &private_data, link.receive(), &options);
+        let (local, peer) = tokio::join!(connecting, accepted(&listener, link));
+        (local.expect("a connection"), peer)
     }
 }
 
-/// A device that speaks iWARP connects to ours.
+/// An iWARP device connects to user-space iWARP.
 struct ToIwarp;
 
 impl Provider for ToIwarp {
-    type Near = VerbsConnection;
-    type Far = IwarpConnection;
+    type ClientSide = VerbsConnection;
+    type ServerSide = IwarpConnection;
     const INVALIDATES: bool = false;
 
-    async fn connect(link: &Link) -> (Self::Near, Self::Far) {
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
         let listener = IwarpListener::bind(here(), link.iwarp()).await.expect("a free port");
-        let address = listener.local_addr().expect("an address");
+        let address = listener.local_addr().expect("a local address");
         let windows = VerbsOptions::default().windows;
         tokio::join!(connecting(address, link, windows), link::accepted(&listener, link))
     }
 }
 
-/// The differences from memory, whose handles a server may invalidate.
-async fn compare<P: Provider>(scenario: &Scenario, called: &str, failed: &mut Vec<String>) {
+/// Records a failure if the scenario differs from the in-memory provider. Remote invalidation may differ.
+async fn compare<P: Provider>(scenario: &Scenario, provider: &str, failed: &mut Vec<String>) {
     let plain = |mut seen: Seen| {
         for call in &mut seen {
             call.remote_invalidation = false;
@@ -118,16 +118,16 @@ async fn compare<P: Provider>(scenario: &Scenario, called: &str, failed: &mut Ve
         (Ok(memory), Ok(other)) if memory == other => {}
         (Ok(_), Ok(_)) if scenario.varies() => {}
         (memory, other) => {
-            failed.push(format!("{}:\n  fabric {memory:?}\n  {called} {other:?}", scenario.name));
+            failed.push(format!("{}:\n  fabric {memory:?}\n  {provider} {other:?}", scenario.name));
         }
     }
 }
 
-/// The scenarios and the tables.
-async fn all<P: Provider>(called: &str) {
+/// Runs all scenarios and tables over a provider.
+async fn all<P: Provider>(provider: &str) {
     let mut failed = Vec::new();
     for scenario in &calls::scenarios() {
-        compare::<P>(scenario, called, &mut failed).await;
+        compare::<P>(scenario, provider, &mut failed).await;
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     headers::over::<P>().await;
@@ -141,7 +141,7 @@ async fn each_case_is_the_same_over_an_rdma_device() {
         return not_run::not_run("RPCRDMA_VERBS is not set: no RDMA device");
     };
     let device = rpcrdma_verbs::device_for(SocketAddr::new(ip, 1), Duration::from_secs(10)).await;
-    let name = device.expect("an answer").expect("a device");
+    let name = device.expect("a route").expect("a device");
     let devices = rpcrdma_verbs::devices().expect("devices");
     let device = devices.iter().find(|device| device.name == name).expect("the same device");
     all::<Verbs>("verbs").await;

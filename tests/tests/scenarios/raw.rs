@@ -1,4 +1,4 @@
-//! An end of a connection without an engine: a peer that says exactly what a case wants it to say.
+//! A peer without an engine, whose messages are controlled by a case.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -25,21 +25,21 @@ impl<C: Connection> Raw<C> {
         Raw { end, received: VecDeque::new() }
     }
 
-    /// Waits for one completion and keeps messages. None at the end of the connection.
-    async fn hear(&mut self) -> Option<Completion> {
+    /// Waits for a completion, and queues it if it is a message. Returns `None` at the end of the connection.
+    async fn next_completion(&mut self) -> Option<Completion> {
         let waiting = poll_fn(|cx| self.end.poll_completion(cx));
-        let heard = timeout(LIMIT, waiting).await.expect("a completion");
-        if let Completion::Received { message, .. } = &heard {
+        let completion = timeout(LIMIT, waiting).await.expect("a completion");
+        if let Completion::Received { message, .. } = &completion {
             self.received.push_back(message.clone());
             self.end.submit(Action::PostReceives { count: 1 });
         }
-        (!matches!(heard, Completion::Closed { .. })).then_some(heard)
+        (!matches!(completion, Completion::Closed { .. })).then_some(completion)
     }
 
-    /// Waits for a completion. None if the connection ends before.
+    /// Waits for a wanted completion. Returns `None` if the connection ends first.
     async fn until<T>(&mut self, mut wanted: impl FnMut(Completion) -> Option<T>) -> Option<T> {
         loop {
-            if let Some(found) = wanted(self.hear().await?) {
+            if let Some(found) = wanted(self.next_completion().await?) {
                 return Some(found);
             }
         }
@@ -51,10 +51,10 @@ impl<C: Connection> Raw<C> {
         self.until(|done| matches!(done, Completion::Sent { .. }).then_some(())).await.is_some()
     }
 
-    /// Returns the next message. None if the connection ends before.
+    /// Returns the next message, or `None` if the connection ends first.
     pub(crate) async fn receive(&mut self) -> Option<Bytes> {
         while self.received.is_empty() {
-            self.hear().await?;
+            self.next_completion().await?;
         }
         self.received.pop_front()
     }
@@ -75,16 +75,15 @@ impl<C: Connection> Raw<C> {
             Completion::Invalidated { memory: Memory::Sink(memory), .. } => Some(memory.freeze()),
             _ => None,
         });
-        fenced.await.expect("memory that was fenced")
+        fenced.await.expect("the fenced memory")
     }
 
-    /// Writes to memory of the peer, behind which a later message arrives.
+    /// Writes to memory of the peer. Later messages arrive after the data.
     pub(crate) async fn write(&mut self, sink: Segment, data: Bytes) {
         self.end.submit(Action::Write { token: Token(3), sink, data });
     }
 }
 
-/// Words, big-endian.
 pub(crate) fn words(words: &[u32]) -> Bytes {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! Replies that do not fit their calls, and what becomes of each call at the requester (RFC 8166 section
+//! Replies that do not match their calls, and the outcome of each call at the requester (RFC 8166 sections
 //! 3.4.6, 4.4 and 4.5).
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use rpcrdma_runtime::xdr::{Encode, Message, Reducer, Sink};
 use rpcrdma_runtime::{CallError, Client, ClientOptions};
 use rpcrdma_sim::{Args, Echo, Res, Want};
 
-use crate::link::{Link, Provider, alone};
+use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, words};
 
 /// How a call ends.
@@ -29,12 +29,12 @@ enum Ends {
     Waits,
 }
 
-/// A good reply.
+/// A valid reply.
 struct Reply {
     xid: u32,
     /// The chunks of the call: two Write chunks and a Reply chunk.
     offered: ChunkLists,
-    /// The same with the lengths of the items and an unused Reply chunk.
+    /// The same chunks with the lengths of the items and an unused Reply chunk.
     returned: ChunkLists,
     /// The stream without its items.
     stream: Bytes,
@@ -50,11 +50,11 @@ impl Reply {
         Header { xid: self.xid, credits: 8, body: Body::NoMsg(lists) }.encode()
     }
 
-    fn good(&self) -> Bytes {
+    fn valid(&self) -> Bytes {
         self.message(self.returned.clone(), &self.stream)
     }
 
-    /// The good reply with other lists.
+    /// The valid reply with changed lists.
     fn with(&self, change: impl FnOnce(&mut ChunkLists)) -> Bytes {
         let mut lists = self.returned.clone();
         change(&mut lists);
@@ -66,18 +66,18 @@ impl Reply {
     }
 }
 
-/// The lengths of the items of the result, and the largest, for which memory is offered.
+/// The lengths of the result's items. The call offers memory for two items of the larger length.
 const ITEMS: [u32; 2] = [16, 7];
 
-type Say = fn(&Reply) -> Bytes;
+type MakeReply = fn(&Reply) -> Bytes;
 
-fn table() -> Vec<(&'static str, Say, Ends)> {
+fn table() -> Vec<(&'static str, MakeReply, Ends)> {
     [accepted(), bad_chunks(), errors(), dropped()].concat()
 }
 
-fn accepted() -> Vec<(&'static str, Say, Ends)> {
+fn accepted() -> Vec<(&'static str, MakeReply, Ends)> {
     vec![
-        ("a good reply", Reply::good, Ends::Result),
+        ("a valid reply", Reply::valid, Ends::Result),
         (
             "a Reply chunk without segments",
             |reply| reply.with(|lists| lists.reply = Some(WriteChunk::default())),
@@ -87,8 +87,8 @@ fn accepted() -> Vec<(&'static str, Say, Ends)> {
     ]
 }
 
-fn bad_chunks() -> Vec<(&'static str, Say, Ends)> {
-    let cases: [(&str, Say); 12] = [
+fn bad_chunks() -> Vec<(&'static str, MakeReply, Ends)> {
+    let cases: [(&str, MakeReply); 12] = [
         ("longer than offered", |reply| {
             reply.with(|lists| lists.writes[0].0[0].length = reply.offered.writes[0].0[0].length + 1)
         }),
@@ -116,25 +116,25 @@ fn bad_chunks() -> Vec<(&'static str, Say, Ends)> {
             lists.reply = reply.offered.reply.as_ref().map(|chunk| chunk.filled(16));
             reply.long(lists)
         }),
-        ("a broken list", |reply| words(&[reply.xid, 1, 8, 0, 0, 5, 0])),
+        ("an invalid list", |reply| words(&[reply.xid, 1, 8, 0, 0, 5, 0])),
     ];
-    cases.map(|(name, say)| (name, say, Ends::BadReply)).to_vec()
+    cases.map(|(name, make_reply)| (name, make_reply, Ends::BadReply)).to_vec()
 }
 
-fn errors() -> Vec<(&'static str, Say, Ends)> {
+fn errors() -> Vec<(&'static str, MakeReply, Ends)> {
     vec![
         ("ERR_CHUNK", |reply| reply.error(ErrorBody::Chunk), Ends::Chunk),
         ("ERR_VERS", |reply| reply.error(ErrorBody::Version { low: 2, high: 3 }), Ends::Version),
-        ("H31 an error of another kind", |reply| words(&[reply.xid, 1, 8, 4, 77]), Ends::BadReply),
-        ("H31 an error that is cut", |reply| words(&[reply.xid, 1, 8, 4]), Ends::BadReply),
-        ("H30 an error of no call", |_| words(&[99, 1, 8, 4, 2]), Ends::Waits),
-        ("H31 an error of another kind of no call", |_| words(&[99, 1, 8, 4, 77]), Ends::Waits),
-        ("H31 a broken list of no call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Ends::Waits),
+        ("H31 an unknown error", |reply| words(&[reply.xid, 1, 8, 4, 77]), Ends::BadReply),
+        ("H31 a truncated error", |reply| words(&[reply.xid, 1, 8, 4]), Ends::BadReply),
+        ("H30 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Ends::Waits),
+        ("H31 an unknown error without a call", |_| words(&[99, 1, 8, 4, 77]), Ends::Waits),
+        ("H31 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Ends::Waits),
     ]
 }
 
-fn dropped() -> Vec<(&'static str, Say, Ends)> {
-    let cases: [(&str, Say); 8] = [
+fn dropped() -> Vec<(&'static str, MakeReply, Ends)> {
+    let cases: [(&str, MakeReply); 8] = [
         ("H13 nothing", |_| Bytes::new()),
         ("H13 15 bytes", |reply| words(&[reply.xid, 1, 8, 0]).slice(..15)),
         ("H13 27 bytes", |reply| words(&[reply.xid, 1, 8, 0, 0, 0, 0]).slice(..27)),
@@ -146,38 +146,38 @@ fn dropped() -> Vec<(&'static str, Say, Ends)> {
         }),
         ("H37 a reply to no call", |_| words(&[99, 1, 8, 0, 0, 0, 0, 99, 1, 0, 0, 0, 0])),
     ];
-    cases.map(|(name, say)| (name, say, Ends::Waits)).to_vec()
+    cases.map(|(name, make_reply)| (name, make_reply, Ends::Waits)).to_vec()
 }
 
-/// The number of replies that each follow a dropped message: more than there are Receives.
+/// The number of calls for a message that is dropped. It exceeds the number of Receives.
 const CALLS: usize = 8;
 
-async fn run<P: Provider>(say: Say, ends: Ends) {
+async fn run<P: Provider>(make_reply: MakeReply, ends: Ends) {
     let link = Link::of_table();
-    let (near, far) = P::connect(&link).await;
-    let mut raw = Raw::new(far);
+    let (local, peer) = P::connect(&link).await;
+    let mut raw = Raw::new(peer);
     let options = ClientOptions { config: link.config, ..ClientOptions::default() };
-    let client = Client::over(near, options);
+    let client = Client::over(local, options);
     for _ in 0..if matches!(ends, Ends::Waits) { CALLS } else { 1 } {
-        exchange(&client, &mut raw, say, ends).await;
+        exchange(&client, &mut raw, make_reply, ends).await;
     }
 }
 
-async fn exchange<C: Connection>(client: &Client, raw: &mut Raw<C>, say: Say, ends: Ends) {
-    // The call asks for more than comes, so that it offers each kind of chunk.
+async fn exchange<C: Connection>(client: &Client, raw: &mut Raw<C>, make_reply: MakeReply, ends: Ends) {
+    // The call requests more than the server returns, so that it offers each kind of chunk.
     let result = Args::new(5, [0; 3], Want { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
     let args = Args::new(1, [0; 3], Want { note: 3000, item: ITEMS[0], other: ITEMS[0] });
     let answering = async {
         let reply = place(raw, &result).await;
-        assert!(raw.send(vec![say(&reply)]).await, "the connection has ended");
+        assert!(raw.send(vec![make_reply(&reply)]).await, "the connection has ended");
         if matches!(ends, Ends::Waits) {
-            assert!(raw.send(vec![reply.good()]).await, "the connection has ended");
+            assert!(raw.send(vec![reply.valid()]).await, "the connection has ended");
         }
         raw.receive().await
     };
     let outcome = tokio::select! {
         outcome = client.call::<Echo>(&args) => outcome,
-        heard = answering => panic!("R164: a requester answers nothing, but here is {heard:?}"),
+        received = answering => panic!("R164: unexpected message of a requester: {received:?}"),
     };
     let is_expected = match (ends, &outcome) {
         (Ends::Result | Ends::Waits, Ok(got)) => *got == result,
@@ -189,10 +189,10 @@ async fn exchange<C: Connection>(client: &Client, raw: &mut Raw<C>, say: Say, en
     assert!(is_expected, "{outcome:?}");
 }
 
-/// Takes the call and writes the result's items to its Write chunks.
+/// Receives the call and writes the result's items to its Write chunks. Returns a valid reply.
 async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
     let message = raw.receive().await.expect("a call");
-    let (header, _) = decode_call(&message, &MessageLimits::default()).expect("a good call");
+    let (header, _) = decode_call(&message, &MessageLimits::default()).expect("a valid call");
     let Body::Msg(offered) = header.body else { panic!("a short call") };
     let xid = header.xid;
     let mut sink = Reducer::new(1);
@@ -209,11 +209,11 @@ async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
     Reply { xid, offered, returned, stream }
 }
 
-/// Runs each case on a connection of its own.
+/// Runs each case on a separate connection.
 pub(crate) async fn over<P: Provider>() {
     let mut failed = Vec::new();
-    for (name, say, ends) in table() {
-        if let Err(why) = alone(move || run::<P>(say, ends)).await {
+    for (name, make_reply, ends) in table() {
+        if let Err(why) = isolated(move || run::<P>(make_reply, ends)).await {
             failed.push(format!("{name}: {why}"));
         }
     }

@@ -1,17 +1,17 @@
-//! Clients and servers, of this library and of the kernel.
+//! Clients and servers of this library and of the kernel.
 
 use super::*;
 
-/// Runs one of iproute2's commands, for at most so long.
+/// Runs `rdma link` of iproute2 with a time limit. Returns true if it succeeded.
 async fn rdma_link(arguments: &[&str], limit: Duration) -> bool {
     let mut command = tokio::process::Command::new("rdma");
     let run = command.arg("link").args(arguments).kill_on_drop(true).status();
     matches!(timeout(limit, run).await, Ok(Ok(status)) if status.success())
 }
 
-/// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. It is
-/// deleted while calls are made, and added again: calls fail or wait meanwhile, and then go on in the same
-/// client and the same server.
+/// `RPCRDMA_VERBS_LINK` has the device's name, its kind and its network device: `rxe0 rxe eth0`. The test
+/// deletes the device under load and adds it again. Calls fail or wait meanwhile; the same client and server
+/// then continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_continue_once_the_device_is_back() {
     let Ok(link) = std::env::var("RPCRDMA_VERBS_LINK") else {
@@ -20,19 +20,19 @@ async fn calls_continue_once_the_device_is_back() {
     let Some(at) = device() else { return };
     for verbs in ways(at).await {
         let options = ClientOptions { timeout: Duration::from_secs(2), ..ClientOptions::default() };
-        calls_go_on(at, verbs, options, &link).await;
+        delete_and_add_device(at, verbs, options, &link).await;
     }
 }
 
-async fn calls_go_on(at: SocketAddr, verbs: VerbsOptions, options: ClientOptions, link: &str) {
+async fn delete_and_add_device(at: SocketAddr, verbs: VerbsOptions, options: ClientOptions, link: &str) {
     let [name, kind, network] = link.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{link}") };
     let server = Server::with_acceptor(listener(at, VerbsOptions::default()).await, ServerOptions::default());
     let server = server.expect("a server").service(Echo);
-    let address = server.local_addr().expect("an address");
+    let address = server.local_addr().expect("a local address");
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
     let connector = VerbsConnector::new(address.to_string(), verbs);
-    let client = Client::connect_via(connector, options).await.expect("a connection");
+    let client = Client::connect_via(connector, options).await.expect("the client connects");
     let caller = client.clone();
     let call = move |number| {
         let client = caller.clone();
@@ -40,46 +40,46 @@ async fn calls_go_on(at: SocketAddr, verbs: VerbsOptions, options: ClientOptions
         async move { client.call::<Echo>(&args).await.map(|result| assert_eq!(result, args.result())) }
     };
     call(1).await.expect("a result");
-    let gone = Arc::new(AtomicBool::new(false));
-    // One call after the other, until the device is gone: how many failed.
+    let deleted = Arc::new(AtomicBool::new(false));
+    // Makes sequential calls until the device is deleted. Returns the number of failed calls.
     let load = |number: u32| {
-        let (call, gone) = (call.clone(), gone.clone());
+        let (call, deleted) = (call.clone(), deleted.clone());
         tokio::spawn(async move {
             let mut failed = 0;
-            while !gone.load(Ordering::Relaxed) {
+            while !deleted.load(Ordering::Relaxed) {
                 failed += u32::from(call(number).await.is_err());
             }
             failed
         })
     };
-    let under_way: Vec<_> = (2..40).map(load).collect();
-    assert!(rdma_link(&["delete", name], Duration::from_secs(30)).await, "the device does not go away");
-    gone.store(true, Ordering::Relaxed);
+    let loads: Vec<_> = (2..40).map(load).collect();
+    assert!(rdma_link(&["delete", name], Duration::from_secs(30)).await, "the device is not deleted");
+    deleted.store(true, Ordering::Relaxed);
     let mut failed = 0;
-    for calls in under_way {
+    for calls in loads {
         failed += calls.await.expect("no panic");
     }
-    assert!(failed > 0, "no call was under way");
+    assert!(failed > 0, "no call was outstanding");
     assert!(call(40).await.is_err(), "there is no device");
     assert!(rdma_link(&["add", name, "type", kind, "netdev", network], Duration::from_secs(30)).await);
-    let mut back = false;
+    let mut succeeded = false;
     for number in 41..71 {
-        back = call(number).await.is_ok();
-        if back {
+        succeeded = call(number).await.is_ok();
+        if succeeded {
             break;
         }
     }
-    assert!(back, "nothing is answered over the device that is back");
+    assert!(succeeded, "no call succeeds over the restored device");
     client.close();
     drop(stop);
-    serving.await.expect("no panic").expect("the server ends as it should");
+    serving.await.expect("no panic").expect("the server stops without an error");
 }
 
 fn windows() -> VerbsOptions {
     VerbsOptions { windows: MemoryWindows::Always, ..VerbsOptions::default() }
 }
 
-/// Each call has one chunk, whose handle the server invalidates: both ends count that.
+/// Each call has one chunk, whose handle the server invalidates. Client and server count the invalidations.
 /// Requirement: R286
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_invalidates_the_windows_of_calls() {
@@ -89,11 +89,11 @@ async fn a_server_invalidates_the_windows_of_calls() {
     }
     let server = Server::with_acceptor(listener(at, VerbsOptions::default()).await, ServerOptions::default());
     let server = server.expect("a server").service(Echo);
-    let (address, counted) = (server.local_addr().expect("an address"), server.stats());
+    let (address, stats) = (server.local_addr().expect("a local address"), server.stats());
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(server.run(async { drop(stopping.await) }));
     let connector = VerbsConnector::new(address.to_string(), windows());
-    let client = Client::connect_via(connector, ClientOptions::default()).await.expect("a connection");
+    let client = Client::connect_via(connector, ClientOptions::default()).await.expect("the client connects");
     let calls = (1..=50).map(|number| {
         let client = client.clone();
         tokio::spawn(async move {
@@ -107,13 +107,13 @@ async fn a_server_invalidates_the_windows_of_calls() {
     assert!(client.negotiated().remote_invalidation);
     let invalidated = client.stats().traffic.remote_invalidations;
     assert_eq!(invalidated, 50);
-    assert_eq!(counted.snapshot().traffic.remote_invalidations, invalidated);
+    assert_eq!(stats.snapshot().traffic.remote_invalidations, invalidated);
     client.close();
     drop(stop);
-    serving.await.expect("no panic").expect("the server ends as it should");
+    serving.await.expect("no panic").expect("the server stops without an error");
 }
 
-/// A file of an NFSv3 server, by verbs.
+/// Connects by verbs and looks up a file of an NFSv3 server.
 async fn file_at(
     server: (&str, u16, u16),
     path: [&str; 2],
@@ -123,15 +123,15 @@ async fn file_at(
     let ((host, port, mount_port), [export, name]) = (server, path);
     let mount = TcpClientOptions { credential: credential.clone(), ..TcpClientOptions::default() };
     let mount = TcpClient::connect_with(format!("{host}:{mount_port}"), mount).await.expect("mountd");
-    let found = mount_v3::Client(mount).mnt(&Dirpath::from(export.to_owned())).await.expect("an answer");
+    let found = mount_v3::Client(mount).mnt(&Dirpath::from(export.to_owned())).await.expect("a reply");
     let Mountres3::Mnt3Ok(found) = found else { panic!("{found:?}") };
     let connector = VerbsConnector::new(format!("{host}:{port}"), verbs);
     let options = ClientOptions { credential, ..ClientOptions::default() };
-    let client = Client::connect_via(connector, options).await.expect("a connection");
+    let client = Client::connect_via(connector, options).await.expect("the client connects");
     let nfs = nfs_v3::Client(client.clone());
     let what = Diropargs3 { dir: NfsFh3 { data: found.fhandle }, name: name.to_owned().into() };
-    let looked = nfs.lookup(&Lookup3Args { what }).await.expect("an answer");
-    let Lookup3Res::Nfs3Ok(Lookup3Resok { object: file, .. }) = looked else { panic!("{looked:?}") };
+    let found = nfs.lookup(&Lookup3Args { what }).await.expect("a reply");
+    let Lookup3Res::Nfs3Ok(Lookup3Resok { object: file, .. }) = found else { panic!("{found:?}") };
     (client, nfs, file)
 }
 
@@ -139,10 +139,10 @@ fn user(uid: u32) -> Credential {
     Credential::Sys(AuthSys { machine_name: "here".into(), uid, gid: uid, ..AuthSys::default() })
 }
 
-/// `RPCRDMA_VERBS_NFS3D` has the address of a `nfs3d` of root's with its ports 20050 and 20051, which serves
-/// a file `long` that everybody may write to. For each call a thread of that server's has another user's
-/// rights. The kernel takes requests for a device from no thread that ever had, and memory as long as this is
-/// registered while such threads come and go.
+/// `RPCRDMA_VERBS_NFS3D` has the address of an `nfs3d` that runs as root on ports 20050 and 20051 and serves
+/// a file `long`, writable by everyone. For each call, a thread of the server assumes the caller's rights.
+/// The kernel then accepts no requests for a device from this thread. Long memory is registered while such
+/// threads start and end.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_calls_of_another_user() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_NFS3D") else {
@@ -159,9 +159,9 @@ async fn long_calls_of_another_user() {
                 let data = Bytes::from(vec![caller + 4 * round; LONG as usize]);
                 let stable = StableHow::Unstable;
                 let args = Write3Args { file, offset, count: LONG, stable, data: data.clone().into() };
-                let written = nfs.write(&args).await.expect("an answer");
+                let written = nfs.write(&args).await.expect("a reply");
                 assert!(matches!(&written, Write3Res::Nfs3Ok(done) if done.count == LONG), "{written:?}");
-                let read = nfs.read(&Read3Args { file, offset, count: LONG }).await.expect("an answer");
+                let read = nfs.read(&Read3Args { file, offset, count: LONG }).await.expect("a reply");
                 assert!(matches!(&read, Read3Res::Nfs3Ok(read) if read.data[..] == data), "round {round}");
             }
         })
@@ -173,7 +173,7 @@ async fn long_calls_of_another_user() {
 }
 
 /// `RPCRDMA_VERBS_KNFSD` has the address of the kernel's NFS server, which serves a file `/export/windowed`
-/// of a MiB.
+/// of 1 MiB.
 #[tokio::test]
 async fn the_kernels_server_invalidates_windows() {
     let Ok(server) = std::env::var("RPCRDMA_VERBS_KNFSD") else {
@@ -186,9 +186,9 @@ async fn the_kernels_server_invalidates_windows() {
         let offset = u64::from(round) % 16 * u64::from(count);
         let data = Bytes::from(vec![round; 1 << 16]);
         let args = Write3Args { file, offset, count, stable: StableHow::Unstable, data: data.clone().into() };
-        let written = nfs.write(&args).await.expect("an answer");
+        let written = nfs.write(&args).await.expect("a reply");
         assert!(matches!(&written, Write3Res::Nfs3Ok(done) if done.count == count), "{written:?}");
-        let read = nfs.read(&Read3Args { file, offset, count }).await.expect("an answer");
+        let read = nfs.read(&Read3Args { file, offset, count }).await.expect("a reply");
         assert!(matches!(&read, Read3Res::Nfs3Ok(read) if read.data[..] == data), "round {round}");
     }
     let traffic = client.stats().traffic;

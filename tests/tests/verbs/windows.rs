@@ -2,15 +2,16 @@
 
 use super::*;
 
-/// Both ends, if the device has windows, and one of them advertises memory through such.
+/// Connects two sides, of which the first advertises memory by windows. Returns `None` if the device has
+/// none.
 async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> {
     let Some(options) = ways(at).await.get(1).copied() else {
         not_run::not_run("the device has no memory windows of type 2");
         return None;
     };
-    let (near, far) = pair(at, options).await;
-    assert!(near.info().remote_invalidation && !far.info().remote_invalidation);
-    Some((near, far))
+    let (local, peer) = pair(at, options).await;
+    assert!(local.info().remote_invalidation && !peer.info().remote_invalidation);
+    Some((local, peer))
 }
 
 /// Requirement: R295
@@ -18,102 +19,103 @@ async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> 
 async fn remote_invalidation_is_offered_only_with_memory_windows() {
     let Some(at) = device() else { return };
     for (options, windows) in ways(at).await.into_iter().zip([false, true]) {
-        the_peer_is_told(at, options, windows).await;
+        check_private_data(at, options, windows).await;
     }
 }
 
-async fn the_peer_is_told(at: SocketAddr, options: VerbsOptions, windows: bool) {
+async fn check_private_data(at: SocketAddr, options: VerbsOptions, windows: bool) {
     let listener = listener(at, options).await;
-    let address = listener.local_addr().expect("an address");
-    let said = PrivateData::new(true, 4096, 4096);
-    let octets = said.encode();
+    let address = listener.local_addr().expect("a local address");
+    let own = PrivateData::new(true, 4096, 4096);
+    let octets = own.encode();
     let connecting = connect(address, &octets, RECEIVE, &options);
     let accepting = async {
         let request = listener.accept().await.expect("a request");
-        let heard = PrivateData::find(request.private_data());
-        (request.accept(&octets, RECEIVE).await.expect("accepted"), heard)
+        let received = PrivateData::find(request.private_data());
+        (request.accept(&octets, RECEIVE).await.expect("accepted"), received)
     };
-    let (near, (_far, heard)) = tokio::join!(connecting, accepting);
-    assert_eq!(heard, Some(PrivateData { remote_invalidation: windows, ..said }));
-    assert_eq!(near.expect("a connection").info().remote_invalidation, windows);
+    let (local, (_peer, received)) = tokio::join!(connecting, accepting);
+    assert_eq!(received, Some(PrivateData { remote_invalidation: windows, ..own }));
+    assert_eq!(local.expect("a connection").info().remote_invalidation, windows);
 }
 
 /// Requirement: R200, R286
 #[tokio::test]
-async fn a_window_that_has_ended_is_closed_to_the_peer() {
+async fn an_invalidated_window_is_closed_to_the_peer() {
     let Some(at) = device() else { return };
-    // The last is ended by this end, and by the peer.
+    // In round 297 the local side invalidates the last window, in round 299 the peer does.
     for last in [297, 299] {
-        let Some((near, far)) = windowed(at).await else { return };
-        windows_end(near, far, last).await;
+        let Some((local, peer)) = windowed(at).await else { return };
+        check_invalidated_windows(local, peer, last).await;
     }
 }
 
-async fn windows_end(mut near: VerbsConnection, mut far: VerbsConnection, last: u16) {
-    // Those that are posted already are these.
-    for end in [&mut near, &mut far] {
+async fn check_invalidated_windows(mut local: VerbsConnection, mut peer: VerbsConnection, last: u16) {
+    // These requests cover the Receives posted during the connection setup.
+    for end in [&mut local, &mut peer] {
         end.submit(Action::PostReceives { count: VerbsOptions::default().receives });
     }
-    let mut sink = register(&mut near, Memory::Sink(BytesMut::zeroed(5000))).await;
-    // More often than a window has names.
+    let mut sink = register(&mut local, Memory::Sink(BytesMut::zeroed(5000))).await;
+    // More rounds than a window has keys.
     for round in 0..=last {
-        tell(&mut near, &mut far).await;
+        advertise(&mut local, &mut peer).await;
         let data = Bytes::from(vec![round.to_be_bytes()[1]; 5000]);
-        far.submit(Action::Write { token: Token(1), sink, data: data.clone() });
-        // The peer invalidates most handles, and this end the others.
+        peer.submit(Action::Write { token: Token(1), sink, data: data.clone() });
+        // The peer invalidates most handles, and the local side the others.
         let invalidate = (round % 3 != 0).then_some(sink.handle);
-        far.submit(Action::Send { token: Token(2), message: vec![Bytes::from_static(b"x")], invalidate });
-        near.submit(Action::PostReceives { count: 1 });
-        let heard = drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
-        let Completion::Received { invalidated, .. } = heard else { unreachable!() };
+        peer.submit(Action::Send { token: Token(2), message: vec![Bytes::from_static(b"x")], invalidate });
+        local.submit(Action::PostReceives { count: 1 });
+        let received = drive(&mut local, &mut peer, is_received).await;
+        let Completion::Received { invalidated, .. } = received else { unreachable!() };
         assert_eq!(invalidated, invalidate);
-        near.submit(Action::Invalidate { token: Token(3), handle: sink.handle });
-        assert!(fenced(&mut near).await == data, "round {round}");
+        local.submit(Action::Invalidate { token: Token(3), handle: sink.handle });
+        assert!(fenced(&mut local).await == data, "round {round}");
         let old = sink;
-        sink = register(&mut near, Memory::Sink(BytesMut::zeroed(5000))).await;
+        sink = register(&mut local, Memory::Sink(BytesMut::zeroed(5000))).await;
         assert_ne!(sink.handle, old.handle);
         if round == last {
-            tell(&mut near, &mut far).await;
-            far.submit(Action::Write { token: Token(4), sink: old, data });
+            advertise(&mut local, &mut peer).await;
+            peer.submit(Action::Write { token: Token(4), sink: old, data });
         }
     }
-    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
-    assert!(matches!(&returned[..], [Memory::Sink(back)] if *back == vec![0; 5000]), "{returned:?}");
+    let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));
+    assert!(matches!(&returned[..], [Memory::Sink(returned)] if *returned == vec![0; 5000]), "{returned:?}");
 }
 
 /// Requirement: H46
 #[tokio::test]
 async fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     let Some(at) = device() else { return };
-    let Some((mut near, mut far)) = windowed(at).await else { return };
-    let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
-    tell(&mut near, &mut far).await;
-    // The same window under another name.
+    let Some((mut local, mut peer)) = windowed(at).await else { return };
+    let sink = register(&mut local, Memory::Sink(BytesMut::zeroed(100))).await;
+    advertise(&mut local, &mut peer).await;
+    // The same window with another key.
     let invalidate = Some(sink.handle ^ 0x55);
-    far.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
-    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
-    assert!(matches!(&returned[..], [Memory::Sink(back)] if back.len() == 100), "{returned:?}");
+    peer.submit(Action::Send { token: Token(1), message: vec![Bytes::from_static(b"x")], invalidate });
+    let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));
+    assert!(matches!(&returned[..], [Memory::Sink(returned)] if returned.len() == 100), "{returned:?}");
 }
 
-/// The library of siw does not tell that the peer has invalidated a handle; but then no peer can use it any
-/// more.
+/// siw does not report that the peer has invalidated a handle, but the handle is no longer usable.
 #[tokio::test]
 async fn an_unsolicited_invalidation_closes_the_connection_or_ends_the_handle() {
     let Some(at) = device() else { return };
-    let (mut near, mut far) = pair(at, VerbsOptions::default()).await;
-    let sink = register(&mut near, Memory::Sink(BytesMut::zeroed(100))).await;
-    far.submit(Action::Send {
+    let (mut local, mut peer) = pair(at, VerbsOptions::default()).await;
+    let sink = register(&mut local, Memory::Sink(BytesMut::zeroed(100))).await;
+    peer.submit(Action::Send {
         token: Token(1),
         message: vec![Bytes::from_static(b"x")],
         invalidate: Some(sink.handle),
     });
     if name(at).await.starts_with("siw") {
-        drive(&mut near, &mut far, |heard| matches!(heard, Completion::Received { .. })).await;
-        far.submit(Action::Write { token: Token(2), sink, data: Bytes::from_static(&[1; 100]) });
+        drive(&mut local, &mut peer, is_received).await;
+        peer.submit(Action::Write { token: Token(2), sink, data: Bytes::from_static(&[1; 100]) });
     }
-    let ((_, returned), _) = tokio::join!(closed(&mut near), closed(&mut far));
+    let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));
     match &returned[..] {
-        [Memory::Sink(back)] => assert!(back.iter().all(|octet| *octet == 0), "it was written"),
+        [Memory::Sink(returned)] => {
+            assert!(returned.iter().all(|octet| *octet == 0), "the peer wrote to the sink")
+        }
         other => panic!("{other:?}"),
     }
 }

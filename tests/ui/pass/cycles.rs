@@ -45,7 +45,7 @@ impl<T> Few<T> {
     const MOST: u32 = 3;
 }
 
-/// A type that contains itself behind a parameter, by both of its names.
+/// A type that contains itself through a type parameter, as `Self` and by its name.
 #[derive(Clone, Debug, Default, PartialEq, Xdr)]
 struct Loop {
     #[ddp_eligible]
@@ -94,11 +94,11 @@ struct Node {
 }
 
 /// Defines a cycle of types, each with a box of the next. The last type but one has the given field.
-macro_rules! circle {
+macro_rules! cycle {
     ($module:ident of $($field:ty)? : $first:ident $($name:ident)*) => {
         mod $module {
             use super::*;
-            circle!(@ $first ($($field)?) $first $($name)*);
+            cycle!(@ $first ($($field)?) $first $($name)*);
         }
     };
     (@ $first:ident ($($field:ty)?) $one:ident $last:ident) => {
@@ -118,15 +118,15 @@ macro_rules! circle {
         pub struct $one {
             pub next: Option<Box<$next>>,
         }
-        circle!(@ $first ($($field)?) $next $($rest)+);
+        cycle!(@ $first ($($field)?) $next $($rest)+);
     };
 }
 
-circle!(five of Opaque<70>: A B C D E);
-circle!(eight of Opaque<70>: A B C D E F G H);
-circle!(five_plain of : A B C D E);
-circle!(twelve_plain of : A B C D E F G H I J K L);
-circle!(twenty of Opaque<70>: A B C D E F G H I J K L M N O P Q R S T);
+cycle!(five of Opaque<70>: A B C D E);
+cycle!(eight of Opaque<70>: A B C D E F G H);
+cycle!(five_plain of : A B C D E);
+cycle!(twelve_plain of : A B C D E F G H I J K L);
+cycle!(twenty of Opaque<70>: A B C D E F G H I J K L M N O P Q R S T);
 
 /// A cycle in which each value holds at most one item, at the end of a chain of unions.
 #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -178,7 +178,7 @@ struct Version {
 struct Beside {
     #[ddp_eligible]
     data: Opaque<80>,
-    circle: five_plain::A,
+    cycle: five_plain::A,
 }
 
 /// Defines types that contain each other directly, in a cycle.
@@ -212,11 +212,11 @@ const fn items<T: Layout>() -> (Size, Size) {
     (T::HELD.largest, T::HELD.count)
 }
 
-fn same<T: Xdr + PartialEq + core::fmt::Debug>(value: &T) {
+fn round_trips<T: Xdr + PartialEq + core::fmt::Debug>(value: &T) {
     assert_eq!(from_slice::<T>(&to_bytes(value).unwrap()).unwrap(), *value);
 }
 
-fn taken_out<T: Encode>(value: &T) -> usize {
+fn reduced_items<T: Encode>(value: &T) -> usize {
     let mut reducer = Reducer::new(1);
     value.encode(&mut reducer).unwrap();
     reducer.into_message().items.len()
@@ -258,16 +258,16 @@ fn main() {
     let file = |len: usize, next| File { data: vec![7; len].into(), next };
     let inner = Folder { number: 2, first: Some(Box::new(file(9, None))) };
     let folder = Folder { number: 1, first: Some(Box::new(file(2000, Some(Box::new(inner))))) };
-    same(&folder);
-    assert_eq!((taken_out(&folder), taken_out(&vec![folder.clone(), folder.clone()])), (2, 4));
-    same(&Row {
+    round_trips(&folder);
+    assert_eq!((reduced_items(&folder), reduced_items(&vec![folder.clone(), folder.clone()])), (2, 4));
+    round_trips(&Row {
         value: Parcel::default(),
         next: Some(Box::new(Row { value: Parcel::default(), next: None })),
     });
-    same(&Node { pairs: Some(Box::new(Pair { first: folder, second: Box::default() })) });
+    round_trips(&Node { pairs: Some(Box::new(Pair { first: folder, second: Box::default() })) });
     let inner = Loop { data: vec![1].into(), ..Loop::default() };
-    same(&Loop { next: LinkTo { to: Some(Box::new(inner)) }, ..Loop::default() });
-    same(&Left { rights: vec![Right::default()] });
+    round_trips(&Loop { next: LinkTo { to: Some(Box::new(inner)) }, ..Loop::default() });
+    round_trips(&Left { rights: vec![Right::default()] });
 
     // A client offers Write chunks for such a reply only if the reply may have items.
     let offered = |bounds: ReplyBounds| ReplyResources::for_reply(&bounds.with_whole(9000), 1024).unwrap();

@@ -1,8 +1,5 @@
-//! Messages of Linux, from the transport's header down to NFS, decode and encode again to the same bytes.
-//! Truncated at any length, they are rejected.
-
-use std::fs;
-use std::path::Path;
+//! Messages of Linux, from the transport header down to NFS, decode and encode to the same bytes. Truncated
+//! at any length, they are rejected.
 
 use bytes::Bytes;
 use rpcrdma_nfs3::nfs_v3::proc;
@@ -10,6 +7,9 @@ use rpcrdma_runtime::program::Procedure;
 use rpcrdma_runtime::wire::rdma::{Body, MessageLimits, decode_call, decode_reply as decode_reply_header};
 use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Placed, PlacedItem, Reader, Received, Reducer};
+use rpcrdma_tests::captured::{Captured, ours};
+
+const FILE: &str = "linux-nfs3.jsonl";
 
 /// Decodes the messages of one procedure completely and encodes them again.
 struct Codec {
@@ -39,26 +39,8 @@ fn codecs() -> [Codec; 7] {
     ]
 }
 
-/// The messages of a connection in their order: whether it is the client's, and the bytes.
-fn messages() -> Vec<(bool, Bytes)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/linux-nfs3.jsonl");
-    let text = fs::read_to_string(path).expect("the vectors");
-    let value = |line: &str, key: &str| {
-        let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;
-        rest.split_once('"').map(|(value, _)| value.to_owned())
-    };
-    text.lines()
-        .filter(|line| matches!(value(line, "kind").as_deref(), Some("Send" | "Send_Inv")))
-        .map(|line| {
-            let hex = value(line, "hex").expect("bytes");
-            let octet = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
-            let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(octet).collect();
-            (value(line, "dir").as_deref() == Some("C->S"), bytes.into())
-        })
-        .collect()
-}
-
-/// A call's procedure and its stream written again, if it is whole. None if its data is in a Read chunk.
+/// Returns a call's procedure, its stream, and the stream encoded again. Returns `None` if the call is
+/// truncated or its data is in a Read chunk.
 fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     let (header, payload) = decode_call(bytes, &MessageLimits::default()).ok()?;
     let message = Received::whole(payload.clone());
@@ -72,7 +54,8 @@ fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     Some((rpc.procedure, payload, again.into_message().stream))
 }
 
-/// The stream of a reply to this procedure, and the same encoded again without the data of its Write chunk.
+/// Returns the stream of a reply to this procedure, and the stream encoded again without the data of its
+/// Write chunk.
 fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
     let (header, payload) = decode_reply_header(bytes, &MessageLimits::default()).ok()?;
     let Body::Msg(lists) = header.body else { return None };
@@ -95,24 +78,24 @@ fn reply(bytes: &Bytes, procedure: u32) -> Option<(Bytes, Bytes)> {
 }
 
 #[test]
-fn every_call_is_read_to_its_end_and_refused_when_it_is_cut() {
-    let mut whole = 0;
-    for (_, bytes) in messages().into_iter().filter(|(from_client, _)| *from_client) {
-        // A WRITE whose data moved by RDMA is incomplete in its Send.
+fn every_call_round_trips_and_is_rejected_if_truncated() {
+    let mut complete = 0;
+    for bytes in ours(FILE).into_iter().filter(|message| message.from_client).map(|message| message.bytes) {
+        // The data of one WRITE was moved by RDMA, so its Send is incomplete.
         let Some((procedure, stream, again)) = call(&bytes) else { continue };
         assert_eq!(stream, again, "procedure {procedure}");
         for len in 0..bytes.len() {
             assert!(call(&bytes.slice(..len)).is_none(), "procedure {procedure} cut at {len}");
         }
-        whole += 1;
+        complete += 1;
     }
-    assert_eq!(whole, 7, "of eight calls one has its data in a Read chunk");
+    assert_eq!(complete, 7, "one of eight calls has its data in a Read chunk");
 }
 
 #[test]
-fn every_reply_is_read_to_its_end_and_refused_when_it_is_cut() {
-    let (mut last, mut whole) = (0, 0);
-    for (from_client, bytes) in messages() {
+fn every_reply_round_trips_and_is_rejected_if_truncated() {
+    let (mut last, mut complete) = (0, 0);
+    for Captured { from_client, bytes, .. } in ours(FILE) {
         if from_client {
             let payload = decode_call(&bytes, &MessageLimits::default()).expect("a call").1;
             let message = Received::whole(payload);
@@ -124,7 +107,7 @@ fn every_reply_is_read_to_its_end_and_refused_when_it_is_cut() {
         for len in 0..bytes.len() {
             assert!(reply(&bytes.slice(..len), last).is_none(), "reply to procedure {last} cut at {len}");
         }
-        whole += 1;
+        complete += 1;
     }
-    assert_eq!(whole, 7, "of eight replies one is in a Reply chunk");
+    assert_eq!(complete, 7, "one of eight replies is in a Reply chunk");
 }

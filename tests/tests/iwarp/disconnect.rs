@@ -8,7 +8,7 @@ use rpcrdma_runtime::wire::iwarp::Opcode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::raw::{Ended, Met, frame, meet, next, register, send, untagged, until_closed, write};
+use super::raw::{Ended, Established, establish, frame, next, register, send, untagged, until_closed, write};
 
 /// How a peer disconnects.
 #[derive(Clone, Copy, Debug)]
@@ -16,10 +16,10 @@ enum Exit {
     Fin,
     Reset,
     Terminate,
-    Rubbish,
+    Garbage,
 }
 
-async fn leave(mut raw: TcpStream, exit: Exit) {
+async fn end_stream(mut raw: TcpStream, exit: Exit) {
     match exit {
         Exit::Fin => {}
         Exit::Reset => raw.set_zero_linger().unwrap(),
@@ -27,12 +27,12 @@ async fn leave(mut raw: TcpStream, exit: Exit) {
             let octets = untagged(Opcode::Terminate, true, 0, (2, 1, 0), &[0x12, 0x02, 0, 0]);
             raw.write_all(&octets).await.unwrap();
         }
-        Exit::Rubbish => raw.write_all(&frame(&[])).await.unwrap(),
+        Exit::Garbage => raw.write_all(&frame(&[])).await.unwrap(),
     }
 }
 
-/// The next completion that is not of a Send of this end.
-async fn next_of_peer(end: &mut IwarpConnection) -> Completion {
+/// Returns the next completion other than `Sent`.
+async fn next_except_sent(end: &mut IwarpConnection) -> Completion {
     loop {
         match next(end).await {
             Completion::Sent { .. } => {}
@@ -42,9 +42,9 @@ async fn next_of_peer(end: &mut IwarpConnection) -> Completion {
 }
 
 /// The peer writes `data`, replies and disconnects before the local side polls.
-async fn reply_and_leave(exit: Exit, speaks: bool, size: usize) {
-    let what = format!("{exit:?}, speaks: {speaks}, {size} octets");
-    let Met { mut raw, mut end, .. } = meet(IwarpOptions::default()).await;
+async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
+    let what = format!("{exit:?}, sends: {sends}, {size} octets");
+    let Established { mut raw, mut end, .. } = establish(IwarpOptions::default()).await;
     let sink = register(&mut end, Memory::Sink(BytesMut::zeroed(size))).await;
     raw.write_all(&send(1, b"go")).await.unwrap();
     assert!(matches!(next(&mut end).await, Completion::Received { .. }), "{what}");
@@ -54,36 +54,39 @@ async fn reply_and_leave(exit: Exit, speaks: bool, size: usize) {
         raw.write_all(&write(sink.handle, sink.offset + at, part)).await.unwrap();
     }
     raw.write_all(&send(2, b"reply")).await.unwrap();
-    leave(raw, exit).await;
-    if speaks {
-        // Sending to a peer that has left fails, perhaps before anything was read.
+    end_stream(raw, exit).await;
+    if sends {
+        // The Send to the disconnected peer fails, perhaps before the local side has read anything.
         end.submit(Action::Send {
             token: Token(1),
             message: vec![Bytes::from_static(b"?")],
             invalidate: None,
         });
     }
-    let received = next_of_peer(&mut end).await;
+    let received = next_except_sent(&mut end).await;
     assert!(
         matches!(&received, Completion::Received { message, .. } if message == "reply"),
         "{what}: {received:?}"
     );
     end.submit(Action::Invalidate { token: Token(7), handle: sink.handle });
-    let memory = match next_of_peer(&mut end).await {
+    let memory = match next_except_sent(&mut end).await {
         Completion::Invalidated { token: Token(7), memory: Memory::Sink(memory), .. } => memory,
         other => panic!("{what}: {other:?}"),
     };
-    assert!(memory.len() == size && memory.iter().all(|octet| *octet == 5), "{what}: the chunk is not whole");
+    assert!(
+        memory.len() == size && memory.iter().all(|octet| *octet == 5),
+        "{what}: the chunk is incomplete"
+    );
     let Ended { returned, .. } = until_closed(&mut end).await;
-    assert_eq!(returned.len(), 2, "{what}: what was not asked back");
+    assert_eq!(returned.len(), 2, "{what}: the other regions return");
 }
 
 #[tokio::test]
-async fn a_reply_before_the_end_is_a_reply() {
-    for exit in [Exit::Fin, Exit::Reset, Exit::Terminate, Exit::Rubbish] {
-        for speaks in [false, true] {
+async fn a_reply_before_the_disconnect_is_delivered() {
+    for exit in [Exit::Fin, Exit::Reset, Exit::Terminate, Exit::Garbage] {
+        for sends in [false, true] {
             for size in [64, 100_000] {
-                reply_and_leave(exit, speaks, size).await;
+                reply_and_disconnect(exit, sends, size).await;
             }
         }
     }
@@ -91,13 +94,13 @@ async fn a_reply_before_the_end_is_a_reply() {
 
 #[tokio::test]
 async fn memory_invalidated_late_returns_with_the_close() {
-    let Met { mut raw, mut end, sink, .. } = meet(IwarpOptions::default()).await;
+    let Established { mut raw, mut end, sink, .. } = establish(IwarpOptions::default()).await;
     raw.write_all(&send(1, b"reply")).await.unwrap();
-    leave(raw, Exit::Terminate).await;
+    end_stream(raw, Exit::Terminate).await;
     let Ended { before, returned, .. } = until_closed(&mut end).await;
     assert!(matches!(before[..], [Completion::Received { .. }]), "{before:?}");
     assert_eq!(returned.len(), 2);
     end.submit(Action::Invalidate { token: Token(7), handle: sink.handle });
     let after = std::future::poll_fn(|cx| std::task::Poll::Ready(end.poll_completion(cx))).await;
-    assert!(after.is_pending(), "nothing comes after the end: {after:?}");
+    assert!(after.is_pending(), "a completion after the close: {after:?}");
 }
