@@ -317,7 +317,7 @@ impl Conversation {
     /// Processes the events of the engines. Returns false if there are none.
     fn hear(&mut self) -> bool {
         let mut heard = false;
-        self.session.settle(NOW);
+        self.session.process_events(NOW);
         while let Some(event) = self.session.poll_event() {
             heard = true;
             match event {
