@@ -22,9 +22,9 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Makes the connections to one server: the first, and each replacement.
+/// Connects to one server, and again after a connection is lost.
 ///
-/// A closure that returns the future of a connection is a connector too.
+/// A closure that returns the future of a connection is also a connector.
 pub trait Connector: Send + Sync + 'static {
     /// The type of its connections.
     type Connection: Connection + 'static;
@@ -36,10 +36,10 @@ pub trait Connector: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Connection, ConnectError>> + Send;
 }
 
-impl<F, Made, C> Connector for F
+impl<F, Fut, C> Connector for F
 where
-    F: Fn() -> Made + Send + Sync + 'static,
-    Made: Future<Output = Result<C, ConnectError>> + Send,
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<C, ConnectError>> + Send,
     C: Connection + 'static,
 {
     type Connection = C;
@@ -51,7 +51,7 @@ where
 
 /// Listens on an address.
 pub trait Acceptor: Send + Sync + 'static {
-    /// A peer that requests a connection.
+    /// A connection request.
     type Incoming: IncomingConnection;
 
     /// Returns the bound address, with the port that the system chose.
@@ -60,19 +60,19 @@ pub trait Acceptor: Send + Sync + 'static {
     /// An error of the operating system.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
-    /// Returns the next peer that requests a connection.
+    /// Returns the next connection request.
     ///
     /// # Errors
     /// An error of one connection, of a process limit, or of the listener.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
 
-    /// Returns the number of peers that the provider itself refused since the last call.
+    /// Returns the number of connection requests that the provider itself refused since the last call.
     fn take_refused(&self) -> u64 {
         0
     }
 }
 
-/// A peer that requests a connection. Dropping it refuses the connection.
+/// A connection request from a peer. Dropping it refuses the connection.
 pub trait IncomingConnection: Send + 'static {
     /// The type of an accepted connection.
     type Connection: Connection + 'static;
@@ -80,7 +80,7 @@ pub trait IncomingConnection: Send + 'static {
     /// Returns the peer's address.
     fn peer(&self) -> SocketAddr;
 
-    /// Accepts the connection. Runs on its own task, so that a slow peer delays no other.
+    /// Accepts the connection. Runs on its own task, so that a slow peer does not delay others.
     fn accept(
         self,
         local: &LocalParameters,
@@ -94,13 +94,13 @@ pub struct LocalParameters {
     pub private_data: Bytes,
     /// The maximum length of a received Send, in bytes.
     pub receive_size: u32,
-    /// The number of Receives that covers everything the peer may send at once.
+    /// The number of Receives to post, enough for everything that the peer may send at once.
     pub receives: u32,
 }
 
 impl LocalParameters {
-    /// Returns the parameters for a configuration: one Receive for each credit of either direction, and two
-    /// spare ones.
+    /// Returns the parameters for a configuration. The number of Receives is the number of credits of both
+    /// directions, plus two.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         LocalParameters {
@@ -111,13 +111,13 @@ impl LocalParameters {
     }
 }
 
-/// One side of a connection. One task owns and polls it.
+/// The local side of a connection. A single task owns and polls it.
 pub trait Connection: Send {
-    /// Starts an action. It never waits and never fails: a failure arrives as [`Completion::Closed`].
+    /// Starts an action without blocking. A failure is reported as [`Completion::Closed`].
     fn submit(&mut self, action: Action);
 
-    /// Polls for the next completion. Polling also sends and receives, so that a side that is blocked on
-    /// writing still reads. After [`Completion::Closed`] it is pending forever.
+    /// Polls for the next completion. Polling also sends and receives, so that blocked output does not stop
+    /// input. After [`Completion::Closed`], it returns [`Poll::Pending`] forever.
     fn poll_completion(&mut self, cx: &mut Context<'_>) -> Poll<Completion>;
 
     /// Returns a completion that is already known, without checking for new input.
@@ -173,10 +173,10 @@ pub struct ConnectionInfo {
     pub max_region: u32,
     /// The maximum number of posted Receives.
     pub receives: u32,
-    /// The peer may invalidate regions of the local side. If false, the local side has not announced
-    /// support, whatever its configuration (the R flag, RFC 8797 section 4.1).
+    /// Whether the provider supports remote invalidation. If false, the local side does not announce it (the
+    /// R flag, RFC 8797 section 4.1), regardless of its configuration.
     pub remote_invalidation: bool,
-    /// The local side can fence a sink to which the peer may still write, and keep the connection
+    /// Whether the provider can fence a sink that the peer may still write, without closing the connection
     /// ([`Action::Abandon`]).
     pub local_fence: bool,
 }

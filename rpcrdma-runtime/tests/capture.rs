@@ -98,7 +98,7 @@ async fn each_direction_is_there_to_its_last_octet_and_once() {
         assert_eq!(client.call::<EchoBlob>(&data).await.unwrap(), data);
         client.drain().await;
     }
-    assert!(file.is_whole());
+    assert!(file.is_complete());
     let streams = streams(&fs::read(&path).unwrap());
     assert_eq!(streams.len(), 4, "two connections, two directions each");
     let mut bases = Vec::new();

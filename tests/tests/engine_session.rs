@@ -108,7 +108,7 @@ impl Client {
         if let Some(requester) = self.session.requester_mut() {
             requester.handle_completion(completion);
         }
-        self.session.settle(self.now);
+        self.session.process_events(self.now);
     }
 
     fn act(&mut self, action: Action) {

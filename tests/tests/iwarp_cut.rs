@@ -317,7 +317,7 @@ impl Conversation {
     /// Processes the events of the engines. Returns false if there are none.
     fn poll_events(&mut self) -> bool {
         let mut found = false;
-        self.session.settle(NOW);
+        self.session.process_events(NOW);
         while let Some(event) = self.session.poll_event() {
             found = true;
             match event {

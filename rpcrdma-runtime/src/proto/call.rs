@@ -21,7 +21,7 @@ impl CallId {
         (CallId(u64::from(count) << 32 | u64::from(xid.unwrap_or(0))), xid)
     }
 
-    /// The call's XID.
+    /// Returns the call's XID.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the XID")]
     pub fn xid(self) -> u32 {
@@ -39,7 +39,7 @@ pub enum RequesterEvent {
         /// Its outcome.
         outcome: Result<IncomingReply, TransportError>,
     },
-    /// The connection is closed. Every call has completed before.
+    /// The connection is closed. All calls completed earlier.
     Closed(CloseReason),
 }
 

@@ -29,7 +29,7 @@ macro_rules! counts {
                 $(self.$field = self.$field.saturating_add(other.$field);)*
             }
 
-            /// Builds the counters from their declaration order.
+            /// Builds the counters from values in declaration order.
             #[must_use]
             pub fn from_array(counts: [u64; Self::LEN]) -> Self {
                 let [$($field),*] = counts;

@@ -2,9 +2,9 @@
 //!
 //! A [`Stream`] takes octets of the TCP stream and [`Action`](super::work::Action)s. It returns octets to
 //! send and [`Completion`](super::work::Completion)s. It has no socket, no clock and no source of randomness
-//! of its own. All input from the peer is checked before a single octet is placed: first the CRC of the FPDU,
-//! then the headers, then handle, access rights and bounds. A violation is answered with one Terminate, and
-//! all memory is fenced.
+//! of its own. Input from the peer becomes visible only after all checks: the CRC of the FPDU, its headers,
+//! the handle, access rights and bounds. A violation ends the stream: it sends one Terminate and fences all
+//! memory.
 
 use alloc::boxed::Box;
 
@@ -16,7 +16,7 @@ mod stream;
 mod tests;
 
 pub use setup::{Agreed, Offer, SetupError};
-pub use stream::{OWED, Stream};
+pub use stream::{PROGRESS_COUNTERS, Stream};
 
 /// The local role on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,17 +34,17 @@ pub struct StreamConfig {
     pub role: Role,
     /// Maximum size of a received Send, in octets. A longer Send ends the stream.
     pub receive_size: u32,
-    /// Maximum size of a sent FPDU in octets, including its length field, markers, pad and CRC. Clamped to
-    /// 136 (140 with markers) and 64,772. Received FPDUs may have any size.
+    /// Maximum size of a sent FPDU in octets, including its length field, markers, pad and CRC. At least
+    /// 136 (140 with markers) and at most 64,772. Received FPDUs may have any size.
     pub max_fpdu: usize,
-    /// Whether CRCs were agreed on.
+    /// Whether FPDUs have CRCs.
     pub crc: bool,
     /// Whether received FPDUs have markers: the local side requires them.
     pub markers_in: bool,
     /// Whether sent FPDUs have markers: the peer requires them.
     pub markers_out: bool,
-    /// Maximum number of outstanding local RDMA Reads (the local ORD). Further Reads wait, and so does the
-    /// work behind them.
+    /// Maximum number of outstanding local RDMA Reads (the local ORD). A further Read waits and blocks the
+    /// work after it.
     pub ord: u32,
     /// Maximum number of outstanding RDMA Reads of the peer (the local IRD). One more Read ends the stream.
     pub ird: u32,

@@ -29,7 +29,8 @@ pub trait Program: 'static {
     const VERSION: u32;
     /// The version's name in its document.
     const NAME: &'static str;
-    /// The number and name of each procedure, in the document's order. Calls of others do not compile.
+    /// The number and name of each procedure, in the document's order. Calls of other procedures do not
+    /// compile.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 
@@ -38,10 +39,10 @@ pub trait Program: 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no Upper-Layer Binding, so it cannot be called over RPC-over-RDMA",
     label = "no binding",
-    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and give it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a program that is `BackwardOnly` is called by the end that was connected to"
+    note = "write a binding for it (`NAME.ddp.toml`; `eligible = []` if nothing may be placed directly) and pass it to rpcrdma-xdrgen with the document (RFC 8166 section 6); a `BackwardOnly` program is called by the server"
 )]
 pub trait Binding: Program {
-    /// The port assigned to its RPC-over-RDMA service, if any. Port 0 does not compile where it is used.
+    /// The port assigned to its RPC-over-RDMA service, if any. Code that uses port 0 does not compile.
     const PORT: Option<u16>;
     /// The netids under which the service is registered (RFC 8166 section 5): `rdma`, `rdma6` or both.
     const NETIDS: &'static [&'static str];
@@ -76,11 +77,11 @@ pub trait Binding: Program {
 pub trait BackwardOnly: Directed<Direction: IsBackward> {}
 
 /// The direction in which a program version is called. Every [`Binding`] has the direction [`Forward`]. A
-/// type that is also [`BackwardOnly`] does not compile.
+/// `Binding` that is also [`BackwardOnly`] does not compile.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say in which direction it is called",
+    message = "the direction of calls of `{Self}` is unknown",
     label = "no direction",
-    note = "a `Binding` is called by the end that connects, and may be by the other; for what only the other calls write `impl Directed for {Self} {{ type Direction = Backward; }}`"
+    note = "a `Binding` is called by the client, and optionally by the server; if only the server calls it, write `impl Directed for {Self} {{ type Direction = Backward; }}`"
 )]
 pub trait Directed: Program {
     /// [`Forward`] or [`Backward`].
@@ -99,7 +100,7 @@ pub enum Backward {}
 #[diagnostic::on_unimplemented(
     message = "a program version cannot be a `Binding` and `BackwardOnly`",
     label = "its direction is `{Self}`",
-    note = "leave out `Binding` and write `type Direction = Backward` in an `impl Directed` if only the end that was connected to calls it (RFC 8167); leave out `BackwardOnly` if the end that connects does"
+    note = "if only the server calls it (RFC 8167), remove `Binding` and write `type Direction = Backward` in an `impl Directed`; if the client calls it, remove `BackwardOnly`"
 )]
 pub trait IsBackward {}
 
@@ -245,7 +246,7 @@ pub trait Service: Send + Sync + 'static {
 
     /// Returns true if calls with credentials of this flavor are accepted, in addition to AUTH_NONE and
     /// AUTH_SYS. The default accepts no other flavor: such calls fail with AUTH_ERROR. A server with
-    /// RPCSEC_GSS contexts does not call this for that flavor.
+    /// RPCSEC_GSS contexts does not call this method for RPCSEC_GSS.
     fn accepts_flavor(&self, flavor: u32) -> bool {
         let _ = flavor;
         false
@@ -254,14 +255,14 @@ pub trait Service: Send + Sync + 'static {
     /// Returns true if the duplicate-request cache stores the replies of this procedure, so that a
     /// retransmitted call does not run again. The default is true. [`Uncached`] disables caching for a
     /// service.
-    fn remembers(&self, procedure: u32) -> bool {
+    fn is_cached(&self, procedure: u32) -> bool {
         let _ = procedure;
         true
     }
 
     /// Returns the maximum length of a procedure's arguments, in bytes. A server accepts calls of this
-    /// length, or of up to half of its memory budget, even if they exceed the default limits of its
-    /// transports. The default is 0: only the default limits apply.
+    /// length even if they exceed the default limits of its transports, but at most half of its memory
+    /// budget. The default is 0: only the default limits apply.
     fn max_args(&self) -> u64 {
         0
     }
@@ -271,8 +272,8 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
     /// point only if a stopping server runs out of time. An uncached call, or any call without a cache, is
-    /// also dropped when its connection closes. A procedure that must then run to completion belongs in a
-    /// separate task, which this future awaits.
+    /// also dropped when its connection closes. If a procedure must still run to completion, put
+    /// it in a separate task, which this future awaits.
     ///
     /// # Errors
     /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.
@@ -288,8 +289,8 @@ pub trait Service: Send + Sync + 'static {
 /// encodes the result into `reply`.
 ///
 /// # Errors
-/// Returns [`Reject::GarbageArguments`] if the arguments cannot be decoded, the [`Reject`] that `call`
-/// returns, or [`Reject::SystemError`] if the result breaks a bound of its type.
+/// Returns the [`Reject`] that `call` returns, [`Reject::GarbageArguments`] if the arguments cannot be
+/// decoded, or [`Reject::SystemError`] if the result cannot be encoded.
 pub async fn answer<Args, Res, Call, Answer>(
     mut args: Reader<'_>,
     reply: &mut Reducer,
@@ -311,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_binding_only_narrows() {
+    fn bounds_are_only_narrowed() {
         let of_type = ReplyBounds {
             whole: Size::Unbounded,
             reduced: Size::Bounded(100),

@@ -1,7 +1,7 @@
 //! Reproducible random numbers.
 
-/// A small random number generator whose output depends only on its seed (splitmix64). Unsuitable for
-/// secrets. It lets simulation runs differ and be reproduced.
+/// A small random number generator whose output depends only on its seed (splitmix64). It makes simulations
+/// reproducible and is unsuitable for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -26,7 +26,7 @@ impl Rng {
         self.next_u64().checked_rem(bound).unwrap_or(0)
     }
 
-    /// Returns true with a probability of `times` in `of`.
+    /// Returns true with the probability `times / of`.
     pub fn chance(&mut self, times: u32, of: u32) -> bool {
         self.below(u64::from(of)) < u64::from(times)
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_sequence() {
+    fn equal_seeds_give_equal_numbers() {
         let numbers = |seed| {
             let mut rng = Rng::new(seed);
             [rng.next_u64(), rng.next_u64(), rng.below(10), rng.below(0)]

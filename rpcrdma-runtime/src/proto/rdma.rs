@@ -1,4 +1,4 @@
-//! RPC-over-RDMA version 1 (RFC 8166): the requester's and the responder's side of one connection.
+//! RPC-over-RDMA version 1 (RFC 8166): the requester and the responder of one connection.
 
 mod backward;
 mod config;
@@ -13,7 +13,7 @@ mod requester;
 mod resources;
 mod responder;
 mod returned;
-mod sinks;
+mod sink_pool;
 
 pub use super::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
 pub use crate::wire::rdma::MessageLimits;

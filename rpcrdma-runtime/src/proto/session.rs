@@ -1,13 +1,13 @@
 //! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
 //!
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
-//! keeps every call until it completes. It requests connections, gives unanswered calls to the new
-//! connection, times out calls and closes idle connections. It does no I/O and has no clock: its owner makes
+//! keeps every call until it completes. It requests connections, submits unanswered calls to the new
+//! connection, times out calls and closes idle connections. It does no I/O and has no clock. Its owner makes
 //! the connections, and passes in the time with every event and when [`Session::poll_timeout`] is due.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. The new connection
-//! starts with one credit and its own thresholds, by which each call is planned again. A session requests it
-//! only after the old connection has released all advertised memory. Memory of a call is therefore never
+//! starts with one credit and its own thresholds, by which each call is planned again. It is requested only
+//! after the old connection has released all advertised memory. Memory of a call is therefore never
 //! accessible from two connections.
 
 mod policy;
@@ -62,7 +62,7 @@ pub enum SessionEvent {
     },
     /// The connection is closed and all its work is complete.
     Disconnected(CloseReason),
-    /// The session ended, for this reason. Every call has completed before.
+    /// The session ended. All calls completed earlier.
     Ended(CloseReason),
 }
 
@@ -73,7 +73,7 @@ pub struct Counts {
     pub connections: u64,
     /// Attempts to connect that failed.
     pub failed_attempts: u64,
-    /// Calls that were sent again on a new connection.
+    /// Calls that were retransmitted on a new connection.
     pub retransmissions: u64,
     /// Calls that timed out.
     pub timeouts: u64,
@@ -81,23 +81,23 @@ pub struct Counts {
 
 /// An outstanding call, or an abandoned one whose resources the connection still holds.
 #[derive(Debug)]
-struct Held {
+struct CallEntry {
     id: CallId,
     /// `None` once the call is abandoned.
     call: Option<SessionCall>,
     timeout: Duration,
     /// Whether the current connection has the call.
     on_connection: bool,
-    /// The number of closed connections that had sent it.
+    /// The number of closed connections on which the call was sent.
     sends: u32,
     /// The reason why the last of them closed.
     lost: Option<CloseReason>,
 }
 
-impl Held {
+impl CallEntry {
     /// Adds the call's history to the failure: an unsendable call may have been executed if it was sent
     /// before.
-    fn known(&self, why: TransportError) -> TransportError {
+    fn with_history(&self, why: TransportError) -> TransportError {
         match (&self.lost, why) {
             (
                 Some(lost),
@@ -115,15 +115,15 @@ impl Held {
 enum State<R> {
     /// No connection, and none is needed.
     Idle,
-    /// A connection is needed, and the owner does not know yet.
-    Wanted,
+    /// A connection is needed. [`SessionEvent::Connect`] is pending.
+    Requested,
     /// The owner is connecting.
     Connecting,
-    /// A connection is needed, but not before this moment.
+    /// A connection is needed. [`SessionEvent::Connect`] follows at this time.
     BackingOff { until: Time },
-    /// Connected: since when the connection is idle, whether it has answered a call, and whether it had
-    /// unanswered calls at its end.
-    Up { requester: R, idle_since: Option<Time>, answered: bool, owed: bool },
+    /// Connected. `idle_since`: when the last call completed. `answered`: the connection answered a call.
+    /// `lost`: calls ended without a reply.
+    Up { requester: R, idle_since: Option<Time>, answered: bool, lost: bool },
     /// The session ended.
     Ended,
 }
@@ -136,7 +136,7 @@ pub struct Session<R> {
     attempts: Attempts,
     now: Time,
     submitted: u32,
-    calls: Table<Held>,
+    calls: Table<CallEntry>,
     /// The number of abandoned calls.
     abandoned: usize,
     /// The deadline of each call, earliest first. The first deadline belongs to a call in the table; later
@@ -144,22 +144,22 @@ pub struct Session<R> {
     deadlines: VecDeque<(Time, CallId)>,
     /// The number of abandoned calls that triggers a sweep.
     sweep_at: usize,
-    /// When the peer last sent anything, or when the first unanswered call was sent.
+    /// When the peer last sent anything, or when the first unanswered call was submitted.
     last_received: Time,
-    /// Why the session takes no more calls.
+    /// Why the session accepts no more calls.
     closing: Option<CloseReason>,
     events: VecDeque<SessionEvent>,
     counts: Counts,
 }
 
 /// The minimum number of abandoned calls before a sweep removes completed ones.
-const SWEEP_AT_LEAST: usize = 64;
+const MIN_SWEEP: usize = 64;
 /// A connection with timed-out calls is closed after this long without a message from the peer.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
 impl<R: SessionRequester> Session<R> {
-    /// Creates a session without a connection. The first call requests one, unless the owner supplies one
-    /// earlier. The seed determines the random part of the backoff.
+    /// Creates a session without a connection. The first call requests a connection, unless the owner
+    /// supplies one earlier. The seed determines the random part of the backoff.
     #[must_use]
     pub fn new(policy: Policy, seed: u64) -> Self {
         Session {
@@ -171,7 +171,7 @@ impl<R: SessionRequester> Session<R> {
             calls: Table::default(),
             abandoned: 0,
             deadlines: VecDeque::new(),
-            sweep_at: SWEEP_AT_LEAST,
+            sweep_at: MIN_SWEEP,
             last_received: Time::default(),
             closing: None,
             events: VecDeque::new(),
@@ -200,7 +200,8 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Returns the connection for events of its provider. The owner must then call [`Session::settle`].
+    /// Returns the connection, for input from its provider. The owner must then call
+    /// [`Session::process_events`].
     pub fn requester_mut(&mut self) -> Option<&mut R> {
         match &mut self.state {
             State::Up { requester, .. } => Some(requester),
@@ -210,7 +211,7 @@ impl<R: SessionRequester> Session<R> {
 
     /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<SessionEvent> {
-        if self.events.is_empty() && matches!(self.state, State::Wanted) {
+        if self.events.is_empty() && matches!(self.state, State::Requested) {
             self.state = State::Connecting;
             return Some(SessionEvent::Connect);
         }
@@ -221,7 +222,7 @@ impl<R: SessionRequester> Session<R> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.events.is_empty()
-            || matches!(self.state, State::Wanted)
+            || matches!(self.state, State::Requested)
             || self.requester().is_some_and(R::has_work)
     }
 
@@ -236,12 +237,12 @@ impl<R: SessionRequester> Session<R> {
             }
             _ => None,
         };
-        deadline.into_iter().chain(state).chain(self.silent_at()).min()
+        deadline.into_iter().chain(state).chain(self.silence_deadline()).min()
     }
 
     /// Submits a call on this connection or the next one. Calls start in the order of submission.
     pub fn submit(&mut self, now: Time, call: SessionCall) -> CallId {
-        self.pass(now);
+        self.advance_time(now);
         self.submitted = self.submitted.wrapping_add(1);
         let (id, xid) = CallId::new(self.submitted, &call.message);
         let refused = match (&self.closing, xid) {
@@ -256,26 +257,26 @@ impl<R: SessionRequester> Session<R> {
             self.events.push_back(SessionEvent::Done { call: id, outcome: Err(why) });
             return id;
         }
-        if self.unanswered() == 0 && self.silent_at().is_none() {
+        if self.unanswered() == 0 && self.silence_deadline().is_none() {
             self.last_received = self.now;
         }
         let timeout = call.timeout.unwrap_or(self.policy.timeout);
         let deadline = self.now.after(timeout);
-        let held = Held { id, call: Some(call), timeout, on_connection: false, sends: 0, lost: None };
+        let entry = CallEntry { id, call: Some(call), timeout, on_connection: false, sends: 0, lost: None };
         // No call has this XID.
-        let _ = self.calls.insert(id.xid(), held);
+        let _ = self.calls.insert(id.xid(), entry);
         if let Some(at) = deadline {
-            let behind = self.deadlines.partition_point(|(other, _)| *other <= at);
-            self.deadlines.insert(behind, (at, id));
+            let index = self.deadlines.partition_point(|(other, _)| *other <= at);
+            self.deadlines.insert(index, (at, id));
         }
         match &mut self.state {
             State::Up { idle_since, .. } => {
                 *idle_since = None;
                 self.start(id);
-                self.settle(now);
+                self.process_events(now);
             }
-            State::Idle => self.want_connection(),
-            State::Wanted | State::Connecting | State::BackingOff { .. } | State::Ended => {}
+            State::Idle => self.request_connection(),
+            State::Requested | State::Connecting | State::BackingOff { .. } | State::Ended => {}
         }
         id
     }
@@ -289,60 +290,60 @@ impl<R: SessionRequester> Session<R> {
     /// Abandons the call: no event follows. Its memory stays with the connection until its reply arrives or
     /// it times out.
     pub fn cancel(&mut self, now: Time, call: CallId) {
-        self.pass(now);
+        self.advance_time(now);
         let done =
             |event: &SessionEvent| matches!(event, SessionEvent::Done { call: done, .. } if *done == call);
         self.events.retain(|event| !done(event));
-        if self.held(call).is_some_and(|held| held.call.is_some()) {
-            self.leave(call);
-            self.rest();
+        if self.entry(call).is_some_and(|entry| entry.call.is_some()) {
+            self.abandon(call);
+            self.update_state();
         }
     }
 
     /// Rejects new calls. Outstanding calls continue, on new connections if necessary. The connection then
     /// closes and the session ends.
     pub fn close_when_idle(&mut self, now: Time) {
-        self.pass(now);
+        self.advance_time(now);
         if self.closing.is_none() {
             self.closing = Some(CloseReason::Local);
-            self.rest();
+            self.update_state();
         }
     }
 
     /// Fails every call ([`TransportError::Closed`] or [`TransportError::Unsent`]), closes the connection,
     /// and ends the session.
     pub fn close(&mut self, now: Time, reason: &CloseReason) {
-        self.pass(now);
+        self.advance_time(now);
         self.closing = Some(reason.clone());
         self.fail_all(reason);
-        self.rest();
+        self.update_state();
     }
 
-    /// Starts using a new connection. It gets all unanswered calls, in the order of submission. Has no effect
-    /// if another connection exists or the session has ended.
+    /// Starts using a new connection. All unanswered calls are sent on it in the order of submission. Has no
+    /// effect if another connection exists or the session has ended.
     pub fn handle_connected(&mut self, now: Time, requester: R) {
-        self.pass(now);
+        self.advance_time(now);
         if matches!(self.state, State::Up { .. } | State::Ended) {
             return;
         }
         self.counts.connections = self.counts.connections.saturating_add(1);
         self.last_received = self.now;
-        self.state = State::Up { requester, idle_since: None, answered: false, owed: false };
-        for id in self.waiting() {
+        self.state = State::Up { requester, idle_since: None, answered: false, lost: false };
+        for id in self.unanswered_ids() {
             self.start(id);
         }
-        self.settle(now);
+        self.process_events(now);
     }
 
     /// Records a failed connection attempt and its reason.
     pub fn handle_connect_failed(&mut self, now: Time, why: String) {
-        self.pass(now);
+        self.advance_time(now);
         if !matches!(self.state, State::Connecting) {
             return;
         }
         self.state = State::Idle;
         self.counts.failed_attempts = self.counts.failed_attempts.saturating_add(1);
-        let most = match self.policy.reconnect {
+        let max_attempts = match self.policy.reconnect {
             Some(Reconnect { attempts, backoff, .. }) => {
                 self.attempts.failed(self.now, &backoff);
                 attempts
@@ -352,31 +353,31 @@ impl<R: SessionRequester> Session<R> {
                 Some(0)
             }
         };
-        if most.is_some_and(|most| self.attempts.untold >= most) {
-            self.attempts.untold = 0;
-            for id in self.waiting() {
-                self.end(id, Err(TransportError::Unreachable(why.clone())));
+        if max_attempts.is_some_and(|max_attempts| self.attempts.unreported >= max_attempts) {
+            self.attempts.unreported = 0;
+            for id in self.unanswered_ids() {
+                self.complete(id, Err(TransportError::Unreachable(why.clone())));
             }
         }
-        self.attempts.why = Some(why);
-        self.rest();
+        self.attempts.error = Some(why);
+        self.update_state();
     }
 
     /// Handles the deadlines that have passed, as returned by [`Session::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Time) {
-        self.pass(now);
+        self.advance_time(now);
         while let Some((at, id)) = self.deadlines.front().copied()
             && at <= self.now
         {
             self.deadlines.pop_front();
             self.expire(id);
-            self.trim();
+            self.trim_deadlines();
         }
-        if self.silent_at().is_some_and(|at| at <= self.now)
-            && let State::Up { requester, owed, .. } = &mut self.state
+        if self.silence_deadline().is_some_and(|at| at <= self.now)
+            && let State::Up { requester, lost, .. } = &mut self.state
         {
-            *owed = true;
-            requester.close(CloseReason::Timeout("the peer is silent, and calls had no reply".to_string()));
+            *lost = true;
+            requester.close(CloseReason::Timeout("the peer is silent and calls are pending".to_string()));
         }
         match &mut self.state {
             State::BackingOff { until } if *until <= self.now => self.state = State::Idle,
@@ -388,106 +389,106 @@ impl<R: SessionRequester> Session<R> {
             }
             _ => {}
         }
-        self.settle(now);
+        self.process_events(now);
     }
 
     /// Handles the connection's events. Must be called after each input to the connection.
-    pub fn settle(&mut self, now: Time) {
-        self.pass(now);
+    pub fn process_events(&mut self, now: Time) {
+        self.advance_time(now);
         if self.requester_mut().is_some_and(R::take_received) {
             self.last_received = self.now;
         }
-        while let State::Up { requester, answered, owed, .. } = &mut self.state {
+        while let State::Up { requester, answered, lost, .. } = &mut self.state {
             let Some(event) = requester.poll_event() else { break };
             match event {
                 RequesterEvent::Done { call, outcome } => {
                     if is_answer(&outcome) {
                         self.last_received = self.now;
                         *answered = true;
-                        self.attempts.worked();
+                        self.attempts.succeeded();
                     }
-                    *owed |= matches!(outcome, Err(TransportError::Closed(_) | TransportError::Unsent(_)));
+                    *lost |= matches!(outcome, Err(TransportError::Closed(_) | TransportError::Unsent(_)));
                     self.call_done(call, outcome);
                 }
                 RequesterEvent::Closed(reason) => self.connection_closed(reason),
             }
         }
-        self.rest();
+        self.update_state();
     }
 
     /// Updates the time, which never goes back.
-    fn pass(&mut self, now: Time) {
+    fn advance_time(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 
-    fn held(&self, id: CallId) -> Option<&Held> {
-        self.calls.get(id.xid()).filter(|held| held.id == id)
+    fn entry(&self, id: CallId) -> Option<&CallEntry> {
+        self.calls.get(id.xid()).filter(|entry| entry.id == id)
     }
 
-    fn held_mut(&mut self, id: CallId) -> Option<&mut Held> {
-        self.calls.get_mut(id.xid()).filter(|held| held.id == id)
+    fn entry_mut(&mut self, id: CallId) -> Option<&mut CallEntry> {
+        self.calls.get_mut(id.xid()).filter(|entry| entry.id == id)
     }
 
-    /// Returns the unabandoned calls in the order of submission.
-    fn waiting(&self) -> Vec<CallId> {
-        self.calls_where(|held| held.call.is_some())
+    /// Returns the unanswered calls in the order of submission.
+    fn unanswered_ids(&self) -> Vec<CallId> {
+        self.calls_where(|entry| entry.call.is_some())
     }
 
-    fn calls_where(&self, chosen: impl Fn(&Held) -> bool) -> Vec<CallId> {
-        let chosen = self.calls.iter().filter(|(_, held)| chosen(held));
-        let mut ids: Vec<CallId> = chosen.map(|(_, held)| held.id).collect();
+    fn calls_where(&self, chosen: impl Fn(&CallEntry) -> bool) -> Vec<CallId> {
+        let chosen = self.calls.iter().filter(|(_, entry)| chosen(entry));
+        let mut ids: Vec<CallId> = chosen.map(|(_, entry)| entry.id).collect();
         ids.sort_unstable();
         ids
     }
 
-    /// Gives a call to the connection.
+    /// Submits a call to the connection.
     fn start(&mut self, id: CallId) {
         let State::Up { requester, .. } = &mut self.state else { return };
-        let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
-        let Some(call) = held.call.as_ref().filter(|_| !requester.is_closing()) else { return };
+        let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
+        let Some(call) = entry.call.as_ref().filter(|_| !requester.is_closing()) else { return };
         match requester.submit(id, call) {
             Ok(()) => {
-                held.on_connection = true;
-                let again = u64::from(held.sends > 0);
+                entry.on_connection = true;
+                let again = u64::from(entry.sends > 0);
                 self.counts.retransmissions = self.counts.retransmissions.saturating_add(again);
             }
             Err(why) => {
-                let why = held.known(why);
-                self.end(id, Err(why));
+                let why = entry.with_history(why);
+                self.complete(id, Err(why));
             }
         }
     }
 
-    /// Handles the end of a call on the connection: its reply, or the end of the connection.
+    /// Handles the outcome of a call on the connection. The call continues if it can be retransmitted.
     fn call_done(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
         let reconnect = self.policy.reconnect;
-        let Some(held) = self.held_mut(id) else { return };
-        held.on_connection = false;
+        let Some(entry) = self.entry_mut(id) else { return };
+        entry.on_connection = false;
         let sent = match &outcome {
             Err(TransportError::Closed(reason)) => {
-                held.lost = Some(reason.clone());
+                entry.lost = Some(reason.clone());
                 true
             }
             Err(TransportError::Unsent(_)) => false,
             _ => {
-                let outcome = outcome.map_err(|why| held.known(why));
-                return self.end(id, outcome);
+                let outcome = outcome.map_err(|why| entry.with_history(why));
+                return self.complete(id, outcome);
             }
         };
-        let Some(reconnect) = reconnect else { return self.end(id, outcome) };
-        held.sends = held.sends.saturating_add(u32::from(sent));
-        let retransmit = held.call.as_ref().and_then(|call| call.retransmit).unwrap_or(reconnect.retransmit);
-        let again = retransmit && held.sends < reconnect.sends;
+        let Some(reconnect) = reconnect else { return self.complete(id, outcome) };
+        entry.sends = entry.sends.saturating_add(u32::from(sent));
+        let retransmit = entry.call.as_ref().and_then(|call| call.retransmit).unwrap_or(reconnect.retransmit);
+        let again = retransmit && entry.sends < reconnect.sends;
         if sent && !again {
-            self.end(id, outcome);
+            self.complete(id, outcome);
         }
     }
 
     fn connection_closed(&mut self, reason: CloseReason) {
         let state = core::mem::replace(&mut self.state, State::Idle);
         // The old connection holds no more resources of any call.
-        for id in self.calls_where(|held| held.call.is_none()) {
-            self.forget(id);
+        for id in self.calls_where(|entry| entry.call.is_none()) {
+            self.remove_call(id);
         }
         self.events.push_back(SessionEvent::Disconnected(reason.clone()));
         match self.policy.reconnect {
@@ -495,11 +496,11 @@ impl<R: SessionRequester> Session<R> {
                 // A connection without calls has not failed, unless the policy reconnects even without calls.
                 let needed = self.policy.keep || self.unanswered() > 0;
                 let failed = match state {
-                    State::Up { answered, owed, .. } => !answered && (owed || needed),
+                    State::Up { answered, lost, .. } => !answered && (lost || needed),
                     _ => false,
                 };
                 if failed && !matches!(reason, CloseReason::Local) {
-                    self.attempts.why = Some(reason.to_string());
+                    self.attempts.error = Some(reason.to_string());
                     self.attempts.failed(self.now, &reconnect.backoff);
                 }
             }
@@ -512,131 +513,133 @@ impl<R: SessionRequester> Session<R> {
 
     /// Times out a call. It stays in the table while the connection holds its resources.
     fn expire(&mut self, id: CallId) {
-        let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
-        if held.call.take().is_some() {
+        let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
+        if entry.call.take().is_some() {
             self.abandoned = self.abandoned.saturating_add(1);
             self.counts.timeouts = self.counts.timeouts.saturating_add(1);
-            let outcome = Err(match (&self.attempts.why, held.on_connection) {
+            let outcome = Err(match (&self.attempts.error, entry.on_connection) {
                 (Some(why), false) => TransportError::Unreachable(why.clone()),
-                _ => TransportError::Timeout(held.timeout),
+                _ => TransportError::Timeout(entry.timeout),
             });
             self.events.push_back(SessionEvent::Done { call: id, outcome });
         }
         let holds = match &mut self.state {
-            State::Up { requester, owed, .. } if held.on_connection => {
+            State::Up { requester, lost, .. } if entry.on_connection => {
                 requester.expire(id);
-                *owed |= requester.is_closing();
+                *lost |= requester.is_closing();
                 requester.holds(id)
             }
             _ => false,
         };
         if !holds {
-            self.forget(id);
+            self.remove_call(id);
         }
     }
 
     /// Returns when to close the connection if the peer stays silent. Applies only if the connection holds
     /// resources of a timed-out call.
-    fn silent_at(&self) -> Option<Time> {
+    fn silence_deadline(&self) -> Option<Time> {
         let overdue =
             self.requester().is_some_and(|requester| requester.is_overdue() && !requester.is_closing());
         if overdue { self.last_received.after(MAX_SILENCE) } else { None }
     }
 
     /// Abandons a call. It stays in the table while the connection holds its resources.
-    fn leave(&mut self, id: CallId) {
-        let Some(held) = self.calls.get_mut(id.xid()).filter(|held| held.id == id) else { return };
+    fn abandon(&mut self, id: CallId) {
+        let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         let holds = match &mut self.state {
-            State::Up { requester, .. } if held.on_connection => {
+            State::Up { requester, .. } if entry.on_connection => {
                 requester.cancel(id);
                 requester.holds(id)
             }
             _ => false,
         };
         if !holds {
-            self.forget(id);
+            self.remove_call(id);
             return;
         }
-        held.call = None;
+        entry.call = None;
         self.abandoned = self.abandoned.saturating_add(1);
         if self.abandoned >= self.sweep_at {
             let holds = |id| self.requester().is_some_and(|requester| requester.holds(id));
-            for id in self.calls_where(|held| held.call.is_none() && !holds(held.id)) {
-                self.forget(id);
+            for id in self.calls_where(|entry| entry.call.is_none() && !holds(entry.id)) {
+                self.remove_call(id);
             }
-            self.sweep_at = self.abandoned.saturating_mul(2).max(SWEEP_AT_LEAST);
+            self.sweep_at = self.abandoned.saturating_mul(2).max(MIN_SWEEP);
         }
     }
 
     /// Removes a call from every list.
-    fn forget(&mut self, id: CallId) -> Option<Held> {
-        self.held(id)?;
-        let held = self.calls.remove(id.xid())?;
-        self.abandoned = self.abandoned.saturating_sub(usize::from(held.call.is_none()));
-        self.trim();
-        Some(held)
+    fn remove_call(&mut self, id: CallId) -> Option<CallEntry> {
+        self.entry(id)?;
+        let entry = self.calls.remove(id.xid())?;
+        self.abandoned = self.abandoned.saturating_sub(usize::from(entry.call.is_none()));
+        self.trim_deadlines();
+        Some(entry)
     }
 
     /// Drops the deadlines of completed calls, up to the first outstanding call.
-    fn trim(&mut self) {
+    fn trim_deadlines(&mut self) {
         while let Some((_, id)) = self.deadlines.front()
-            && self.held(*id).is_none()
+            && self.entry(*id).is_none()
         {
             self.deadlines.pop_front();
         }
     }
 
-    fn end(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
-        if self.forget(id).is_some() {
+    fn complete(&mut self, id: CallId, outcome: Result<IncomingReply, TransportError>) {
+        if self.remove_call(id).is_some() {
             self.events.push_back(SessionEvent::Done { call: id, outcome });
         }
     }
 
     /// Fails every outstanding call.
     fn fail_all(&mut self, reason: &CloseReason) {
-        for id in self.waiting() {
-            let Some(held) = self.held(id) else { continue };
-            let sent = held.sends > 0 || held.on_connection;
+        for id in self.unanswered_ids() {
+            let Some(entry) = self.entry(id) else { continue };
+            let sent = entry.sends > 0 || entry.on_connection;
             let why = if sent { TransportError::Closed } else { TransportError::Unsent };
-            self.leave(id);
+            self.abandon(id);
             self.events.push_back(SessionEvent::Done { call: id, outcome: Err(why(reason.clone())) });
         }
     }
 
     /// Changes the state to match the outstanding calls, or their absence.
-    fn rest(&mut self) {
+    fn update_state(&mut self) {
         let idle = self.unanswered() == 0;
-        let kept = self.policy.keep && self.counts.connections > 0;
+        let keep_connected = self.policy.keep && self.counts.connections > 0;
         match (&mut self.state, &self.closing) {
             (State::Up { requester, .. }, Some(reason)) if idle => requester.close(reason.clone()),
             (State::Up { requester, idle_since, .. }, _) if idle && !requester.is_closing() => {
                 idle_since.get_or_insert(self.now);
             }
-            (State::Idle | State::Wanted | State::BackingOff { .. } | State::Connecting, Some(reason))
+            (State::Idle | State::Requested | State::BackingOff { .. } | State::Connecting, Some(reason))
                 if idle =>
             {
                 let reason = reason.clone();
                 self.events.push_back(SessionEvent::Ended(reason));
                 self.state = State::Ended;
             }
-            (State::Wanted | State::BackingOff { .. }, None) if idle && !kept => self.state = State::Idle,
-            (State::Idle, _) if !idle || kept => self.want_connection(),
+            (State::Requested | State::BackingOff { .. }, None) if idle && !keep_connected => {
+                self.state = State::Idle
+            }
+            (State::Idle, _) if !idle || keep_connected => self.request_connection(),
             _ => {}
         }
     }
 
     /// Requests a connection, immediately or after the backoff.
-    fn want_connection(&mut self) {
+    fn request_connection(&mut self) {
         let until = self.attempts.not_before;
         if until > self.now {
             self.state = State::BackingOff { until };
         } else {
-            self.state = State::Wanted;
+            self.state = State::Requested;
         }
     }
 }
 
-/// Returns true if the outcome shows that the server responded, so that the connection works.
+/// Returns true if the server responded, which shows that the connection works.
 fn is_answer(outcome: &Result<IncomingReply, TransportError>) -> bool {
     match outcome {
         Ok(_) | Err(TransportError::Version { .. } | TransportError::Chunk | TransportError::BadReply(_)) => {

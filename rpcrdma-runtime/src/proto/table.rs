@@ -6,7 +6,7 @@ use core::mem;
 /// A table of calls, indexed by the low bits of their numbers. Consecutive numbers, such as XIDs, are
 /// adjacent, and a lookup costs an index and a comparison.
 ///
-/// Numbers must be chosen by the owner. A peer that could choose them could make every access slow.
+/// The owner must choose the numbers. If a peer could choose them, it could make every access slow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
     /// The length is a power of two or zero. An entry is at the slot of its number, or after it without a
@@ -138,9 +138,9 @@ mod tests {
     use crate::proto::random::Rng;
 
     #[test]
-    fn numbers_are_found_until_they_are_removed() {
-        // Few numbers with distinct low bits (the first two slots and the last two), so that entries collide
-        // and wrap around.
+    fn entries_are_found_until_they_are_removed() {
+        // All numbers fall into the first two slots and the last two, so that entries collide and wrap
+        // around.
         let mut rng = Rng::new(5);
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
         for turn in 0..100_000u64 {

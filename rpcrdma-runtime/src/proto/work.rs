@@ -11,12 +11,12 @@ use bytes::{Bytes, BytesMut};
 
 pub use crate::wire::rdma::Segment;
 
-/// Identifies one piece of work. The engine chooses it, and the completion returns it.
+/// Identifies an action. The engine chooses it, and the completion returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
 /// Memory that is advertised to the peer. It moves to the provider by value and returns with
-/// [`Completion::Invalidated`] or [`Completion::Closed`]. Between the two, no local code can read a sink.
+/// [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no local code can read a sink.
 #[derive(Debug)]
 pub enum Memory {
     /// Memory that the peer may only read (RDMA Read).
@@ -74,8 +74,9 @@ pub enum Action {
         /// The memory to advertise.
         memory: Memory,
     },
-    /// Fence memory: once this completes, no peer can access it. Also requested after the peer has
-    /// invalidated the handle, to get the memory back. Completes with [`Completion::Invalidated`].
+    /// Fence memory: after the completion, the peer cannot access it. Engines also submit this action after
+    /// the peer has invalidated the handle, to reclaim the memory. Completes with
+    /// [`Completion::Invalidated`].
     Invalidate {
         /// Returned by the completion.
         token: Token,
@@ -83,14 +84,14 @@ pub enum Action {
         handle: u32,
     },
     /// Fence a sink that the peer may still use: its memory is freed, and later writes of the peer are
-    /// dropped. The handle stays valid until [`Action::Invalidate`], which then returns no memory. It has no
-    /// completion. Only for providers with `ConnectionInfo::local_fence`.
+    /// dropped. The handle stays valid until [`Action::Invalidate`], which then returns no memory. This
+    /// action has no completion and requires `ConnectionInfo::local_fence`.
     Abandon {
         /// The handle of the sink.
         handle: u32,
     },
-    /// RDMA Read of the peer's memory into a part of a region, which the provider allocates. The Reads of a
-    /// region are requested one after the other, from its first byte to its last. Each completes with
+    /// Read the peer's memory into a part of a region, which the provider allocates. The Reads of a region
+    /// are requested in sequence, from its first byte to its last. Each completes with
     /// [`Completion::ReadDone`].
     Read {
         /// Returned by the completion.
@@ -100,7 +101,7 @@ pub enum Action {
         /// The part to fill.
         part: RegionPart,
     },
-    /// RDMA Write into the peer's memory. It is placed before any later Send. Completes with
+    /// Write into the peer's memory. The data is placed before any later Send is delivered. Completes with
     /// [`Completion::Written`].
     Write {
         /// Returned by the completion.
@@ -145,8 +146,8 @@ impl RegionPart {
 /// A result that a provider reports to an engine.
 #[derive(Debug)]
 pub enum Completion {
-    /// Memory is advertised under this segment. The peer can access it once it receives a message requested
-    /// after this completion.
+    /// Memory is registered with this segment. Messages that are submitted after this completion can
+    /// advertise it.
     Registered {
         /// The token of the [`Action::Register`].
         token: Token,
@@ -164,14 +165,14 @@ pub enum Completion {
     Invalidated {
         /// The token of the [`Action::Invalidate`].
         token: Token,
-        /// The handle, which is invalid from here on.
+        /// The invalidated handle.
         handle: u32,
         /// The memory.
         memory: Memory,
     },
     /// A Send of the peer arrived and consumed one posted Receive.
     Received {
-        /// The whole message.
+        /// The complete message.
         message: Bytes,
         /// The local handle that the Send invalidated (Send with Invalidate).
         invalidated: Option<u32>,
@@ -185,7 +186,7 @@ pub enum Completion {
     ReadDone {
         /// The token of the [`Action::Read`].
         token: Token,
-        /// The whole region if all its Reads are complete. Empty before that.
+        /// The complete region if this was its last Read, else empty.
         data: Bytes,
     },
     /// An RDMA Write was sent and its buffer is free.
@@ -210,7 +211,7 @@ pub enum CloseReason {
     Local,
     /// The peer closed it.
     Peer,
-    /// The peer violated a rule: a description, with the requirement's id if there is one.
+    /// The peer violated a rule. The text describes the violation.
     Violation(String),
     /// The peer's Terminate message (RFC 5040 section 4.8).
     Terminated {
@@ -221,7 +222,7 @@ pub enum CloseReason {
         /// Error code within the type.
         code: u8,
     },
-    /// The peer timed out: the operation it was expected to complete.
+    /// The peer timed out. The text names the operation.
     Timeout(String),
     /// The operating system's error message.
     Io(String),
@@ -230,9 +231,9 @@ pub enum CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CloseReason::Local => f.write_str("closed by this side"),
+            CloseReason::Local => f.write_str("closed locally"),
             CloseReason::Peer => f.write_str("closed by the peer"),
-            CloseReason::Violation(what) => write!(f, "the peer broke the protocol: {what}"),
+            CloseReason::Violation(what) => write!(f, "the peer violated the protocol: {what}"),
             CloseReason::Terminated { layer, etype, code } => {
                 write!(f, "the peer terminated the stream (layer {layer}, type {etype}, code {code:#04x})")
             }

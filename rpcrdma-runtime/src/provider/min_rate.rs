@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time over which the rate is averaged, at least.
+/// The minimum time over which the rate is averaged.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The minimum rate of a peer that accepts output, or that sends data that the local side waits for. It
-/// applies to peers that make progress: a stalled peer has a separate time limit.
+/// The minimum rate at which a peer must accept output or send expected data. It applies to peers that make
+/// progress: a stalled peer has a separate time limit.
 #[derive(Debug)]
 pub struct MinRate {
     /// Octets per second.
@@ -16,13 +16,13 @@ pub struct MinRate {
 }
 
 impl MinRate {
-    /// Returns a rate in octets per second, averaged over at least 10 s. 0 is never missed.
+    /// Returns a rate in octets per second, averaged over at least 10 s. A rate of 0 allows any peer.
     #[must_use]
     pub fn new(rate: u64) -> Self {
         MinRate { rate, start: None }
     }
 
-    /// Returns true if the peer is too slow. `progress` is in octets, and `None` if nothing is waiting.
+    /// Returns true if the peer is too slow. `progress` is in octets, or `None` if nothing is expected.
     pub fn is_missed(&mut self, progress: Option<u64>) -> bool {
         let Some(now) = progress.filter(|_| self.rate > 0) else {
             self.start = None;
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the seconds after which a peer that makes progress from time to time is too slow.
+    /// Returns the seconds after which a peer that sends `octets` at each interval `every` is too slow.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_waiting_calls_count() {
+    async fn only_time_with_expected_progress_counts() {
         let mut rate = MinRate::new(1000);
         for time in 0..100 {
             assert!(!rate.is_missed(Some(time)));

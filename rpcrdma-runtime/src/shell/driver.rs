@@ -296,7 +296,7 @@ impl<O: Outbound> State<O> {
             {
                 flushed = connection.flush(requester);
             }
-            self.session.settle(now);
+            self.session.process_events(now);
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event);
             }
@@ -361,7 +361,7 @@ impl<O: Outbound> State<O> {
         };
         let is_ready = connection.poll(requester, cx).is_ready();
         if is_ready {
-            self.session.settle(now);
+            self.session.process_events(now);
         }
         is_ready
     }

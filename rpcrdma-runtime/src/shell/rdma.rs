@@ -203,7 +203,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         match memory {
             Some(memory) if bytes > SMALL => {
                 memory.set_reply(&reply);
-                self.responder.reply_held(call, reply, |bytes| memory.hold(bytes));
+                self.responder.reply_with(call, reply, |bytes| memory.hold(bytes));
             }
             _ => self.responder.reply(call, reply),
         }

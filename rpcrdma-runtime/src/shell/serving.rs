@@ -131,7 +131,7 @@ impl Serving {
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.began.elapsed(), Owner::of_peer(client));
-            fatal.give_back(&owner, &responder.take_unrefused(), now);
+            fatal.restore(&owner, &responder.take_unrefused(), now);
             fatal.blame(&owner, responder.suspects(), now);
         }
     }
@@ -167,7 +167,7 @@ impl Connected {
     /// Looks up an incoming call in the cache.
     pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
         let Connected { serving: Serving(shared), origin, connection } = self;
-        let cache = shared.duplicates.as_ref().filter(|_| shared.services.remembers(&call.header));
+        let cache = shared.duplicates.as_ref().filter(|_| shared.services.is_cached(&call.header));
         let known = cache.filter(|cache| cache.tracks(&call.header)).and_then(|cache| {
             // A call whose caller is not authentic is refused when it runs, and gets no cached reply.
             let principal = shared.services.authenticate(call).ok()?;

@@ -220,7 +220,7 @@ impl Pair {
         let Completion::Received { message, .. } = completion else { return };
         let Ok((Header { xid, credits, .. }, _)) = decode_reply(message, &self.limits) else { return };
         self.drops_to_one += u64::from(credits == 1 && self.granted > 1);
-        self.granted = credits.clamp(1, self.requester.credits().asked());
+        self.granted = credits.clamp(1, self.requester.credits().requested());
         assert!(self.unanswered.remove(&xid), "a reply without a matching call");
     }
 
@@ -364,7 +364,7 @@ impl Pair {
     /// Checks that there are enough Receives for backward calls and for their replies.
     fn check_backward_flow(&self) {
         let credits = self.caller.credits();
-        assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
+        assert!(credits.granted() >= 1 && credits.granted() <= credits.requested(), "{credits:?}");
         let waiting = self.right_backward.posted - self.right_backward.taken;
         assert!(waiting >= u64::from(credits.in_flight()), "R215: {credits:?} with {waiting} Receives");
         let Some(callee) = &self.callee else { return };
@@ -380,7 +380,7 @@ impl Pair {
     fn check_flow(&self) {
         self.check_backward_flow();
         let credits = self.requester.credits();
-        assert!(credits.granted() >= 1 && credits.granted() <= credits.asked(), "{credits:?}");
+        assert!(credits.granted() >= 1 && credits.granted() <= credits.requested(), "{credits:?}");
         let waiting = self.left_receives.posted - self.left_receives.taken;
         assert!(waiting >= u64::from(credits.in_flight()), "R036: {credits:?} with {waiting} Receives");
         assert!(self.fabric.exposed(Side::Right).is_empty(), "a responder must not advertise memory");

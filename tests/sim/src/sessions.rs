@@ -303,7 +303,7 @@ impl Run {
         }
         self.drain_server_side();
         let was = self.session.requester().is_some();
-        self.session.settle(now);
+        self.session.process_events(now);
         if was && self.session.requester().is_none() {
             self.began = now.0;
         }

@@ -262,7 +262,7 @@ async fn a_mechanism_explains_why_a_server_refuses() {
     let (services, _, _) = secured(GssServerOptions::default());
     let client = GssClient::new(Direct::new(services), Renewed(Toy::new("unknown")), GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await.unwrap_err();
-    assert_eq!(refused.to_string(), "the server makes no context: unknown has no ticket");
+    assert_eq!(refused.to_string(), "the server refused to create a context: unknown has no ticket");
 }
 
 #[tokio::test]

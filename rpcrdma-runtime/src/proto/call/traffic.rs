@@ -1,12 +1,11 @@
 use core::fmt;
 
-/// How one call and its reply were transferred. Lengths in bytes.
+/// How one call and its reply were transferred. All lengths are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// The size of the call's Send, including its header.
     pub call_inline: u64,
-    /// The number of Read chunks without the Position-Zero chunk, one per item that the call moved out of its
-    /// stream.
+    /// The number of Read chunks, without the Position-Zero chunk: one for each item outside the stream.
     pub read_chunks: u32,
     /// The bytes in these Read chunks.
     pub read_bytes: u64,

@@ -12,8 +12,8 @@ pub enum TransportError {
     /// The provider could not register memory.
     #[error("memory could not be registered")]
     Registration,
-    /// The responder supports other versions of RPC-over-RDMA only (ERR_VERS).
-    #[error("the responder speaks RPC-over-RDMA versions {low} to {high} only")]
+    /// The responder supports only other versions of RPC-over-RDMA (ERR_VERS).
+    #[error("the responder supports only RPC-over-RDMA versions {low} to {high}")]
     Version {
         /// The lowest supported version.
         low: u32,
@@ -23,8 +23,8 @@ pub enum TransportError {
     /// The responder could not use the call's chunks, or could not return the reply (ERR_CHUNK).
     #[error("the responder could not use the chunks of the call or return its reply (ERR_CHUNK)")]
     Chunk,
-    /// The reply breaks the protocol.
-    #[error("the reply breaks the protocol: {0}")]
+    /// The reply violates the protocol.
+    #[error("the reply violates the protocol: {0}")]
     BadReply(String),
     /// The client has not announced support for backward-direction calls (RFC 8167 section 6).
     #[error("the client has not announced that it accepts backward calls")]
@@ -40,9 +40,9 @@ pub enum TransportError {
     Timeout(Duration),
     /// No connection was available before the call timed out, or within the maximum number of attempts. A
     /// call that was sent on an earlier connection may have been executed.
-    #[error("there is no connection: {0}")]
+    #[error("no connection: {0}")]
     Unreachable(String),
     /// The reply has no upper bound, so no memory can be offered for it.
-    #[error("the reply has no bound")]
+    #[error("the reply has no upper bound")]
     UnboundedReply,
 }

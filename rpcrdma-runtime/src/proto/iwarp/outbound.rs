@@ -10,7 +10,7 @@ use crate::wire::iwarp::{Crc32c, DdpHeader, Markers, Opcode, ReadRequest, Termin
 
 /// Size of an FPDU in octets, without its ULPDU, padding and markers.
 const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
-/// Shorter payload is copied next to its header, which is cheaper than a further piece.
+/// Shorter payload is copied next to its header, which is cheaper than a separate buffer.
 const COPY: usize = 256;
 /// The allocation size for headers and trailers.
 const ARENA: usize = 1024;
@@ -20,14 +20,14 @@ const MAX_FPDU: usize = 64_772;
 
 /// The queues of outgoing messages.
 ///
-/// Sends, Writes and Read Requests leave in the order of submission. Read Responses have a queue of their
-/// own. The two queues alternate message by message, so messages never interleave.
+/// Sends, Writes and Read Requests are sent in the order of submission. Read Responses have a separate queue.
+/// The two queues alternate message by message, so messages never interleave.
 pub(super) struct Outbound {
     work: VecDeque<Work>,
     responses: VecDeque<Outgoing>,
     current: Option<Outgoing>,
     terminate: Option<Terminate>,
-    /// The last message was a Read Response, so the other queue is next.
+    /// Whether the last message was a Read Response. If so, the queue `work` is next.
     after_response: bool,
     pub(super) send_msn: u32,
     read_msn: u32,
@@ -50,23 +50,23 @@ pub(super) enum Work {
 /// A message that is being sent.
 struct Outgoing {
     opcode: Opcode,
-    place: Place,
-    /// The rest of the payload: the current piece, and in `others` the following ones.
+    target: Target,
+    /// The unsent payload: the current piece, then those in `others`.
     piece: Bytes,
     others: VecDeque<Bytes>,
-    left: usize,
+    remaining: usize,
     sent: u64,
-    left_event: Option<Departure>,
+    on_sent: Option<Finished>,
 }
 
-enum Place {
+enum Target {
     Tagged { stag: u32, offset: u64 },
     Untagged { word: u32, queue: u32, msn: u32 },
 }
 
-/// A message was sent completely.
+/// A message that was sent completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Departure {
+pub(super) enum Finished {
     Sent(Token),
     Written(Token),
     /// A Read Response from the region with this handle.
@@ -111,12 +111,12 @@ impl Outbound {
     pub(super) fn respond(&mut self, request: &ReadRequest, data: Bytes, source: Option<u32>) {
         self.responses.push_back(Outgoing {
             opcode: Opcode::ReadResponse,
-            place: Place::Tagged { stag: request.sink_stag, offset: request.sink_offset },
-            left: data.len(),
+            target: Target::Tagged { stag: request.sink_stag, offset: request.sink_offset },
+            remaining: data.len(),
             piece: data,
             others: VecDeque::new(),
             sent: 0,
-            left_event: source.map(Departure::Response),
+            on_sent: source.map(Finished::Response),
         });
     }
 
@@ -134,9 +134,9 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Keeps the work that needs no answer from the peer. Drops all Read Responses except a partially sent
-    /// one: no Write could follow a truncated message.
-    pub(super) fn wind_up(&mut self) {
+    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. Nothing could
+    /// follow a truncated message.
+    pub(super) fn prepare_close(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();
     }
@@ -153,8 +153,8 @@ impl Outbound {
         self.started
     }
 
-    /// Removes the next message if it is a Read. A Read needs a sink, which only the stream can allocate: the
-    /// stream then passes the message to [`Outbound::request`].
+    /// Removes the next message if it is a Read. The stream chooses its sink and passes the Read Request to
+    /// [`Outbound::request`].
     pub(super) fn take_read(&mut self, may_read: bool) -> Option<(Token, Segment, RegionPart)> {
         let turn = self.responses.is_empty() || self.after_response;
         if !may_read || !turn || self.current.is_some() || self.terminate.is_some() {
@@ -173,28 +173,29 @@ impl Outbound {
     pub(super) fn request(&mut self, request: &ReadRequest) {
         let mut octets = Vec::new();
         request.encode(|piece| octets.extend_from_slice(piece));
-        let place = Place::Untagged { word: 0, queue: QUEUE_READ_REQUEST, msn: self.read_msn };
+        let target = Target::Untagged { word: 0, queue: QUEUE_READ_REQUEST, msn: self.read_msn };
         self.read_msn = self.read_msn.wrapping_add(1);
         self.after_response = false;
-        self.current = Some(whole(Opcode::ReadRequest, place, octets));
+        self.current = Some(control_message(Opcode::ReadRequest, target, octets));
     }
 
-    /// Appends one FPDU to `out`, if one is ready. Returns its size and the message completed by it.
-    pub(super) fn emit(&mut self, out: &mut VecDeque<Bytes>) -> Option<(usize, Option<Departure>)> {
+    /// Appends one FPDU to `out`, if one is ready. Returns its size, and the message that it completes, if
+    /// any.
+    pub(super) fn emit(&mut self, out: &mut VecDeque<Bytes>) -> Option<(usize, Option<Finished>)> {
         let mut message = self.current.take().or_else(|| self.next())?;
         self.started = true;
         let len = self.segment(&mut message, out);
-        if message.left > 0 {
+        if message.remaining > 0 {
             self.current = Some(message);
             return Some((len, None));
         }
-        Some((len, message.left_event))
+        Some((len, message.on_sent))
     }
 
     fn next(&mut self) -> Option<Outgoing> {
         if let Some(terminate) = self.terminate.take() {
-            let place = Place::Untagged { word: 0, queue: QUEUE_TERMINATE, msn: 1 };
-            return Some(whole(Opcode::Terminate, place, terminate.encode()));
+            let target = Target::Untagged { word: 0, queue: QUEUE_TERMINATE, msn: 1 };
+            return Some(control_message(Opcode::Terminate, target, terminate.encode()));
         }
         // A Read at the front waits for `take_read`.
         let blocked = self.work.front().is_none_or(|work| matches!(work, Work::Read { .. }));
@@ -213,27 +214,27 @@ impl Outbound {
     fn begin(&mut self, work: Work) -> Option<Outgoing> {
         Some(match work {
             Work::Send { token, message, invalidate } => {
-                let place =
-                    Place::Untagged { word: invalidate.unwrap_or(0), queue: QUEUE_SEND, msn: self.send_msn };
+                let target =
+                    Target::Untagged { word: invalidate.unwrap_or(0), queue: QUEUE_SEND, msn: self.send_msn };
                 self.send_msn = self.send_msn.wrapping_add(1);
                 Outgoing {
                     opcode: Opcode::Send { invalidate: invalidate.is_some(), solicited: false },
-                    place,
-                    left: message.iter().map(Bytes::len).sum(),
+                    target,
+                    remaining: message.iter().map(Bytes::len).sum(),
                     piece: Bytes::new(),
                     others: message.into(),
                     sent: 0,
-                    left_event: Some(Departure::Sent(token)),
+                    on_sent: Some(Finished::Sent(token)),
                 }
             }
             Work::Write { token, sink, data } => Outgoing {
                 opcode: Opcode::Write,
-                place: Place::Tagged { stag: sink.handle, offset: sink.offset },
-                left: data.len(),
+                target: Target::Tagged { stag: sink.handle, offset: sink.offset },
+                remaining: data.len(),
                 piece: data,
                 others: VecDeque::new(),
                 sent: 0,
-                left_event: token.map(Departure::Written),
+                on_sent: token.map(Finished::Written),
             },
             Work::Read { .. } => return None,
         })
@@ -241,21 +242,21 @@ impl Outbound {
 
     /// Writes one FPDU of a message: header, payload and trailer.
     fn segment(&mut self, message: &mut Outgoing, out: &mut VecDeque<Bytes>) -> usize {
-        let header_len = match message.place {
-            Place::Tagged { .. } => ddp::TAGGED_LEN,
-            Place::Untagged { .. } => ddp::UNTAGGED_LEN,
+        let header_len = match message.target {
+            Target::Tagged { .. } => ddp::TAGGED_LEN,
+            Target::Untagged { .. } => ddp::UNTAGGED_LEN,
         };
         let markers = self.markers.map_or(0, |_| Markers::most(self.max_fpdu));
         let overhead = FRAMING.saturating_add(header_len).saturating_add(markers);
         // A multiple of four, so that only a message's last segment has pad octets.
         let room = self.max_fpdu.saturating_sub(overhead) & !3;
-        let payload = message.left.min(room);
+        let payload = message.remaining.min(room);
         let ulpdu = header_len.saturating_add(payload);
-        let header = message.header(message.left == payload);
+        let header = message.header(message.remaining == payload);
         if self.arena.capacity() < FRAMING + COPY + ddp::UNTAGGED_LEN + 3 {
             self.arena.reserve(ARENA);
         }
-        let mut pen = Pen {
+        let mut writer = FpduWriter {
             unsummed: self.arena.len(),
             arena: &mut self.arena,
             out,
@@ -263,13 +264,13 @@ impl Outbound {
             markers: self.markers.as_mut(),
             len: 0,
         };
-        pen.start();
-        pen.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
-        header.encode(|piece| pen.put(piece));
-        message.take(payload, |piece| pen.share(piece));
+        writer.start();
+        writer.put(&u16::try_from(ulpdu).unwrap_or(u16::MAX).to_be_bytes());
+        header.encode(|piece| writer.put(piece));
+        message.take(payload, |piece| writer.share(piece));
         let pad = fpdu::padding(ulpdu);
-        pen.put([0; 3].get(..pad).unwrap_or_default());
-        pen.finish()
+        writer.put([0; 3].get(..pad).unwrap_or_default());
+        writer.finish()
     }
 
     /// Appends the copied octets that are not in `out` yet. Must be called after the last FPDU of a round.
@@ -283,12 +284,12 @@ impl Outbound {
 impl Outgoing {
     fn header(&self, last: bool) -> DdpHeader {
         let control = self.opcode.control();
-        match self.place {
-            Place::Tagged { stag, offset } => {
+        match self.target {
+            Target::Tagged { stag, offset } => {
                 DdpHeader::Tagged { last, control, stag, offset: offset.wrapping_add(self.sent) }
             }
-            Place::Untagged { word, queue, msn } => {
-                // Longer messages were rejected on submission.
+            Target::Untagged { word, queue, msn } => {
+                // Messages of 4 GiB or more were rejected on submission.
                 let offset = u32::try_from(self.sent).unwrap_or(u32::MAX);
                 DdpHeader::Untagged { last, control, word, queue, msn, offset }
             }
@@ -297,7 +298,7 @@ impl Outgoing {
 
     /// Removes `count` octets from the front of the payload.
     fn take(&mut self, count: usize, mut each: impl FnMut(Bytes)) {
-        self.left = self.left.saturating_sub(count);
+        self.remaining = self.remaining.saturating_sub(count);
         self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         let mut missing = count;
         while missing > 0 {
@@ -314,26 +315,25 @@ impl Outgoing {
     }
 }
 
-fn whole(opcode: Opcode, place: Place, octets: Vec<u8>) -> Outgoing {
+fn control_message(opcode: Opcode, target: Target, octets: Vec<u8>) -> Outgoing {
     let data = Bytes::from(octets);
     let others = VecDeque::new();
-    Outgoing { opcode, place, left: data.len(), piece: data, others, sent: 0, left_event: None }
+    Outgoing { opcode, target, remaining: data.len(), piece: data, others, sent: 0, on_sent: None }
 }
 
-/// Writes an FPDU: copies small data contiguously, and passes large payload on without copying unless it
-/// contains markers.
-struct Pen<'a> {
+/// Writes an FPDU. Copies small data and payload with markers contiguously, and shares other payload.
+struct FpduWriter<'a> {
     arena: &'a mut BytesMut,
     /// Start of the octets in `arena` that are not in the checksum yet.
     unsummed: usize,
     out: &'a mut VecDeque<Bytes>,
     crc: Option<Crc32c>,
     markers: Option<&'a mut Markers>,
-    /// Octets of the FPDU so far.
+    /// The number of octets written.
     len: usize,
 }
 
-impl Pen<'_> {
+impl FpduWriter<'_> {
     fn start(&mut self) {
         if let Some(markers) = &mut self.markers {
             markers.start();
@@ -353,7 +353,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Adds a marker if its place is reached.
+    /// Adds a marker if one is due at this position.
     fn put_marker(&mut self) {
         if let Some(marker) = self.markers.as_mut().and_then(|markers| markers.due()) {
             self.copy(&marker);
@@ -370,7 +370,7 @@ impl Pen<'_> {
             return self.put(&piece);
         }
         self.len = self.len.saturating_add(piece.len());
-        self.sum();
+        self.update_crc();
         if let Some(crc) = &mut self.crc {
             crc.update(&piece);
         }
@@ -381,7 +381,7 @@ impl Pen<'_> {
         self.out.push_back(piece);
     }
 
-    fn sum(&mut self) {
+    fn update_crc(&mut self) {
         if let Some(crc) = &mut self.crc {
             crc.update(self.arena.get(self.unsummed..).unwrap_or_default());
         }
@@ -390,9 +390,9 @@ impl Pen<'_> {
 
     /// Adds the CRC and returns the size of the FPDU.
     fn finish(mut self) -> usize {
-        // A marker before the CRC is covered by it (RFC 5044 section 4.4).
+        // The CRC covers a marker before it (RFC 5044 section 4.4).
         self.put_marker();
-        self.sum();
+        self.update_crc();
         let crc = self.crc.take().map_or([0; fpdu::CRC_LEN], |crc| crc.octets());
         self.put(&crc);
         self.len

@@ -10,14 +10,13 @@ use crate::proto::work::{Completion, Memory, RegionPart, Segment, Token};
 
 /// The maximum number of attempts to find a free handle. With 32 random bits, one attempt nearly always
 /// suffices.
-const TRIES: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// The memory that the peer can access, by its handle.
 ///
 /// A handle is 32 random bits, never an address, and is valid on one connection only. Clearing the
-/// `advertised` flag fences a region: both access paths, [`Regions::place`] and [`Regions::source`], check
-/// the flag first, and copy while they hold the table. Unfinished Read Responses hold a share of a source.
-/// Its memory is returned after the last of them was sent.
+/// `advertised` flag fences a region: every access checks the flag first. Unfinished Read Responses share the
+/// memory of a source, which is returned after the last of them is sent.
 pub(super) struct Regions {
     entropy: Box<dyn Entropy>,
     by_handle: BTreeMap<u32, Region>,
@@ -28,12 +27,12 @@ struct Region {
     base: u64,
     advertised: bool,
     /// The size of a sink whose memory was freed ([`Regions::abandon`]).
-    dropped: usize,
-    /// The start of the octets of an FPDU whose CRC is not checked yet ([`Regions::land`]).
+    freed: usize,
+    /// The start of octets whose CRC is not checked yet ([`Regions::begin_placement`]).
     unchecked: Option<usize>,
     /// The number of Read Responses that are not sent completely.
     responses: u32,
-    /// The invalidation that waits for the last of them.
+    /// The invalidation that waits for the last Read Response.
     fence: Option<Token>,
 }
 
@@ -66,8 +65,8 @@ impl Regions {
     }
 
     /// Returns an unused handle and a base offset. The offset leaves room for the largest region.
-    pub(super) fn fresh(&mut self) -> Option<(u32, u64)> {
-        for _ in 0..TRIES {
+    pub(super) fn new_handle(&mut self) -> Option<(u32, u64)> {
+        for _ in 0..MAX_ATTEMPTS {
             let [h0, h1, h2, h3, rest @ ..] = self.entropy.random()?.to_be_bytes();
             let handle = u32::from_be_bytes([h0, h1, h2, h3]);
             // 44 unpredictable bits. The end of the largest region does not overflow.
@@ -84,15 +83,15 @@ impl Regions {
         let Some(length) = u32::try_from(memory.len()).ok().filter(|length| *length <= max) else {
             return Err(memory);
         };
-        let Some((handle, base)) = self.fresh() else { return Err(memory) };
+        let Some((handle, base)) = self.new_handle() else { return Err(memory) };
         let region =
-            Region { memory, base, advertised: true, dropped: 0, unchecked: None, responses: 0, fence: None };
+            Region { memory, base, advertised: true, freed: 0, unchecked: None, responses: 0, fence: None };
         self.by_handle.insert(handle, region);
         Ok(Segment { handle, length, offset: base })
     }
 
-    /// Fences a region. Returns its memory at once, or after the last response was sent. An unknown handle
-    /// returns empty memory, so that the caller does not wait forever.
+    /// Fences a region. Returns its memory at once, or after the last response is sent. For an unknown
+    /// handle, returns empty memory, so that the caller does not wait forever.
     pub(super) fn invalidate(&mut self, token: Token, handle: u32) -> Option<Completion> {
         let empty = Memory::Source(Bytes::new());
         let Some(region) = self.by_handle.get_mut(&handle).filter(|region| region.fence.is_none()) else {
@@ -109,8 +108,8 @@ impl Regions {
 
     /// Frees the memory of a sink. Later writes of the peer are dropped.
     pub(super) fn abandon(&mut self, handle: u32) {
-        if let Some(Region { memory: Memory::Sink(sink), dropped, .. }) = self.by_handle.get_mut(&handle) {
-            *dropped = sink.capacity();
+        if let Some(Region { memory: Memory::Sink(sink), freed, .. }) = self.by_handle.get_mut(&handle) {
+            *freed = sink.capacity();
             *sink = BytesMut::new();
         }
     }
@@ -134,9 +133,9 @@ impl Regions {
         }
     }
 
-    /// Returns the end of a sink if the next `size` octets that the peer writes belong there. They are
-    /// unchecked until [`Regions::place`] gets to know them.
-    pub(super) fn land(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
+    /// Returns the end of a sink if the next `size` octets that the peer writes belong there. They stay
+    /// unchecked until [`Regions::place`] confirms them.
+    pub(super) fn begin_placement(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised)?;
         let Memory::Sink(sink) = &region.memory else { return None };
         let start = within(region.base, sink.capacity(), offset, size).ok()?;
@@ -144,7 +143,7 @@ impl Regions {
         region.unchecked
     }
 
-    /// Copies the data that the peer writes. The last `placed` octets are in their place and not in `data`.
+    /// Copies data that the peer writes. The last `placed` octets are already in the sink and not in `data`.
     pub(super) fn place(
         &mut self,
         handle: u32,
@@ -155,10 +154,10 @@ impl Regions {
         let length = data.len().saturating_add(placed);
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;
-        let (base, memory, dropped) = (region.base, &mut region.memory, region.dropped);
+        let (base, memory, freed) = (region.base, &mut region.memory, region.freed);
         let Memory::Sink(sink) = memory else { return Err(Refusal::Rights) };
-        if dropped > 0 {
-            return within(base, dropped, offset, length).map(|_| ());
+        if freed > 0 {
+            return within(base, freed, offset, length).map(|_| ());
         }
         let start = within(base, sink.capacity(), offset, length)?;
         region.unchecked = None;
@@ -167,13 +166,14 @@ impl Regions {
         }
         // Overwrites the bytes written before, and appends the rest.
         let before = sink.get_mut(start..).unwrap_or_default();
-        let (over, behind) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
-        before.iter_mut().zip(over).for_each(|(octet, new)| *octet = *new);
-        sink.extend_from_slice(behind);
+        let (head, tail) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
+        before.iter_mut().zip(head).for_each(|(octet, new)| *octet = *new);
+        sink.extend_from_slice(tail);
         Ok(())
     }
 
-    /// Returns a share of the data that the peer reads, held until [`Regions::response_left`].
+    /// Returns a share of the data that the peer reads. It delays invalidation until
+    /// [`Regions::response_sent`].
     pub(super) fn source(&mut self, handle: u32, offset: u64, length: usize) -> Result<Bytes, Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);
         let region = region.ok_or(Refusal::Unknown)?;
@@ -184,8 +184,8 @@ impl Regions {
         Ok(source.slice(start..end))
     }
 
-    /// Records that a Read Response was sent. Returns the region's memory if its invalidation waited for it.
-    pub(super) fn response_left(&mut self, handle: u32) -> Option<Completion> {
+    /// Records that a Read Response was sent. Completes an invalidation that waited for it.
+    pub(super) fn response_sent(&mut self, handle: u32) -> Option<Completion> {
         let region = self.by_handle.get_mut(&handle)?;
         region.responses = region.responses.saturating_sub(1);
         let token = region.fence.filter(|_| region.responses == 0)?;
@@ -193,14 +193,14 @@ impl Regions {
         Some(Completion::Invalidated { token, handle, memory })
     }
 
-    /// Fences all regions. Their memory stays until it is requested.
+    /// Fences all regions. Their memory is returned on request.
     pub(super) fn fence_all(&mut self) {
         for region in self.by_handle.values_mut() {
             region.advertised = false;
         }
     }
 
-    /// Records that all responses were dropped. Returns memory that waited for one of them.
+    /// Records that all responses were dropped. Completes the invalidations that waited for them.
     pub(super) fn responses_dropped(&mut self) -> Vec<Completion> {
         for region in self.by_handle.values_mut() {
             region.responses = 0;
@@ -239,7 +239,7 @@ pub(super) struct PendingRead {
     pub(super) sink_offset: u64,
     pub(super) length: u32,
     pub(super) part: RegionPart,
-    /// The region, as far as it has arrived.
+    /// The received part of the region.
     pub(super) data: BytesMut,
 }
 
@@ -259,10 +259,10 @@ impl PendingRead {
         self.sink_offset.checked_add(so_far) == Some(offset)
     }
 
-    /// Returns the region, with room for all of it.
+    /// Returns the received part of the region, with capacity for the rest.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
-            // The sizes are those of the local requests.
+            // The local side chose the size of the region.
             self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
         }
         if self.data.len() < self.start() {
@@ -272,7 +272,7 @@ impl PendingRead {
     }
 
     /// Returns the end of the data if the next `size` octets of the response belong there.
-    pub(super) fn land(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
+    pub(super) fn begin_placement(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
         let at = self.received();
         let end = u32::try_from(at.checked_add(size)?).ok()?;
         if handle != self.sink_stag || !self.is_next(offset, at) || end > self.length {
@@ -303,32 +303,28 @@ mod tests {
         let mut regions = regions();
         let Segment { handle, offset, .. } = sink(&mut regions, 8);
         assert_eq!(regions.place(handle, offset, &[1; 8], 0), Ok(()));
-        assert_eq!(regions.place(handle, offset + 8, &[], 0), Ok(()), "nothing, at the end");
+        assert_eq!(regions.place(handle, offset + 8, &[], 0), Ok(()), "an empty write at the end");
         assert_eq!(regions.place(handle, offset + 1, &[2; 8], 0), Err(Refusal::Bounds));
         assert_eq!(regions.place(handle, offset - 1, &[2; 8], 0), Err(Refusal::Bounds));
-        assert_eq!(regions.place(handle, 0, &[2; 1], 0), Err(Refusal::Bounds), "offsets do not begin with 0");
+        assert_eq!(regions.place(handle, 0, &[2; 1], 0), Err(Refusal::Bounds), "offsets do not start at 0");
         assert_eq!(regions.place(handle, u64::MAX, &[2; 2], 0), Err(Refusal::Wrap));
-        assert_eq!(regions.place(handle ^ 1, offset, &[2; 1], 0), Err(Refusal::Unknown), "another key");
+        assert_eq!(regions.place(handle ^ 1, offset, &[2; 1], 0), Err(Refusal::Unknown), "an unknown handle");
         let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) =
             regions.invalidate(Token(1), handle)
         else {
-            panic!("not back")
+            panic!("no memory returned")
         };
-        assert_eq!(data, [1; 8][..], "what was refused placed nothing");
+        assert_eq!(data, [1; 8][..], "rejected writes placed nothing");
         assert_eq!(regions.place(handle, offset, &[1], 0), Err(Refusal::Unknown), "fenced");
     }
 
     #[test]
-    fn rights() {
+    fn access_rights_are_checked() {
         let mut regions = regions();
         let Segment { handle, offset, .. } = sink(&mut regions, 8);
         assert_eq!(regions.source(handle, offset, 1).unwrap_err(), Refusal::Rights);
         assert!(regions.invalidate_by_peer(handle) && !regions.invalidate_by_peer(handle));
-        assert_eq!(
-            regions.place(handle, offset, &[1], 0),
-            Err(Refusal::Unknown),
-            "the peer has invalidated it"
-        );
+        assert_eq!(regions.place(handle, offset, &[1], 0), Err(Refusal::Unknown), "invalidated by the peer");
         let source = Memory::Source(Bytes::from_static(b"abcdef"));
         let Segment { handle, offset, .. } = regions.register(source, u32::MAX).unwrap();
         assert_eq!(regions.place(handle, offset, &[1], 0), Err(Refusal::Rights));
@@ -344,27 +340,31 @@ mod tests {
         regions.source(handle, offset, 6).unwrap();
         regions.source(handle, offset, 6).unwrap();
         assert!(regions.invalidate(Token(5), handle).is_none());
-        assert_eq!(regions.source(handle, offset, 1).unwrap_err(), Refusal::Unknown, "no new one begins");
+        assert_eq!(
+            regions.source(handle, offset, 1).unwrap_err(),
+            Refusal::Unknown,
+            "no new response starts"
+        );
         assert!(!regions.invalidate_by_peer(handle));
-        assert!(regions.response_left(handle).is_none());
-        let back = regions.response_left(handle);
-        assert!(matches!(back, Some(Completion::Invalidated { token: Token(5), .. })), "{back:?}");
+        assert!(regions.response_sent(handle).is_none());
+        let returned = regions.response_sent(handle);
+        assert!(matches!(returned, Some(Completion::Invalidated { token: Token(5), .. })), "{returned:?}");
     }
 
     #[test]
     fn memory_is_not_advertised_without_randomness_or_above_the_limit() {
-        let mut dry = Regions::new(Box::new(|| None));
-        assert!(dry.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err());
+        let mut without_entropy = Regions::new(Box::new(|| None));
+        assert!(without_entropy.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err());
         assert!(regions().register(Memory::Sink(BytesMut::zeroed(9)), 8).is_err());
         assert!(regions().register(Memory::Sink(BytesMut::zeroed(8)), 8).is_ok());
         let mut same = Regions::new(Box::new(|| Some(1 << 40)));
         assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_ok());
-        assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err(), "no handle twice");
+        assert!(same.register(Memory::Sink(BytesMut::zeroed(1)), u32::MAX).is_err(), "no handle is reused");
     }
 
     #[test]
     fn the_largest_region_fits_behind_the_largest_base() {
-        let (handle, base) = Regions::new(Box::new(|| Some(u64::MAX))).fresh().unwrap();
+        let (handle, base) = Regions::new(Box::new(|| Some(u64::MAX))).new_handle().unwrap();
         assert_eq!((handle, base), (u32::MAX, 0x0fff_ffff_f000));
         assert!(base.checked_add(u32::MAX.into()).is_some());
     }

@@ -16,9 +16,9 @@ pub struct Offer {
     pub crc: bool,
     /// Whether to require markers in received FPDUs.
     pub markers: bool,
-    /// The local IRD: RDMA Reads served at a time; clamped to 1 and 128.
+    /// The local IRD, the maximum number of RDMA Reads to serve at once, from 1 to 128.
     pub ird: u16,
-    /// The local ORD: outstanding local RDMA Reads; clamped to 1 and 128.
+    /// The local ORD, the maximum number of outstanding local RDMA Reads, from 1 to 128.
     pub ord: u16,
 }
 
@@ -45,13 +45,13 @@ pub enum SetupError {
     #[error("MPA revision {0} is too old")]
     Revision(u8),
     /// The peer serves no RDMA Reads, so no Read chunk can be fetched.
-    #[error("the peer serves no RDMA Read (its IRD is 0)")]
+    #[error("the peer serves no RDMA Reads (its IRD is 0)")]
     NoReads,
     /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9).
-    #[error("no ready-to-receive message in common")]
+    #[error("the peer supports no common ready-to-receive message")]
     NoReadyMessage,
     /// The local private data is too long.
-    #[error("{0} octets of private data are too many")]
+    #[error("the private data is too long: {0} octets")]
     PrivateData(usize),
 }
 
@@ -145,19 +145,19 @@ impl Offer {
         Ok((agreed(kept_ird, kept_ord), reply))
     }
 
-    /// Returns the depths to put in a reply that rejects a request. If the request is for a peer-to-peer
-    /// connection, they name the ready-to-receive messages that are supported (RFC 6581 section 9.2).
+    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, they list the
+    /// supported ready-to-receive messages (RFC 6581 section 9.2).
     #[must_use]
     pub fn rejection(&self, depths: Option<ReadDepths>) -> ReadDepths {
         let peer_to_peer = depths.is_some_and(|depths| depths.peer_to_peer);
         ReadDepths { peer_to_peer, rtr_write: peer_to_peer, rtr_read: peer_to_peer, ..self.depths() }
     }
 
-    /// Returns the parameters of an initiator that made this offer and received this reply, which is not a
-    /// rejection. `depths` are those of an enhanced reply.
+    /// Returns the initiator's parameters after a reply that is not a rejection. `depths` are those of an
+    /// enhanced reply.
     ///
     /// # Errors
-    /// Returns the reason why the initiator gives up.
+    /// Returns the reason why the reply is unacceptable.
     pub fn conclude(&self, reply: &FrameHeader, depths: Option<ReadDepths>) -> Result<Agreed, SetupError> {
         if reply.revision == 0 {
             return Err(SetupError::Revision(0));
@@ -166,12 +166,11 @@ impl Offer {
         let kept_ord = match depths {
             None => own.ord.min(UNKNOWN_DEPTH),
             Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
-            // Linux's NFS server announces 0 to a client that requests none. That client cannot read and need
-            // not.
+            // Linux's NFS server announces 0 to a client that announces an ORD of 0, which sends no Reads.
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(Agreed {
-            // One side that requires CRCs suffices, whatever the reply says (RFC 5044 section 7.1.1).
+            // CRCs are used if either side requires them (RFC 5044 section 7.1.1).
             crc: self.crc || reply.crc,
             markers_in: self.markers,
             markers_out: reply.markers,
@@ -180,7 +179,7 @@ impl Offer {
         })
     }
 
-    /// Creates the MPA reply to a request: of the same revision, and enhanced if the request is.
+    /// Creates the MPA reply to a request: with the same revision, and enhanced if the request is.
     ///
     /// # Errors
     /// [`SetupError::PrivateData`] if the private data exceeds 196 octets.
@@ -246,9 +245,8 @@ mod tests {
 
     /// Requirement: R370, R371, R372, R712, R714, R729
     #[test]
-    fn depths_meet_in_the_middle() {
-        // (Request's IRD and ORD) -> the responder's depths, which its reply contains unless they are not
-        // negotiated.
+    fn depths_are_limited_by_both_peers() {
+        // The IRD and ORD of a request, and the responder's. The reply contains a depth if it is negotiated.
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),
@@ -258,8 +256,8 @@ mod tests {
             ((16_382, 16_382), (128, 16)),
         ] {
             let (agreed, reply) = OWN.answer(&request(false), Some(depths(ird, ord))).unwrap();
-            let said = |depth, peers| if peers == NOT_NEGOTIATED { NOT_NEGOTIATED } else { depth };
-            assert_eq!((reply.ird, reply.ord), (said(kept_ird, ord), said(kept_ord, ird)), "{ird}, {ord}");
+            let sent = |depth, peers| if peers == NOT_NEGOTIATED { NOT_NEGOTIATED } else { depth };
+            assert_eq!((reply.ird, reply.ord), (sent(kept_ird, ord), sent(kept_ord, ird)), "{ird}, {ord}");
             assert_eq!((agreed.ird, agreed.ord), (kept_ird.into(), kept_ord.into()));
         }
         let refused = OWN.answer(&request(false), Some(depths(0, 16)));
@@ -273,28 +271,28 @@ mod tests {
 
     #[test]
     fn a_depth_is_at_least_1_and_at_most_128() {
-        for (own, said) in [(0, 1), (1, 1), (128, 128), (129, 128), (u16::MAX, 128)] {
+        for (own, offered) in [(0, 1), (1, 1), (128, 128), (129, 128), (u16::MAX, 128)] {
             let octets = Offer { ird: own, ord: own, ..OWN }.request(&[]).unwrap();
             let (depths, _) = ReadDepths::split(&octets[20..]).unwrap();
-            assert_eq!((depths.ird, depths.ord), (said, said));
+            assert_eq!((depths.ird, depths.ord), (offered, offered));
         }
     }
 
     /// Requirement: R343
     #[test]
-    fn crc_is_on_if_one_end_wants_it() {
-        for (own, asked, on) in
+    fn crc_is_used_if_one_peer_requires_it() {
+        for (own, peers, used) in
             [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
         {
             let offer = Offer { crc: own, ..OWN };
-            assert_eq!(offer.answer(&request(asked), Some(depths(1, 1))).unwrap().0.crc, on);
+            assert_eq!(offer.answer(&request(peers), Some(depths(1, 1))).unwrap().0.crc, used);
         }
         let without = FrameHeader { kind: FrameKind::Reply, ..request(false) };
-        let insisting = Offer { crc: true, ..OWN };
-        assert!(insisting.conclude(&without, None).unwrap().crc, "asking once suffices");
+        let with_crc = Offer { crc: true, ..OWN };
+        assert!(with_crc.conclude(&without, None).unwrap().crc, "required by the local side");
         assert!(!OWN.conclude(&without, None).unwrap().crc);
         let with = FrameHeader { crc: true, ..without };
-        assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "also one that was not asked for");
+        assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "required by the peer");
     }
 
     /// Requirement: R902
@@ -317,29 +315,27 @@ mod tests {
 
     /// Requirement: R373, R718, R719
     #[test]
-    fn peer_to_peer_is_granted_with_one_kind_of_message() {
-        let ask = |write, read, send| ReadDepths {
+    fn peer_to_peer_is_granted_with_one_ready_message() {
+        let requested = |write, read, send| ReadDepths {
             peer_to_peer: true,
             rtr_write: write,
             rtr_read: read,
             rtr_send: send,
             ..depths(8, 0)
         };
-        let (_, reply) = OWN.answer(&request(false), Some(ask(true, true, true))).unwrap();
+        let (_, reply) = OWN.answer(&request(false), Some(requested(true, true, true))).unwrap();
         assert!(reply.peer_to_peer && reply.rtr_write && !reply.rtr_read && !reply.rtr_send);
-        let (agreed, reply) = OWN.answer(&request(false), Some(ask(false, true, false))).unwrap();
+        let (agreed, reply) = OWN.answer(&request(false), Some(requested(false, true, false))).unwrap();
         assert!(reply.rtr_read && agreed.ird == 1, "the Read must be served");
-        let refused = OWN.answer(&request(false), Some(ask(false, false, true)));
+        let refused = OWN.answer(&request(false), Some(requested(false, false, true)));
         assert_eq!(refused.unwrap_err(), SetupError::NoReadyMessage);
     }
 
-    /// A rejection names the messages that this end takes.
-    ///
     /// Requirement: R719, R721
     #[test]
-    fn a_rejection_names_the_ready_messages() {
-        let asked = ReadDepths { peer_to_peer: true, rtr_send: true, ..depths(8, 0) };
-        let reply = OWN.rejection(Some(asked));
+    fn a_rejection_lists_the_supported_ready_messages() {
+        let requested = ReadDepths { peer_to_peer: true, rtr_send: true, ..depths(8, 0) };
+        let reply = OWN.rejection(Some(requested));
         assert!(reply.peer_to_peer && reply.rtr_write && reply.rtr_read && !reply.rtr_send);
         for plain in [None, Some(depths(0, 16))] {
             let reply = OWN.rejection(plain);
@@ -360,7 +356,7 @@ mod tests {
 
     /// Requirement: R448
     #[test]
-    fn private_data_has_an_end() {
+    fn private_data_is_at_most_196_octets() {
         assert_eq!(OWN.request(&[1; 196]).unwrap().len(), 220);
         assert_eq!(OWN.request(&[1; 197]), Err(SetupError::PrivateData(197)));
     }
@@ -369,7 +365,7 @@ mod tests {
     ///
     /// Requirement: R442, R443, R449, R701, R702, R710, R724, R726
     #[test]
-    fn the_frames_of_linux() {
+    fn frames_equal_those_of_linux() {
         let octets = Offer { ord: 1, ..OWN }.request(b"\xf6\xab\x0e\x18\x01\x01\x03\x03");
         let mut linux =
             b"MPA ID Req Frame\x10\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03".to_vec();

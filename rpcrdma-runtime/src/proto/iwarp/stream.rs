@@ -1,5 +1,5 @@
 mod inbound;
-mod landing;
+mod placement;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -11,14 +11,14 @@ use core::fmt;
 use bytes::{Bytes, BytesMut};
 
 use self::inbound::{Fault, Found, Inbound};
-use super::outbound::{Departure, Outbound, Work};
+use super::outbound::{Finished, Outbound, Work};
 use super::regions::{PendingRead, Regions};
 use super::{Entropy, Role, StreamConfig};
 use crate::proto::work::{Action, CloseReason, Completion, Memory, RegionPart, Segment, Token};
 use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 
-/// The number of kinds of data that a peer can have outstanding, see [`Stream::owed`].
-pub const OWED: usize = 4;
+/// The number of counters of [`Stream::peer_progress`].
+pub const PROGRESS_COUNTERS: usize = 4;
 
 /// One side of an iWARP stream, from the first octet after the MPA frames to the last.
 ///
@@ -44,7 +44,7 @@ pub struct Stream {
     ending: Option<CloseReason>,
     /// Memory that was submitted for registration after the end.
     late: Vec<Memory>,
-    /// Nothing more is to be sent after the end.
+    /// Whether the stream has ended and all output was sent.
     finished: bool,
     closed: bool,
 }
@@ -71,15 +71,19 @@ impl Stream {
     /// Submits work. Invalid work ends the stream. After the end, only memory can be reclaimed. After
     /// [`Completion::Closed`], submissions have no effect.
     pub fn submit(&mut self, action: Action) {
-        if !self.is_open() {
-            return self.submit_late(action);
-        }
         match action {
+            _ if self.closed => {}
+            Action::Invalidate { token, handle } => {
+                let done = self.regions.invalidate(token, handle);
+                self.completions.extend(done);
+            }
+            Action::Register { memory, .. } if !self.is_open() => self.late.push(memory),
+            _ if !self.is_open() => {}
             Action::PostReceives { count } => self.inbound.post(count),
             Action::Send { token, message, invalidate } => {
                 let length: usize = message.iter().map(Bytes::len).sum();
                 if u32::try_from(length).is_err() {
-                    return self.refuse("a Send of 4 GiB or more");
+                    return self.reject_work("a Send of 4 GiB or more");
                 }
                 self.outbound.push(Work::Send { token, message, invalidate });
             }
@@ -90,73 +94,56 @@ impl Stream {
                     Err(memory) => Completion::RegisterFailed { token, memory },
                 });
             }
-            Action::Invalidate { token, handle } => {
-                let done = self.regions.invalidate(token, handle);
-                self.completions.extend(done);
-            }
             Action::Abandon { handle } => self.regions.abandon(handle),
             Action::Read { token, source, part } => {
                 if self.config.ord == 0 {
-                    return self.refuse("the peer does not accept RDMA Reads on this connection");
+                    return self.reject_work("the peer does not accept RDMA Reads on this connection");
                 }
                 if source.offset.checked_add(u64::from(source.length)).is_none() {
-                    return self.refuse("the memory to read ends beyond 64 bits");
+                    return self.reject_work("the end of the memory to read exceeds 64 bits");
                 }
                 self.outbound.push(Work::Read { token, source, part });
             }
             Action::Write { token, sink, data } => {
                 let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
                 if length > u64::from(sink.length) || sink.offset.checked_add(length).is_none() {
-                    return self.refuse("an RDMA Write does not fit the memory it is for");
+                    return self.reject_work("an RDMA Write does not fit into its sink");
                 }
                 self.outbound.push(Work::Write { token: Some(token), sink, data });
             }
             Action::Close { reason: CloseReason::Violation(what) } => {
                 let terminate = Terminate { code: Code::UNSPECIFIED, segment: None, read_request: None };
-                self.cut(Some(terminate), CloseReason::Violation(what));
+                self.end_now(Some(terminate), CloseReason::Violation(what));
             }
             Action::Close { reason } => {
-                self.outbound.wind_up();
+                self.outbound.prepare_close();
                 self.end(reason);
             }
         }
     }
 
-    /// Handles work submitted after the end of the stream: returns its memory.
-    fn submit_late(&mut self, action: Action) {
-        match action {
-            _ if self.closed => {}
-            Action::Register { memory, .. } => self.late.push(memory),
-            Action::Invalidate { token, handle } => {
-                let done = self.regions.invalidate(token, handle);
-                self.completions.extend(done);
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes octets of the TCP stream, split at any position.
+    /// Processes received octets of the TCP stream, split at any position.
     pub fn receive(&mut self, octets: &[u8]) {
         if self.is_open()
             && self.config.role == Role::Initiator
             && !self.outbound.started()
             && !octets.is_empty()
         {
-            return self.fail(CloseReason::Violation("the responder sent before the initiator".to_string()));
+            return self.fail(CloseReason::Violation("the responder sent data first".to_string()));
         }
-        // Moved out, so that its FPDU can be borrowed while the rest of the stream changes.
+        // Moved out of `self`: its FPDU is borrowed while the rest of the stream changes.
         let mut assembly = core::mem::take(&mut self.inbound.assembly);
         let mut rest = octets;
         while self.is_open() {
-            if let Some(landing) = self.inbound.landing.take() {
-                rest = self.continue_landing(landing, rest);
-                if self.inbound.landing.is_some() {
+            if let Some(placement) = self.inbound.placement.take() {
+                rest = self.continue_placement(placement, rest);
+                if self.inbound.placement.is_some() {
                     break;
                 }
                 continue;
             }
             if assembly.is_empty()
-                && let Some(after) = self.begin_landing(rest)
+                && let Some(after) = self.begin_placement(rest)
             {
                 rest = after;
                 continue;
@@ -164,34 +151,33 @@ impl Stream {
             let (found, after) = assembly.next(rest, self.inbound.markers);
             rest = after;
             let fpdu = match &found {
-                Found::Whole(fpdu) => fpdu,
-                Found::Partial => assembly.partial(),
-                Found::Nowhere => break,
+                Found::Contiguous(fpdu) => fpdu,
+                Found::Assembled => assembly.partial(),
+                Found::Incomplete => break,
             };
             self.take_fpdu(fpdu);
-            if let Found::Partial = found {
+            if let Found::Assembled = found {
                 assembly.clear();
             }
         }
         self.inbound.assembly = assembly;
     }
 
-    /// Appends pieces of output to `out`, until at least `budget` octets are appended or nothing is ready.
-    /// Returns the number of appended octets. Payload is not copied. Each piece belongs to one FPDU or to the
-    /// boundary of two, so `out` can be written unchanged.
+    /// Appends output to `out`, until at least `budget` octets are appended or nothing is ready. Returns the
+    /// number of appended octets. Long payload is shared, not copied.
     pub fn poll_transmit(&mut self, budget: usize, out: &mut VecDeque<Bytes>) -> usize {
         let mut total = 0usize;
         while total < budget && self.may_transmit() {
             if let Some((token, source, part)) = self.outbound.take_read(self.may_read()) {
                 self.begin_read(token, source, part);
             }
-            let Some((len, departure)) = self.outbound.emit(out) else { break };
+            let Some((len, sent)) = self.outbound.emit(out) else { break };
             total = total.saturating_add(len);
-            match departure {
-                Some(Departure::Sent(token)) => self.completions.push_back(Completion::Sent { token }),
-                Some(Departure::Written(token)) => self.completions.push_back(Completion::Written { token }),
-                Some(Departure::Response(handle)) => {
-                    let done = self.regions.response_left(handle);
+            match sent {
+                Some(Finished::Sent(token)) => self.completions.push_back(Completion::Sent { token }),
+                Some(Finished::Written(token)) => self.completions.push_back(Completion::Written { token }),
+                Some(Finished::Response(handle)) => {
+                    let done = self.regions.response_sent(handle);
                     self.completions.extend(done);
                 }
                 None => {}
@@ -237,20 +223,20 @@ impl Stream {
         self.closed
     }
 
-    /// Returns the progress of four kinds of data that the peer must still send: the rest of an FPDU, of a
-    /// Send and of an RDMA Write, and the answers to RDMA Reads. If a number does not change, the peer is
-    /// stalled; other data from the peer does not change it. `None` means that nothing is outstanding.
+    /// Returns progress counters for data that the peer must still send: the rest of an FPDU, a Send or an
+    /// RDMA Write, and responses to RDMA Reads. A counter is `None` if no such data is outstanding. If a
+    /// counter does not change, the peer is stalled.
     #[must_use]
-    pub fn owed(&self) -> [Option<u64>; OWED] {
+    pub fn peer_progress(&self) -> [Option<u64>; PROGRESS_COUNTERS] {
         if !self.is_open() {
-            return [None; OWED];
+            return [None; PROGRESS_COUNTERS];
         }
-        let [fpdu, send, write] = self.inbound.owed();
-        [fpdu, send, write, (!self.reads.is_empty()).then_some(self.inbound.paid.reads)]
+        let [fpdu, send, write] = self.inbound.peer_progress();
+        [fpdu, send, write, (!self.reads.is_empty()).then_some(self.inbound.counters.reads)]
     }
 
-    /// Sends an RDMA Write of no octets, which a receiver ignores, unless other output is pending. Linux's
-    /// siw may leave the first FPDU unread until one more segment arrives.
+    /// Sends an empty RDMA Write, which the receiver ignores, unless other output is pending. Linux's siw may
+    /// leave the first FPDU unread until one more TCP segment arrives.
     pub fn nudge(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };
@@ -258,7 +244,7 @@ impl Stream {
         }
     }
 
-    /// Changes the maximum size of sent FPDUs, from the next one on (see [`StreamConfig::max_fpdu`]).
+    /// Sets the maximum size of later FPDUs (see [`StreamConfig::max_fpdu`]).
     pub fn set_max_fpdu(&mut self, max_fpdu: usize) {
         self.outbound.set_max_fpdu(max_fpdu);
     }
@@ -290,8 +276,8 @@ impl Stream {
     }
 
     fn begin_read(&mut self, token: Token, source: Segment, part: RegionPart) {
-        let Some((sink_stag, sink_offset)) = self.regions.fresh() else {
-            return self.refuse("no random numbers for the sink of a Read");
+        let Some((sink_stag, sink_offset)) = self.regions.new_handle() else {
+            return self.reject_work("no random numbers for the handle of a Read");
         };
         let length = source.length;
         let request = ReadRequest {
@@ -312,24 +298,24 @@ impl Stream {
         let reason = CloseReason::Violation(format!("{}: {}", fault.what, fault.code));
         // A peer that sends invalid data counts as having sent its first FPDU.
         self.inbound.fpdus = self.inbound.fpdus.max(1);
-        self.cut(Some(fault.terminate(ulpdu, placed)), reason);
+        self.end_now(Some(fault.terminate(ulpdu, placed)), reason);
     }
 
-    /// Ends the stream because of an invalid local request, which is not the peer's fault. A Terminate takes
-    /// the place of the request (RFC 5040 section 7.1).
-    fn refuse(&mut self, what: &str) {
+    /// Ends the stream because of invalid local work. A Terminate is sent instead (RFC 5040 section 7.1). The
+    /// peer violated no rule.
+    fn reject_work(&mut self, what: &str) {
         let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
-        let reason = CloseReason::Io(format!("this side asked for what cannot be: {what}"));
-        self.cut(Some(terminate), reason);
+        let reason = CloseReason::Io(format!("invalid local work: {what}"));
+        self.end_now(Some(terminate), reason);
     }
 
     /// Ends the stream without sending another octet.
     pub(super) fn fail(&mut self, reason: CloseReason) {
-        self.cut(None, reason);
+        self.end_now(None, reason);
     }
 
     /// Ends the stream and drops pending output.
-    fn cut(&mut self, terminate: Option<Terminate>, reason: CloseReason) {
+    fn end_now(&mut self, terminate: Option<Terminate>, reason: CloseReason) {
         self.outbound.end(terminate);
         let done = self.regions.responses_dropped();
         self.completions.extend(done);

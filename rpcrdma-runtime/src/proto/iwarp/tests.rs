@@ -1,7 +1,7 @@
 //! Two streams, joined by a pipe that splits the data at arbitrary positions.
 
 mod faults;
-mod landing;
+mod placement;
 mod segments;
 
 use alloc::boxed::Box;
@@ -50,43 +50,43 @@ pub(super) fn config(role: Role) -> StreamConfig {
 
 /// Two streams and the pipe between them.
 struct Pair {
-    ends: [Stream; 2],
-    heard: [Vec<Completion>; 2],
+    streams: [Stream; 2],
+    done: [Vec<Completion>; 2],
     random: Random,
 }
 
 impl Pair {
     fn new(change: impl Fn(&mut StreamConfig), seed: u64) -> Self {
-        let end = |role, seed| {
+        let stream = |role, seed| {
             let mut config = config(role);
             change(&mut config);
             Stream::new(config, entropy(seed))
         };
-        let ends = [end(Role::Initiator, seed), end(Role::Responder, seed ^ 0x55)];
-        let mut pair = Pair { ends, heard: [Vec::new(), Vec::new()], random: Random(seed) };
+        let streams = [stream(Role::Initiator, seed), stream(Role::Responder, seed ^ 0x55)];
+        let mut pair = Pair { streams, done: [Vec::new(), Vec::new()], random: Random(seed) };
         // The responder may send once it has received an FPDU.
-        pair.ends[0].nudge();
+        pair.streams[0].nudge();
         pair.run();
         pair
     }
 
-    fn submit(&mut self, end: usize, action: Action) {
-        self.ends[end].submit(action);
+    fn submit(&mut self, side: usize, action: Action) {
+        self.streams[side].submit(action);
     }
 
     /// Transfers some octets from one stream to the other. Returns true if there were any.
-    fn carry(&mut self, from: usize) -> bool {
+    fn transfer(&mut self, from: usize) -> bool {
         let mut pieces = VecDeque::new();
         let budget = 1 + self.random.below(3000);
-        let len = self.ends[from].poll_transmit(budget, &mut pieces);
+        let len = self.streams[from].poll_transmit(budget, &mut pieces);
         let octets: Vec<u8> = pieces.iter().flatten().copied().collect();
-        assert_eq!(octets.len(), len, "as many octets as were said");
-        assert_eq!(len % 4, 0, "whole FPDUs");
+        assert_eq!(octets.len(), len, "the returned length is correct");
+        assert_eq!(len % 4, 0, "only complete FPDUs");
         let mut rest = &octets[..];
         while !rest.is_empty() {
             let at = 1 + self.random.below(rest.len().min(900));
             let (now, later) = rest.split_at(at.min(rest.len()));
-            self.ends[1 - from].receive(now);
+            self.streams[1 - from].receive(now);
             rest = later;
         }
         len > 0
@@ -94,45 +94,45 @@ impl Pair {
 
     /// Transfers octets until both streams are idle.
     fn run(&mut self) {
-        let mut still = 0;
-        while still < 2 {
+        let mut idle_rounds = 0;
+        while idle_rounds < 2 {
             let from = self.random.below(2);
-            let moved = self.carry(from) | self.carry(1 - from);
-            still = if moved { 0 } else { still + 1 };
-            self.hear();
+            let transferred = self.transfer(from) | self.transfer(1 - from);
+            idle_rounds = if transferred { 0 } else { idle_rounds + 1 };
+            self.collect();
         }
     }
 
-    fn hear(&mut self) {
-        for (end, heard) in self.ends.iter_mut().zip(&mut self.heard) {
-            heard.extend(core::iter::from_fn(|| end.poll_completion()));
+    fn collect(&mut self) {
+        for (stream, done) in self.streams.iter_mut().zip(&mut self.done) {
+            done.extend(core::iter::from_fn(|| stream.poll_completion()));
         }
     }
 
     /// Returns all completions of a stream since the last call.
-    fn take(&mut self, end: usize) -> Vec<Completion> {
+    fn take(&mut self, side: usize) -> Vec<Completion> {
         self.run();
-        core::mem::take(&mut self.heard[end])
+        core::mem::take(&mut self.done[side])
     }
 
-    fn register(&mut self, end: usize, memory: Memory) -> Segment {
-        self.submit(end, Action::Register { token: Token(0), memory });
-        self.hear();
-        match self.heard[end].pop() {
+    fn register(&mut self, side: usize, memory: Memory) -> Segment {
+        self.submit(side, Action::Register { token: Token(0), memory });
+        self.collect();
+        match self.done[side].pop() {
             Some(Completion::Registered { segment, .. }) => segment,
             other => panic!("not registered: {other:?}"),
         }
     }
 
-    fn send(&mut self, end: usize, message: &[u8], invalidate: Option<u32>) {
+    fn send(&mut self, side: usize, message: &[u8], invalidate: Option<u32>) {
         let message = Vec::from([Bytes::copy_from_slice(message)]);
-        self.submit(end, Action::Send { token: Token(1), message, invalidate });
+        self.submit(side, Action::Send { token: Token(1), message, invalidate });
     }
 
-    fn finish(&mut self, end: usize) -> Completion {
+    fn finish(&mut self, side: usize) -> Completion {
         self.run();
-        self.ends[end].finish();
-        self.take(end).pop().unwrap()
+        self.streams[side].finish();
+        self.take(side).pop().unwrap()
     }
 }
 
@@ -195,53 +195,53 @@ fn everything_arrives(steps: &[(usize, Step)], crc: bool, markers: [bool; 2], ma
     let mut sinks = Vec::new();
     let mut sources = Vec::new();
     let mut expected = [Expected::default(), Expected::default()];
-    for end in 0..2u8 {
-        let at = usize::from(end);
+    for side in 0..2u8 {
+        let at = usize::from(side);
         sinks.push(pair.register(at, Memory::Sink(BytesMut::zeroed(SIZE))));
-        sources.push(pair.register(at, Memory::Source(pattern(SIZE, end).into())));
+        sources.push(pair.register(at, Memory::Source(pattern(SIZE, side).into())));
         expected[at].sink = alloc::vec![0; SIZE];
         pair.submit(at, Action::PostReceives { count: 1000 });
     }
-    for (number, (end, step)) in steps.iter().enumerate() {
-        let (end, peer) = (*end, 1 - *end);
+    for (number, (side, step)) in steps.iter().enumerate() {
+        let (side, peer) = (*side, 1 - *side);
         let token = Token(100 + u64::try_from(number).unwrap());
         let mark = u8::try_from(number).unwrap();
         match step {
             Step::Send { pieces } => {
                 let message: Vec<Bytes> = pieces.iter().map(|len| pattern(*len, mark).into()).collect();
                 expected[peer].received.push_back((message.concat(), None));
-                expected[end].sent += 1;
-                pair.submit(end, Action::Send { token, message, invalidate: None });
+                expected[side].sent += 1;
+                pair.submit(side, Action::Send { token, message, invalidate: None });
             }
             Step::SendInvalidate { len } => {
                 let handle = pair.register(peer, Memory::Sink(BytesMut::zeroed(8))).handle;
                 let message = pattern(*len, mark);
                 expected[peer].received.push_back((message.clone(), Some(handle)));
-                expected[end].sent += 1;
+                expected[side].sent += 1;
                 let message = Vec::from([message.into()]);
-                pair.submit(end, Action::Send { token, message, invalidate: Some(handle) });
+                pair.submit(side, Action::Send { token, message, invalidate: Some(handle) });
             }
             Step::Write { at, len } => {
                 let data = pattern(*len, mark);
                 expected[peer].sink[*at..at + len].copy_from_slice(&data);
-                expected[end].written += 1;
+                expected[side].written += 1;
                 let sink = part(sinks[peer], *at, *len);
-                pair.submit(end, Action::Write { token, sink, data: data.into() });
+                pair.submit(side, Action::Write { token, sink, data: data.into() });
             }
             Step::Read { at, len } => {
                 let data = pattern(SIZE, u8::try_from(peer).unwrap())[*at..at + len].to_vec();
-                expected[end].reads.insert(token.0, data);
-                pair.submit(end, Action::read(token, part(sources[peer], *at, *len)));
+                expected[side].reads.insert(token.0, data);
+                pair.submit(side, Action::read(token, part(sources[peer], *at, *len)));
             }
             Step::Invalidate => {
-                let handle = pair.register(end, Memory::Sink(BytesMut::zeroed(3))).handle;
-                expected[end].invalidated += 1;
-                pair.submit(end, Action::Invalidate { token, handle });
+                let handle = pair.register(side, Memory::Sink(BytesMut::zeroed(3))).handle;
+                expected[side].invalidated += 1;
+                pair.submit(side, Action::Invalidate { token, handle });
             }
         }
     }
-    for (end, expected) in expected.into_iter().enumerate() {
-        compare(pair.take(end), expected, sinks[end], &mut pair.ends[end]);
+    for (side, expected) in expected.into_iter().enumerate() {
+        compare(pair.take(side), expected, sinks[side], &mut pair.streams[side]);
     }
 }
 
@@ -250,8 +250,8 @@ fn part(segment: Segment, at: usize, len: usize) -> Segment {
     Segment { offset: segment.offset + at, length: len, ..segment }
 }
 
-fn compare(heard: Vec<Completion>, mut expected: Expected, sink: Segment, end: &mut Stream) {
-    for completion in heard {
+fn compare(done: Vec<Completion>, mut expected: Expected, sink: Segment, stream: &mut Stream) {
+    for completion in done {
         match completion {
             Completion::Received { message, invalidated } => {
                 assert_eq!(Some((message.to_vec(), invalidated)), expected.received.pop_front());
@@ -268,13 +268,13 @@ fn compare(heard: Vec<Completion>, mut expected: Expected, sink: Segment, end: &
             other => panic!("{other:?}"),
         }
     }
-    assert!(expected.received.is_empty() && expected.reads.is_empty(), "something is missing");
+    assert!(expected.received.is_empty() && expected.reads.is_empty(), "a completion is missing");
     assert_eq!((expected.sent, expected.written, expected.invalidated), (0, 0, 0));
-    end.submit(Action::Invalidate { token: Token(0), handle: sink.handle });
-    let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = end.poll_completion() else {
-        panic!("the sink is not back")
+    stream.submit(Action::Invalidate { token: Token(0), handle: sink.handle });
+    let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = stream.poll_completion() else {
+        panic!("the sink was not returned")
     };
-    assert!(data == expected.sink, "the Writes are not all there");
+    assert!(data == expected.sink, "the sink lacks written data");
 }
 
 proptest! {
@@ -301,31 +301,31 @@ proptest! {
             stream.receive(&[octet]);
         }
         stream.abort(CloseReason::Peer);
-        let heard: Vec<_> = core::iter::from_fn(|| stream.poll_completion()).collect();
-        let closed = heard.iter().filter(|completion| matches!(completion, Completion::Closed { .. })).count();
+        let done: Vec<_> = core::iter::from_fn(|| stream.poll_completion()).collect();
+        let closed = done.iter().filter(|completion| matches!(completion, Completion::Closed { .. })).count();
         prop_assert_eq!(closed, 1);
-        let last = matches!(heard.last(), Some(Completion::Closed { .. }));
+        let last = matches!(done.last(), Some(Completion::Closed { .. }));
         prop_assert!(last);
     }
 }
 
 /// Requirement: R005, R361, R515
 #[test]
-fn a_write_is_there_before_the_send_behind_it() {
+fn a_write_is_placed_before_a_later_send() {
     let mut pair = Pair::new(|_| {}, 1);
     let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(3000)));
     pair.submit(1, Action::PostReceives { count: 1 });
     pair.submit(0, Action::Write { token: Token(5), sink, data: alloc::vec![7; 3000].into() });
     pair.send(0, b"done", None);
-    while !pair.ends[1].has_completion() {
-        assert!(pair.carry(0));
+    while !pair.streams[1].has_completion() {
+        assert!(pair.transfer(0));
     }
     // Nothing else was transferred: the Send is the first completion, and the memory is filled.
-    assert!(matches!(pair.ends[1].poll_completion(), Some(Completion::Received { .. })));
+    assert!(matches!(pair.streams[1].poll_completion(), Some(Completion::Received { .. })));
     pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
-    let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = pair.ends[1].poll_completion()
+    let Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) = pair.streams[1].poll_completion()
     else {
-        panic!("not back")
+        panic!("no sink returned")
     };
     assert!(data.iter().all(|octet| *octet == 7));
 }
@@ -359,7 +359,7 @@ fn the_responder_waits_for_the_first_fpdu() {
 }
 
 #[test]
-fn a_responder_that_speaks_first_is_cut_off() {
+fn a_responder_that_sends_first_ends_the_stream() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     stream.receive(&[0]);
     assert!(!stream.is_open() && !stream.has_output());
@@ -367,29 +367,29 @@ fn a_responder_that_speaks_first_is_cut_off() {
 
 /// Requirement: R378
 #[test]
-fn an_invalidate_waits_for_the_answer_that_is_on_its_way() {
+fn an_invalidate_waits_for_an_unfinished_read_response() {
     let mut pair = Pair::new(|_| {}, 3);
     let data = Bytes::from(pattern(5000, 1));
     let source = pair.register(1, Memory::Source(data.clone()));
     pair.submit(0, Action::read(Token(1), source));
-    pair.carry(0);
+    pair.transfer(0);
     let mut pieces = VecDeque::new();
-    pair.ends[1].poll_transmit(1, &mut pieces);
+    pair.streams[1].poll_transmit(1, &mut pieces);
     pair.submit(1, Action::Invalidate { token: Token(2), handle: source.handle });
-    assert!(pair.ends[1].poll_completion().is_none(), "the answer is on its way");
+    assert!(pair.streams[1].poll_completion().is_none(), "a Read Response is partially sent");
     for piece in pieces {
-        pair.ends[0].receive(&piece);
+        pair.streams[0].receive(&piece);
     }
-    let heard = pair.take(1);
-    assert!(matches!(heard[..], [Completion::Invalidated { token: Token(2), .. }]), "{heard:?}");
-    let heard = pair.take(0);
-    assert!(matches!(&heard[..], [Completion::ReadDone { data: read, .. }] if *read == data), "{heard:?}");
+    let done = pair.take(1);
+    assert!(matches!(done[..], [Completion::Invalidated { token: Token(2), .. }]), "{done:?}");
+    let done = pair.take(0);
+    assert!(matches!(&done[..], [Completion::ReadDone { data: read, .. }] if *read == data), "{done:?}");
     pair.submit(0, Action::read(Token(3), source));
     assert!(matches!(pair.finish(1), Completion::Closed { reason: CloseReason::Violation(_), .. }));
 }
 
 #[test]
-fn payload_is_handed_on_and_not_copied() {
+fn long_payload_is_not_copied() {
     let mut stream = Stream::new(StreamConfig { max_fpdu: 65_000, ..config(Role::Initiator) }, entropy(1));
     let data = Bytes::from(pattern(20_000, 0));
     let sink = Segment { handle: 1, length: 20_000, offset: 0 };
@@ -400,14 +400,14 @@ fn payload_is_handed_on_and_not_copied() {
 }
 
 #[test]
-fn a_budget_limits_concurrent_allocations() {
+fn a_budget_limits_the_output() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
     let sink = Segment { handle: 1, length: 1 << 20, offset: 0 };
     stream.submit(Action::Write { token: Token(1), sink, data: alloc::vec![0; 1 << 20].into() });
     let mut pieces = VecDeque::new();
-    let made = stream.poll_transmit(10_000, &mut pieces);
-    assert!((10_000..10_600).contains(&made), "{made}");
-    assert!(stream.poll_completion().is_none(), "most of it is still to come");
+    let appended = stream.poll_transmit(10_000, &mut pieces);
+    assert!((10_000..10_600).contains(&appended), "{appended}");
+    assert!(stream.poll_completion().is_none(), "most of the Write is not sent");
 }
 
 /// Requirement: R509, R543
@@ -426,7 +426,7 @@ fn close_sends_queued_work_and_returns_memory() {
 }
 
 #[test]
-fn a_refusal_by_the_engine_is_a_terminate() {
+fn a_violation_that_the_engine_finds_sends_a_terminate() {
     let mut pair = Pair::new(|_| {}, 5);
     pair.submit(0, Action::Close { reason: CloseReason::Violation("no".into()) });
     let Completion::Closed { reason, .. } = pair.finish(1) else { panic!("not closed") };
@@ -449,12 +449,12 @@ fn invalid_submissions_close_the_stream() {
         assert!(!stream.is_open());
         stream.finish();
         let closed = stream.poll_completion();
-        // The peer did not violate a rule.
+        // The peer violated no rule.
         assert!(matches!(closed, Some(Completion::Closed { reason: CloseReason::Io(_), .. })), "{closed:?}");
     }
     let mut stream = Stream::new(StreamConfig { ord: 0, ..config(Role::Initiator) }, entropy(1));
     stream.submit(Action::read(Token(1), short));
-    assert!(!stream.is_open(), "a Read that would wait for ever");
+    assert!(!stream.is_open(), "the Read could never be sent");
 }
 
 #[test]
@@ -465,14 +465,14 @@ fn writes_to_an_abandoned_sink_are_dropped_and_the_stream_continues() {
     pair.submit(1, Action::Abandon { handle: sink.handle });
     pair.submit(0, Action::Write { token: Token(5), sink, data: alloc::vec![7; 3000].into() });
     pair.send(0, b"late", Some(sink.handle));
-    let heard = pair.take(1);
-    assert!(matches!(heard[..], [Completion::Received { .. }]), "{heard:?}");
+    let done = pair.take(1);
+    assert!(matches!(done[..], [Completion::Received { .. }]), "{done:?}");
     pair.submit(1, Action::Invalidate { token: Token(6), handle: sink.handle });
-    let heard = pair.take(1);
-    let [Completion::Invalidated { token: Token(6), memory, .. }] = &heard[..] else { panic!("{heard:?}") };
+    let done = pair.take(1);
+    let [Completion::Invalidated { token: Token(6), memory, .. }] = &done[..] else { panic!("{done:?}") };
     assert!(memory.is_empty(), "its memory was freed");
     assert!(!Memory::Source(Bytes::from_static(b"a")).is_empty());
-    assert!(pair.ends[1].is_open());
+    assert!(pair.streams[1].is_open());
 }
 
 #[test]
@@ -483,14 +483,14 @@ fn a_write_beyond_an_abandoned_sink_closes_the_stream() {
     let beyond = Segment { length: 9, ..sink };
     pair.submit(0, Action::Write { token: Token(5), sink: beyond, data: alloc::vec![7; 9].into() });
     pair.run();
-    assert!(!pair.ends[1].is_open());
+    assert!(!pair.streams[1].is_open());
 }
 
-/// Returns the output of an initiator that sends messages of all lengths up to `most`.
-fn marked_sends(crc: bool, most: usize) -> Vec<u8> {
+/// Returns the output of an initiator that sends messages of all lengths up to `max_len`.
+fn marked_sends(crc: bool, max_len: usize) -> Vec<u8> {
     let config = StreamConfig { crc, markers_out: true, ..config(Role::Initiator) };
     let mut stream = Stream::new(config, entropy(1));
-    for len in 0..=most {
+    for len in 0..=max_len {
         let message = Vec::from([pattern(len, 0).into()]);
         stream.submit(Action::Send { token: Token(1), message, invalidate: None });
     }
@@ -499,11 +499,11 @@ fn marked_sends(crc: bool, most: usize) -> Vec<u8> {
     pieces.iter().flatten().copied().collect()
 }
 
-/// Compares with a reader that knows the places of markers from the position in the stream alone.
+/// Compares with a parser that finds markers by their position in the stream alone.
 ///
 /// Requirement: R427, R900, R901
 #[test]
-fn markers_are_at_every_512th_octet_and_lead_to_the_fpdu() {
+fn markers_are_at_every_512th_octet_and_point_to_the_fpdu() {
     let octets = marked_sends(true, 700);
     let plain: Vec<usize> = (0..octets.len()).filter(|at| at % 512 >= 4).collect();
     let mut rest = &plain[..];
@@ -523,11 +523,11 @@ fn markers_are_at_every_512th_octet_and_lead_to_the_fpdu() {
         let mut sum = Crc32c::new();
         sum.update(&octets[first..crc]);
         assert_eq!(octets[crc..crc + 4], sum.octets());
-        assert!(crc + 4 - first <= 600, "within the limit of an FPDU");
+        assert!(crc + 4 - first <= 600, "the FPDU exceeds its limit");
         rest = after;
     }
     assert!(rest.is_empty());
-    // Between FPDUs, in the headers, in payload, and between padding and CRC.
+    // Markers were between FPDUs, in the headers, in payload, and between padding and CRC.
     assert!(before_crc && (0..20).step_by(4).all(|distance| seen.contains(&distance)), "{seen:?}");
     assert!(seen.len() > 100, "{seen:?}");
 }
@@ -555,7 +555,7 @@ fn markers_in_messages_of_any_length_are_removed() {
 
 /// Requirement: R904
 #[test]
-fn markers_that_lead_elsewhere_end_the_stream() {
+fn wrong_markers_end_the_stream() {
     for (crc, code) in [(true, Code::CRC), (false, Code::FPDU_LENGTH)] {
         for marker in [0, 512, 1024] {
             let mut octets = marked_sends(crc, 100);
@@ -596,7 +596,7 @@ fn only_the_last_segment_of_a_message_has_the_last_flag() {
     let mut pair = Pair::new(|_| {}, 6);
     let sink = pair.register(1, Memory::Sink(BytesMut::zeroed(2000)));
     let source = pair.register(1, Memory::Source(pattern(2000, 0).into()));
-    let [initiator, responder] = &mut pair.ends;
+    let [initiator, responder] = &mut pair.streams;
     initiator.submit(Action::Write { token: Token(1), sink, data: pattern(2000, 0).into() });
     initiator.submit(Action::Send {
         token: Token(2),
@@ -619,13 +619,13 @@ fn only_the_last_segment_of_a_message_has_the_last_flag() {
 
 /// Requirement: R008, R351
 #[test]
-fn a_send_fills_a_receive_and_is_not_an_octet_longer() {
+fn a_send_is_at_most_as_long_as_a_receive() {
     for max_fpdu in [600, 65_000] {
         let mut pair = Pair::new(|config| config.max_fpdu = max_fpdu, 7);
         pair.submit(1, Action::PostReceives { count: 2 });
         pair.send(0, &pattern(4096, 0), None);
-        let heard = pair.take(1);
-        assert!(matches!(&heard[..], [Completion::Received { message, .. }] if *message == pattern(4096, 0)));
+        let done = pair.take(1);
+        assert!(matches!(&done[..], [Completion::Received { message, .. }] if *message == pattern(4096, 0)));
         pair.send(0, &pattern(4097, 0), None);
         let closed = pair.finish(0);
         let Code { layer, etype, code } = Code::TOO_LONG;

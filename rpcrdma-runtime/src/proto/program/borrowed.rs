@@ -5,7 +5,7 @@
 //! [`BorrowedReply`] that owns the message, and the result borrows from that reply.
 //!
 //! Borrowed items are not DDP-eligible. A peer may still place eligible arguments in chunks, as its binding
-//! allows. The chunks are then gathered before decoding, which is the only copy.
+//! allows. Such chunks are copied into the stream before decoding. Nothing else is copied.
 
 use alloc::borrow::Cow;
 use core::marker::PhantomData;
@@ -54,7 +54,7 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     }
 }
 
-/// Encoded arguments, which no longer borrow.
+/// Encoded arguments, which borrow nothing.
 #[derive(Clone, Debug)]
 pub struct Arguments<Q> {
     encoded: Result<Bytes, Error>,
@@ -144,7 +144,7 @@ impl<'de, Q: BorrowedProcedure> Decode<'de> for BorrowedReply<Q> {
 /// Returns the bytes read since the position `start`, sharing their memory.
 ///
 /// # Errors
-/// [`ErrorKind::ItemUnused`] if a part of them came in a chunk: a second decoding would not find that part.
+/// [`ErrorKind::ItemUnused`] if a part of them arrived in a chunk, which a second decoding would not find.
 fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error> {
     let (from, len) = (start.position(), start.remaining().saturating_sub(reader.remaining()));
     if reader.position().wrapping_sub(from) != len as u64 {
@@ -171,7 +171,7 @@ impl<'a> BorrowedCall<'a> {
         Ok(BorrowedCall { bytes, limits })
     }
 
-    /// Decodes the arguments to the last byte.
+    /// Decodes all bytes of the arguments.
     ///
     /// # Errors
     /// Returns [`Reject::GarbageArguments`] if the arguments cannot be decoded.
@@ -196,7 +196,7 @@ impl<'r, Q: BorrowedProcedure> Answer<'r, Q> {
         Answer { reply, procedure: PhantomData }
     }
 
-    /// Encodes the result, which then no longer needs to be borrowed.
+    /// Encodes the result. The borrow ends with this call.
     ///
     /// # Errors
     /// [`Reject::SystemError`] if the result breaks a bound of its type.

@@ -1,5 +1,5 @@
-//! Checks of programs and bindings that are written by hand. They run when code is compiled that makes a call
-//! or a [`Config`](crate::proto::rdma::Config); rpcrdma-xdrgen reports the same mistakes in documents and
+//! Compile-time checks of handwritten programs and bindings, in code that makes a call or a
+//! [`Config`](crate::proto::rdma::Config). rpcrdma-xdrgen reports the same mistakes in documents and
 //! bindings.
 
 use super::Binding;
@@ -7,7 +7,7 @@ use super::Binding;
 use super::{Procedure, Program};
 use crate::wire::private_data::{DEFAULT_INLINE, MAX_INLINE};
 
-/// Checks that the procedure is in its program's list, and no number twice.
+/// Checks that the procedure is in its program's list, and that the list has no number twice.
 #[cfg(feature = "shell")]
 pub(crate) const fn procedure<Q: Procedure>() {
     let mut rest = <Q::Program as Program>::PROCEDURES;

@@ -60,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_has_the_address_that_it_was_made_of() {
+    fn an_origin_has_the_given_address() {
         let peer = Some(SocketAddr::from(([192, 0, 2, 1], 20049)));
         assert_eq!((Origin::from(peer).peer, Origin::from(None).peer), (peer, None));
     }
 
     #[test]
-    fn each_type_has_the_value_that_was_put_in_last() {
+    fn the_last_value_of_each_type_is_returned() {
         let one = Extensions::default().with(1u32).with("text");
         let two = one.clone().with(2u32);
         assert_eq!((one.get::<u32>(), two.get::<u32>()), (Some(&1), Some(&2)));

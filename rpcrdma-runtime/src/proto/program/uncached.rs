@@ -24,7 +24,7 @@ impl<S: Service> Service for Uncached<S> {
         self.0.accepts_flavor(flavor)
     }
 
-    fn remembers(&self, _: u32) -> bool {
+    fn is_cached(&self, _: u32) -> bool {
         false
     }
 

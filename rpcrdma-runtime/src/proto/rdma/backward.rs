@@ -1,10 +1,10 @@
 //! Backward-direction calls (RFC 8167), next to the engine of the forward direction on the same connection.
 //!
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
-//! them has a [`BackwardRequester`] next to its responder. Each one sees a completion first
-//! ([`BackwardResponder::take`]) and passes on those of the other direction, so neither engine sees the
-//! other's XIDs and credits. Without them the forward engines handle backward messages: they drop them, or
-//! reject them with ERR_CHUNK.
+//! them has a [`BackwardRequester`] next to its responder. The backward engine sees each completion first
+//! ([`BackwardResponder::take`]) and returns those of the forward engine. The directions therefore have
+//! separate XIDs and credits. Without a backward engine, the forward engine drops backward messages, or
+//! rejects them with ERR_CHUNK.
 //!
 //! These calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.
@@ -24,7 +24,7 @@ pub struct BackwardResponder {
     granted: usize,
 }
 
-/// The server's backward-direction engine: it calls the client once the client is ready.
+/// The server's backward-direction engine: it calls the client after [`BackwardRequester::ready`].
 #[derive(Debug)]
 pub struct BackwardRequester {
     requester: Requester,
@@ -42,8 +42,8 @@ impl BackwardResponder {
         }
     }
 
-    /// Handles a completion of the provider, or returns it if it belongs to the connection's requester. Both
-    /// engines handle the closing of the connection.
+    /// Handles a completion of the provider, or returns it if it belongs to the connection's requester. Also
+    /// returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -126,8 +126,8 @@ impl BackwardRequester {
         self.ready
     }
 
-    /// Handles a completion of the provider, or returns it if it belongs to the connection's responder. Both
-    /// engines handle the closing of the connection.
+    /// Handles a completion of the provider, or returns it if it belongs to the connection's responder. Also
+    /// returns [`Completion::Closed`], which both engines handle.
     #[must_use]
     pub fn take(&mut self, completion: Completion) -> Option<Completion> {
         match &completion {
@@ -176,7 +176,7 @@ impl BackwardRequester {
         }
     }
 
-    /// Limits the inline size of calls to the size the client announces, as [`Requester::limit`] does.
+    /// Limits the inline size of calls to the size that the client announces, as [`Requester::limit`] does.
     pub fn limit(&mut self, client: PeerLimits) {
         self.requester.limit(client);
     }

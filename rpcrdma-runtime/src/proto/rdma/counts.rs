@@ -3,14 +3,14 @@ use crate::proto::counts::counts;
 use crate::wire::rdma::ChunkLists;
 
 counts! {
-    /// How answered calls and their replies were transferred. Client and server use the same names: a call is
-    /// a call on both. Lengths are in bytes, without padding that was not sent.
+    /// How answered calls and their replies were transferred. Client and server use the same names. Lengths
+    /// are in bytes, without padding that was not sent.
     pub struct TrafficCounts {
         /// Calls with a reply. Each has exactly one of the three call forms and at least one reply form.
         pub calls: "calls",
         /// Inline calls without Read chunks.
         pub inline_calls: "inline calls",
-        /// Calls with items in Read chunks, the rest of them inline.
+        /// Calls with items in Read chunks and the rest inline.
         pub chunked_calls: "calls with Read chunks",
         /// Calls with their stream in a Position-Zero Read chunk.
         pub long_calls: "long calls",
@@ -34,7 +34,7 @@ counts! {
 }
 
 counts! {
-    /// Messages that a responder rejected, by the rule (of `specs/requirements`) that determines the answer.
+    /// Messages that a responder dropped or rejected, by the rule in `specs/requirements`.
     pub struct Refusals {
         /// Dropped messages: too short (R184), errors sent by a requester (R165), obsolete types, replies
         /// that match no call.
@@ -50,7 +50,7 @@ counts! {
         pub xid: "ERR_CHUNK for the XID",
         /// Calls that ran but offered too little memory for their reply: ERR_CHUNK (R177).
         pub room: "ERR_CHUNK because the reply did not fit",
-        /// Retransmitted calls whose RDMA Reads or Writes had ended a connection: ERR_CHUNK (R178).
+        /// Retransmitted calls whose RDMA Reads or Writes ended an earlier connection: ERR_CHUNK (R178).
         pub fatal: "ERR_CHUNK for the end of a connection",
         /// Calls without a reply, because the server is stopping or the message is not a call.
         pub unanswered: "calls without an answer",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_added_up() {
+    fn the_sum_of_refusals() {
         let refusals = Refusals { discarded: 1, version: 2, unanswered: 4, ..Refusals::default() };
         assert_eq!(refusals.sum(), 7);
     }

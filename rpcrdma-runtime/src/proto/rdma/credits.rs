@@ -1,7 +1,7 @@
 /// Flow control of a requester (RFC 8166 section 3.3.1): limits the number of unanswered calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
-    asked: u32,
+    requested: u32,
     granted: u32,
     in_flight: u32,
     /// Sent calls without a reply; a subset of `in_flight`.
@@ -12,14 +12,14 @@ impl Credits {
     /// Creates the state of a new connection. One call is allowed until a reply grants more (RFC 8166
     /// section 3.3.3).
     #[must_use]
-    pub fn new(asked: u32) -> Self {
-        Credits { asked: asked.max(1), granted: 1, in_flight: 0, unanswered: 0 }
+    pub fn new(requested: u32) -> Self {
+        Credits { requested: requested.max(1), granted: 1, in_flight: 0, unanswered: 0 }
     }
 
     /// Returns the number of credits that every call requests.
     #[must_use]
-    pub fn asked(&self) -> u32 {
-        self.asked
+    pub fn requested(&self) -> u32 {
+        self.requested
     }
 
     /// Returns the number of granted credits, between 1 and the requested number.
@@ -28,7 +28,7 @@ impl Credits {
         self.granted
     }
 
-    /// Returns the number of calls with a credit: from before their memory is advertised until it is fenced.
+    /// Returns the number of calls with a credit. A call holds it until its memory is fenced.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight
@@ -60,14 +60,14 @@ impl Credits {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// Returns the credit of a completed call.
-    pub fn give_back(&mut self) {
+    /// Releases the credit of a completed call.
+    pub fn release(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// Applies the grant of a reply: 0 counts as 1, and the requested number is the maximum.
     pub fn grant(&mut self, granted: u32) {
-        self.granted = granted.clamp(1, self.asked);
+        self.granted = granted.clamp(1, self.requested);
     }
 }
 
@@ -85,21 +85,21 @@ mod tests {
 
     /// Requirement: R026, R027
     #[test]
-    fn r025_a_smaller_grant_holds_back_until_enough_ended() {
+    fn r025_a_smaller_grant_delays_calls_until_enough_have_completed() {
         let mut credits = Credits::new(8);
         credits.grant(4);
         assert!((0..4).all(|_| credits.take()));
         credits.grant(2);
-        credits.give_back();
-        credits.give_back();
+        credits.release();
+        credits.release();
         assert!(!credits.take(), "two are in flight and two are granted");
-        credits.give_back();
+        credits.release();
         assert!(credits.take());
     }
 
     /// Requirement: R025
     #[test]
-    fn a_call_that_has_its_credit_is_not_sent_into_a_grant_that_shrank() {
+    fn a_call_with_a_credit_waits_after_the_grant_shrank() {
         let mut credits = Credits::new(8);
         credits.grant(2);
         assert!(credits.take() && credits.take() && credits.send());

@@ -4,14 +4,14 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
 /// XIDs, by owner, of calls whose RDMA Reads or Writes ended a connection. A retransmission would end the
-/// next connection as well, and so on. It is therefore answered with ERR_CHUNK.
+/// next connection as well, so it is answered with ERR_CHUNK.
 ///
 /// If only one call can be the cause, its retransmission is rejected. If several calls can be the cause, each
-/// gets another chance, and is rejected after its second suspicion.
+/// is rejected only after it is suspected a second time.
 #[derive(Debug)]
 pub struct FatalCalls<K> {
     suspects: BTreeMap<(K, u32), Suspect>,
-    /// In the order of their arrival. May contain entries that were taken since.
+    /// The suspects in the order of arrival, and some that were removed from `suspects`.
     order: VecDeque<(Duration, K, u32)>,
 }
 
@@ -23,7 +23,7 @@ struct Suspect {
 }
 
 /// The maximum number of suspects of all owners. Beyond it, the oldest are dropped.
-const MOST: usize = 1024;
+const MAX_SUSPECTS: usize = 1024;
 /// The lifetime of a suspect. Later the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);
 
@@ -40,15 +40,15 @@ impl<K: Clone + Ord> FatalCalls<K> {
         let alone = xids.len() == 1;
         for xid in xids {
             let again = self.suspects.contains_key(&(owner.clone(), *xid));
-            self.put(owner, *xid, Suspect { since: now, certain: alone || again });
+            self.insert(owner, *xid, Suspect { since: now, certain: alone || again });
         }
-        self.forget(now);
+        self.evict(now);
     }
 
-    /// Removes and returns the calls to reject on a new connection of this owner. [`FatalCalls::give_back`]
-    /// returns those that the connection did not reject.
+    /// Removes and returns the calls to reject on a new connection of this owner. [`FatalCalls::restore`]
+    /// restores those that the connection did not reject.
     pub fn take(&mut self, owner: &K, now: Duration) -> BTreeSet<u32> {
-        self.forget(now);
+        self.evict(now);
         let of_owner = self.suspects.range((owner.clone(), 0)..=(owner.clone(), u32::MAX));
         let certain: BTreeSet<u32> =
             of_owner.filter(|(_, suspect)| suspect.certain).map(|((_, xid), _)| *xid).collect();
@@ -58,22 +58,22 @@ impl<K: Clone + Ord> FatalCalls<K> {
         certain
     }
 
-    /// Returns the calls that were not retransmitted on a connection.
-    pub fn give_back(&mut self, owner: &K, xids: &BTreeSet<u32>, now: Duration) {
+    /// Restores the calls that were not retransmitted on a connection.
+    pub fn restore(&mut self, owner: &K, xids: &BTreeSet<u32>, now: Duration) {
         for xid in xids {
-            self.put(owner, *xid, Suspect { since: now, certain: true });
+            self.insert(owner, *xid, Suspect { since: now, certain: true });
         }
-        self.forget(now);
+        self.evict(now);
     }
 
-    fn put(&mut self, owner: &K, xid: u32, suspect: Suspect) {
+    fn insert(&mut self, owner: &K, xid: u32, suspect: Suspect) {
         self.suspects.insert((owner.clone(), xid), suspect);
         self.order.push_back((suspect.since, owner.clone(), xid));
     }
 
-    fn forget(&mut self, now: Duration) {
+    fn evict(&mut self, now: Duration) {
         while let Some((since, ..)) = self.order.front()
-            && (self.order.len() > MOST || since.saturating_add(LIFETIME) <= now)
+            && (self.order.len() > MAX_SUSPECTS || since.saturating_add(LIFETIME) <= now)
             && let Some((since, owner, xid)) = self.order.pop_front()
         {
             // Keeps the entry if the call was blamed again later.
@@ -98,7 +98,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1000);
 
     #[test]
-    fn one_alone_is_refused_and_one_of_several_the_second_time() {
+    fn a_single_suspect_is_rejected_at_once_and_one_of_several_the_second_time() {
         let mut calls = FatalCalls::new();
         calls.blame(&'a', &[7], NOW);
         calls.blame(&'b', &[7, 8], NOW);
@@ -106,13 +106,13 @@ mod tests {
         calls.blame(&'b', &[8, 9], NOW);
         assert_eq!(calls.take(&'b', NOW), BTreeSet::from([8]));
         assert_eq!(calls.take(&'a', NOW), BTreeSet::from([7]));
-        assert_eq!(calls.take(&'a', NOW), BTreeSet::new(), "the connection has it now");
-        calls.give_back(&'a', &BTreeSet::from([7]), NOW);
+        assert_eq!(calls.take(&'a', NOW), BTreeSet::new(), "already taken");
+        calls.restore(&'a', &BTreeSet::from([7]), NOW);
         assert_eq!(calls.take(&'a', NOW), BTreeSet::from([7]));
     }
 
     #[test]
-    fn they_are_known_for_their_time() {
+    fn suspects_expire() {
         let mut calls = FatalCalls::new();
         calls.blame(&'a', &[7], NOW);
         calls.blame(&'a', &[8], NOW + Duration::from_secs(1));
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_known_and_no_more() {
+    fn the_number_of_suspects_is_limited() {
         let mut calls = FatalCalls::new();
-        let most = u32::try_from(MOST).expect("small");
-        for xid in 0..=most {
+        let last = u32::try_from(MAX_SUSPECTS).expect("small");
+        for xid in 0..=last {
             calls.blame(&'a', &[xid], NOW + Duration::from_nanos(u64::from(xid)));
         }
-        assert_eq!((calls.order.len(), calls.suspects.len()), (MOST, MOST));
+        assert_eq!((calls.order.len(), calls.suspects.len()), (MAX_SUSPECTS, MAX_SUSPECTS));
         let taken = calls.take(&'a', NOW);
-        assert_eq!((taken.first(), taken.last()), (Some(&1), Some(&most)));
+        assert_eq!((taken.first(), taken.last()), (Some(&1), Some(&last)));
     }
 }

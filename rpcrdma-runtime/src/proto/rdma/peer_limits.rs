@@ -16,9 +16,8 @@ pub struct PeerLimits {
 }
 
 impl PeerLimits {
-    /// Returns the maximum size in bytes of messages to that peer, which never exceeds the announced size. A
-    /// larger threshold than the default, agreed on in the handshake, also applies. Otherwise `own`, the
-    /// local maximum, applies.
+    /// Returns the maximum size of messages to the peer, in bytes. The announced size is limited by the
+    /// negotiated threshold if that threshold exceeds the default, else by `own`, the local maximum.
     pub(super) fn threshold(self, agreed: u32, own: u32) -> u32 {
         self.inline.min(if agreed > DEFAULT_INLINE { agreed } else { own })
     }
@@ -28,14 +27,14 @@ impl PeerLimits {
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It has the local limits and
 /// those that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
-pub struct Link(Arc<Announced>);
+pub struct Link(Arc<LinkState>);
 
 #[derive(Debug)]
-struct Announced {
+struct LinkState {
     own: PeerLimits,
     negotiated: Negotiated,
     // Both numbers in one atomic, so that readers see a consistent pair: bytes in the high half, Reads in the
-    // low half. The initial maximum imposes no limit.
+    // low half. `u64::MAX` if nothing was announced.
     announced: AtomicU64,
 }
 
@@ -43,7 +42,7 @@ impl Link {
     /// Creates a link with the local maximum message size and the local number of outstanding RDMA Reads.
     #[must_use]
     pub fn new(own: PeerLimits, negotiated: Negotiated) -> Self {
-        Link(Arc::new(Announced { own, negotiated, announced: AtomicU64::new(u64::MAX) }))
+        Link(Arc::new(LinkState { own, negotiated, announced: AtomicU64::new(u64::MAX) }))
     }
 
     /// Returns the local limits, independent of the peer.
@@ -52,7 +51,7 @@ impl Link {
         self.0.own
     }
 
-    /// Returns the parameters agreed on in the handshake.
+    /// Returns the parameters negotiated in the handshake.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.0.negotiated
@@ -78,25 +77,25 @@ impl Link {
 mod tests {
     use super::*;
 
-    /// Two handlers of one connection store announced limits while its replies are planned.
+    /// One thread stores announced limits while another reads them.
     #[test]
-    fn private_data_is_received_completely() {
+    fn announced_limits_are_a_consistent_pair() {
         let nothing = PeerLimits { inline: 0, reads: 0 };
         let agreed = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
         let link = Link::new(nothing, agreed);
         assert_eq!(link.announced(), None);
         let other = link.clone();
-        let talker = std::thread::spawn(move || {
+        let writer = std::thread::spawn(move || {
             for turn in 0..200_000u32 {
                 other.announce(PeerLimits { inline: turn, reads: turn });
             }
         });
-        while !talker.is_finished() {
+        while !writer.is_finished() {
             if let Some(PeerLimits { inline, reads }) = link.announced() {
                 assert_eq!(inline, reads);
             }
         }
-        talker.join().unwrap();
+        writer.join().unwrap();
         assert_eq!(link.announced(), Some(PeerLimits { inline: 199_999, reads: 199_999 }));
     }
 

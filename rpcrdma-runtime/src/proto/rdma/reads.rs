@@ -12,7 +12,7 @@ use crate::xdr::{Item, Placed, Received, pad_len};
 /// The data of a call that must be fetched.
 #[derive(Debug)]
 pub(super) struct Fetch {
-    /// The stream, if it came inline.
+    /// The stream, if it is inline.
     inline: Option<Bytes>,
     chunks: Vec<Chunk>,
     /// Chunks with outstanding data.
@@ -69,7 +69,7 @@ impl Fetch {
 
     /// Returns the RDMA Reads of all segments. The segments of a chunk fill one region. An empty segment
     /// needs no RDMA Read.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = SegmentRead> {
+    pub(super) fn reads(&self) -> impl Iterator<Item = SegmentRead> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| {
             let (mut offset, total) = (0u64, chunk.len());
             chunk.segments.iter().filter(|segment| segment.length > 0).map(move |source| {
@@ -80,9 +80,9 @@ impl Fetch {
         })
     }
 
-    /// Stores what a completed RDMA Read of a chunk returned: its region, or nothing while others are
-    /// outstanding.
-    pub(super) fn arrived(&mut self, chunk: usize, data: Bytes) {
+    /// Stores the data of a completed RDMA Read: the chunk's region, or nothing while other Reads of the
+    /// chunk are outstanding.
+    pub(super) fn read_done(&mut self, chunk: usize, data: Bytes) {
         if let Some(chunk) = self.chunks.get_mut(chunk)
             && chunk.data.is_empty()
             && !data.is_empty()
@@ -116,14 +116,14 @@ impl Fetch {
 /// Checks that every chunk starts within the stream, counting the preceding chunks, and does not overlap
 /// another chunk.
 fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
-    let mut end_of_last = 0u64;
-    let mut taken = 0u64;
+    let mut last_end = 0u64;
+    let mut chunk_bytes = 0u64;
     for chunk in chunks.iter().filter(|chunk| chunk.position != 0) {
         let position = u64::from(chunk.position);
-        if position < end_of_last {
+        if position < last_end {
             return Err("Read chunks overlap");
         }
-        if position.saturating_sub(taken) > stream {
+        if position.saturating_sub(chunk_bytes) > stream {
             return Err("a Read chunk's position lies beyond the stream");
         }
         let len = chunk.len();
@@ -131,8 +131,8 @@ fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
         let padded = len.saturating_add(pad);
         // A chunk may include its padding or not (RFC 8166 section 3.4.5.2). Only its data is guaranteed to
         // be present.
-        end_of_last = position.saturating_add(padded);
-        taken = taken.saturating_add(padded);
+        last_end = position.saturating_add(padded);
+        chunk_bytes = chunk_bytes.saturating_add(padded);
     }
     Ok(())
 }
@@ -152,12 +152,12 @@ mod tests {
     fn fetched(reads: &[ReadSegment], payload: Option<Bytes>) -> Received {
         let mut fetch = Fetch::new(reads, payload).expect("good positions");
         let mut region = Vec::new();
-        for SegmentRead { chunk, source, part } in fetch.wanted().collect::<Vec<_>>() {
+        for SegmentRead { chunk, source, part } in fetch.reads().collect::<Vec<_>>() {
             assert_eq!(part.offset, region.len() as u64);
             let fill = u8::try_from(source.handle).expect("small");
             region.extend(vec![fill; source.length as usize]);
             let is_last = part.is_last(source.length);
-            fetch.arrived(chunk, if is_last { std::mem::take(&mut region).into() } else { Bytes::new() });
+            fetch.read_done(chunk, if is_last { std::mem::take(&mut region).into() } else { Bytes::new() });
         }
         assert!(fetch.is_complete());
         fetch.into_message()
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn h23_positions_in_any_order_are_sorted_and_overlaps_refused() {
+    fn h23_positions_in_any_order_are_sorted_and_overlaps_rejected() {
         let message = fetched(&[read(60, 4), read(48, 8)], inline(60));
         let Placed::Positioned(items) = message.items else { panic!("positioned") };
         assert_eq!(items.iter().map(|item| item.position).collect::<Vec<_>>(), [48, 60]);
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn h22_a_position_beyond_the_stream_is_refused() {
+    fn h22_a_position_beyond_the_stream_is_rejected() {
         assert!(Fetch::new(&[read(60, 4)], inline(60)).is_ok());
         assert!(Fetch::new(&[read(64, 4)], inline(60)).is_err());
         assert!(
             Fetch::new(&[read(60, 5), read(68, 4)], inline(60)).is_ok(),
-            "behind the first chunk and its padding"
+            "after the first chunk and its padding"
         );
         assert!(Fetch::new(&[read(60, 5), read(72, 4)], inline(60)).is_err());
         assert!(Fetch::new(&[read(0xffff_fffc, 4)], inline(60)).is_err());

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::sinks::Sinks;
+use super::sink_pool::SinkPool;
 use crate::proto::work::{Memory, Segment};
 use crate::wire::rdma::{ChunkLists, WriteChunk};
 
@@ -23,7 +23,7 @@ pub(super) struct Spare {
     pub(super) write_chunks: Vec<u32>,
     pub(super) regions: Vec<Region>,
     pub(super) lists: ChunkLists,
-    pub(super) sinks: Sinks,
+    pub(super) sinks: SinkPool,
 }
 
 impl Spare {
@@ -48,7 +48,7 @@ impl Region {
     /// Returns the handle if the region is a sink.
     pub(super) fn sink(&self) -> Option<u32> {
         match (self.role, &self.state) {
-            (Role::Write(_) | Role::Reply, RegionState::Exposed(segment)) => Some(segment.handle),
+            (Role::Write(_) | Role::Reply, RegionState::Advertised(segment)) => Some(segment.handle),
             _ => None,
         }
     }
@@ -58,7 +58,7 @@ impl Region {
 pub(super) enum RegionState {
     Planned(Memory),
     Registering,
-    Exposed(Segment),
+    Advertised(Segment),
     Fencing,
-    Back(Option<Memory>),
+    Returned(Option<Memory>),
 }

@@ -17,7 +17,7 @@ pub(super) struct ReplyPlan {
     pub(super) body: Body,
     /// The inline Payload stream, or `None` if it is in the Reply chunk.
     pub(super) inline: Option<Bytes>,
-    /// The length of the Payload stream, wherever it is placed.
+    /// The length of the Payload stream, inline or in the Reply chunk.
     pub(super) stream: u64,
 }
 
@@ -26,8 +26,8 @@ pub(super) struct ReplyPlan {
 pub(super) struct NoRoom;
 
 /// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
-/// the Reply chunk. `writes` is an empty list whose memory is reused. The plan has what `hold` returns for
-/// the stream and for each item.
+/// the Reply chunk. `writes` is an empty list whose memory is reused. `wrap` replaces the stream and each
+/// item before they are placed.
 ///
 /// # Errors
 /// [`NoRoom`]: the call is answered with ERR_CHUNK.
@@ -36,7 +36,7 @@ pub(super) fn place(
     offered: ChunkLists,
     threshold: u32,
     mut writes: Vec<(Segment, Bytes)>,
-    hold: impl Fn(Bytes) -> Bytes,
+    wrap: impl Fn(Bytes) -> Bytes,
 ) -> Result<ReplyPlan, NoRoom> {
     let mut returned = ChunkLists { reads: Vec::new(), ..offered };
     let mut chunks = returned.writes.iter();
@@ -46,13 +46,13 @@ pub(super) fn place(
     let mut placed = items.drain(..);
     for chunk in returned.writes.iter_mut().filter(|chunk| !chunk.0.is_empty()) {
         match placed.next() {
-            Some(item) => scatter(hold(item.data), chunk, &mut writes)?,
+            Some(item) => scatter(wrap(item.data), chunk, &mut writes)?,
             None => chunk.fill(0),
         }
     }
     drop(placed);
     keep_items(items);
-    let stream = hold(stream);
+    let stream = wrap(stream);
     let (len, header_len) = (stream.len() as u64, returned.header_len());
     if header_len.saturating_add(len) <= u64::from(threshold) {
         if let Some(chunk) = &mut returned.reply {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn r123_a_reply_that_does_not_fit_inline_uses_the_reply_chunk() {
         let offered = ChunkLists { reply: Some(chunk(&[600, 600])), ..ChunkLists::default() };
-        // Header: 28, and a Reply chunk of two segments: 36. The threshold leaves 960.
+        // The header has 28 bytes, and a Reply chunk of two segments 36. The threshold leaves 960.
         let short = place(message(960, &[]), offered.clone(), 1024, Vec::new(), |bytes| bytes).expect("fits");
         assert!(
             matches!(&short.body, Body::Msg(lists) if lists.reply.as_ref().is_some_and(WriteChunk::is_empty))

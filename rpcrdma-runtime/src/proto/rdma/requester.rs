@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tracing::debug;
 
 use self::call::{CallState, Outcome, Phase};
-use self::plan::{Plan, Policy, Unplanned};
+use self::plan::{Plan, PlanError, Planner};
 use super::region::{Region, RegionState, Spare};
 use super::{Config, Credits, PeerLimits, ReplyResources, Unbounded};
 use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError};
@@ -33,12 +33,12 @@ pub struct OutgoingCall {
     pub reply: ReplyResources,
 }
 
-/// Set in the tokens of backward-direction engines only.
+/// The bit that marks tokens of backward-direction engines.
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 /// The token of error replies to backward calls.
 const BACKWARD_ERROR: Token = Token(1 << 62);
-/// All other tokens hold an XID above these bits, which hold the index of a region, or are all set for the
-/// Send.
+/// The number of low bits, below the XID, of all other tokens. They hold the index of a region. In the token
+/// of a Send, all of them are set.
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
@@ -51,8 +51,8 @@ fn split(Token(token): Token) -> Option<(u32, usize)> {
     Some((u32::try_from(token >> REGION_BITS).ok()?, usize::try_from(token & SEND).ok()?))
 }
 
-/// The maximum number of bad replies on a connection. After that, the requester makes no more calls there.
-const MOST_BAD_REPLIES: u32 = 8;
+/// The number of invalid replies after which the requester closes the connection.
+const MAX_BAD_REPLIES: u32 = 8;
 
 /// The requester's side of one connection.
 #[derive(Debug)]
@@ -74,9 +74,9 @@ pub struct Requester {
     ready: VecDeque<u32>,
     actions: VecDeque<Action>,
     events: VecDeque<RequesterEvent>,
-    closed: Option<CloseReason>,
-    /// The provider's last completion has arrived.
-    gone: bool,
+    closing: Option<CloseReason>,
+    /// Whether [`Completion::Closed`] has arrived.
+    closed: bool,
     discarded: u64,
     bad_replies: u32,
     /// Calls that waited for a credit.
@@ -87,7 +87,7 @@ pub struct Requester {
     local_fence: bool,
     /// Timed-out calls that still hold a credit.
     overdue: u32,
-    /// The responder has sent something since the session last asked.
+    /// Whether the responder has sent anything since the last `take_received`.
     has_received: bool,
     spare: Spare,
 }
@@ -98,7 +98,7 @@ impl Requester {
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated, max_region: u32) -> Self {
         let credits = Credits::new(config.credits);
-        let receives = Action::PostReceives { count: credits.asked().saturating_add(1) };
+        let receives = Action::PostReceives { count: credits.requested().saturating_add(1) };
         Requester {
             config,
             negotiated,
@@ -112,8 +112,8 @@ impl Requester {
             ready: VecDeque::new(),
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
-            closed: None,
-            gone: false,
+            closing: None,
+            closed: false,
             discarded: 0,
             bad_replies: 0,
             credit_waits: 0,
@@ -139,7 +139,7 @@ impl Requester {
         requester
     }
 
-    /// Returns the parameters agreed on in the handshake.
+    /// Returns the parameters negotiated in the handshake.
     #[must_use]
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
@@ -205,7 +205,7 @@ impl Requester {
 
     /// Submits a call that already has an identity.
     pub(super) fn submit_as(&mut self, id: CallId, call: OutgoingCall) {
-        if let Some(reason) = &self.closed {
+        if let Some(reason) = &self.closing {
             self.events.push_back(RequesterEvent::Done {
                 call: id,
                 outcome: Err(TransportError::Unsent(reason.clone())),
@@ -266,8 +266,8 @@ impl Requester {
 
     /// Closes the connection.
     pub fn close(&mut self, reason: CloseReason) {
-        if self.closed.is_none() {
-            self.closed = Some(reason.clone());
+        if self.closing.is_none() {
+            self.closing = Some(reason.clone());
             self.actions.push_back(Action::Close { reason });
         }
     }
@@ -282,11 +282,11 @@ impl Requester {
     /// Returns true if the connection is closed or closing.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.closed.is_some()
+        self.closing.is_some()
     }
 
     /// Times out a call. It keeps its credit until its reply arrives or the connection ends: a call is never
-    /// sent again on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced. Its sources stay
+    /// retransmitted on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced. Its sources stay
     /// registered, since their content cannot change and the responder may still run the call.
     ///
     /// Closes the connection if the provider cannot fence the memory of the call, or if timed-out calls hold
@@ -331,12 +331,12 @@ impl Requester {
 
     /// Handles a completion of the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
-        if self.gone {
+        if self.closed {
             return;
         }
         match completion {
             Completion::Registered { token, segment } => {
-                self.region_became(token, RegionState::Exposed(segment));
+                self.set_region_state(token, RegionState::Advertised(segment));
             }
             Completion::RegisterFailed { token, memory } => {
                 if let Some((xid, _)) = split(token)
@@ -345,10 +345,10 @@ impl Requester {
                 {
                     *failed = true;
                 }
-                self.region_became(token, RegionState::Back(Some(memory)));
+                self.set_region_state(token, RegionState::Returned(Some(memory)));
             }
             Completion::Invalidated { token, memory, .. } => {
-                self.region_became(token, RegionState::Back(Some(memory)));
+                self.set_region_state(token, RegionState::Returned(Some(memory)));
             }
             Completion::Received { message, invalidated } => {
                 self.has_received = true;
@@ -362,7 +362,7 @@ impl Requester {
     }
 
     fn start_queued(&mut self) {
-        while self.closed.is_none() && !self.queue.is_empty() && self.credits.take() {
+        while self.closing.is_none() && !self.queue.is_empty() && self.credits.take() {
             if let Some((id, call)) = self.queue.pop_front() {
                 self.start(id, call);
             }
@@ -371,7 +371,7 @@ impl Requester {
 
     fn start(&mut self, id: CallId, call: OutgoingCall) {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
-        let policy = Policy {
+        let planner = Planner {
             threshold: self.negotiated.call_threshold.max(self.inline),
             inline: self.inline,
             reads: self.reads,
@@ -381,13 +381,13 @@ impl Requester {
             limits: self.config.limits,
         };
         let planned = match xid {
-            Some(xid) if !self.calls.contains(xid) => policy
+            Some(xid) if !self.calls.contains(xid) => planner
                 .plan(call, &mut self.spare)
                 .map(|plan| (xid, plan))
                 .map_err(|why| match why {
-                    Unplanned::TooLarge => "its chunk lists exceed the inline threshold",
-                    Unplanned::TooMany => "it has more segments or Write chunks than the limits allow",
-                    Unplanned::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
+                    PlanError::TooLarge => "its chunk lists exceed the inline threshold",
+                    PlanError::TooMany => "it has more segments or Write chunks than the limits allow",
+                    PlanError::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
                 })
                 .and_then(|(xid, plan)| {
                     let sendable = !self.backward || plan.is_inline();
@@ -399,7 +399,7 @@ impl Requester {
         match planned {
             Ok((xid, plan)) => self.register(id, xid, plan),
             Err(why) => {
-                self.credits.give_back();
+                self.credits.release();
                 self.events.push_back(RequesterEvent::Done {
                     call: id,
                     outcome: Err(TransportError::Unsendable(why)),
@@ -431,7 +431,7 @@ impl Requester {
         self.advance(xid);
     }
 
-    fn region_became(&mut self, token: Token, state: RegionState) {
+    fn set_region_state(&mut self, token: Token, state: RegionState) {
         let Some((xid, number)) = split(token) else { return };
         if let Some(region) = self.calls.get_mut(xid).and_then(|call| call.regions.get_mut(number)) {
             region.state = state;
@@ -456,7 +456,7 @@ impl Requester {
             }
             Phase::Sent => {}
             Phase::Fencing(_) => {
-                if call.regions.iter().all(|region| matches!(region.state, RegionState::Back(_))) {
+                if call.regions.iter().all(|region| matches!(region.state, RegionState::Returned(_))) {
                     self.finish(xid);
                 }
             }
@@ -465,7 +465,7 @@ impl Requester {
 
     /// Sends ready calls within the current grant.
     fn send_ready(&mut self) {
-        while self.closed.is_none() && !self.ready.is_empty() && self.credits.send() {
+        while self.closing.is_none() && !self.ready.is_empty() && self.credits.send() {
             let Some(xid) = self.ready.pop_front() else { return };
             if let Some(CallState { phase: phase @ Phase::Registering { .. }, .. }) = self.calls.get_mut(xid)
                 && let Phase::Registering { inline, .. } = core::mem::replace(phase, Phase::Sent)
@@ -476,12 +476,12 @@ impl Requester {
     }
 
     fn send(&mut self, xid: u32, inline: Option<Bytes>) {
-        let asked = self.credits.asked();
+        let requested = self.credits.requested();
         let Some(call) = self.calls.get_mut(xid) else { return };
         let lists = call.lists(&mut self.spare);
         call.traffic.count_offered(&lists, inline.is_none());
         let body = if inline.is_some() { Body::Msg(lists) } else { Body::NoMsg(lists) };
-        let message = Header { xid, credits: asked, body }.with_payload(inline);
+        let message = Header { xid, credits: requested, body }.with_payload(inline);
         call.traffic.call_inline = message.iter().map(|piece| piece.len() as u64).sum();
         let direction = if self.backward { FIRST_BACKWARD } else { 0 };
         let token = Token(token_of(xid, SEND).0 | direction);
@@ -501,10 +501,10 @@ impl Requester {
                 let xid = header.xid;
                 let waiting = |call: &&CallState| matches!(call.phase, Phase::Sent);
                 let call = self.calls.get(xid).filter(waiting);
-                let Some(call) = call else { return self.discard("no call waits for it", invalidated) };
+                let Some(call) = call else { return self.discard("no call matches", invalidated) };
                 let outcome = call.outcome(header.body, payload);
-                // One call at a time until a reply is valid (RFC 8166 section 3.3.3): the grant of an invalid
-                // reply is ignored. The content of a Reply chunk is checked later.
+                // The grant of an invalid reply is ignored: only one call may be outstanding until a reply is
+                // valid (RFC 8166 section 3.3.3). The content of a Reply chunk is checked later.
                 if !matches!(outcome, Outcome::Failed(TransportError::BadReply(_))) {
                     self.credits.grant(header.credits);
                 }
@@ -516,7 +516,7 @@ impl Requester {
                 return self.discard("a call in the backward direction", invalidated);
             }
         };
-        let unknown = "no call waits for it";
+        let unknown = "no call matches";
         let Some(call) = self.calls.get_mut(xid) else { return self.discard(unknown, invalidated) };
         if !matches!(call.phase, Phase::Sent) {
             return self.discard(unknown, invalidated);
@@ -526,9 +526,10 @@ impl Requester {
             if !self.config.private_data.remote_invalidation {
                 return self.violation("a reply invalidated a handle without permission");
             }
-            if !call.exposes(handle) {
-                return self
-                    .violation("a reply invalidated a handle that is not its call's (RFC 8797 section 4.1)");
+            if !call.advertises(handle) {
+                return self.violation(
+                    "a reply invalidated a handle that its call did not advertise (RFC 8797 section 4.1)",
+                );
             }
         }
         self.overdue = self.overdue.saturating_sub(call.overdue.into());
@@ -542,7 +543,7 @@ impl Requester {
             self.close_if_stuck();
         }
         self.bad_replies = self.bad_replies.saturating_add(is_bad.into());
-        if self.bad_replies >= MOST_BAD_REPLIES {
+        if self.bad_replies >= MAX_BAD_REPLIES {
             self.violation("too many replies violated the protocol");
         }
     }
@@ -566,7 +567,7 @@ impl Requester {
         debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);
         if invalidated.is_some() {
-            self.violation("a message that answers no call invalidated a handle");
+            self.violation("a message that matches no call invalidated a handle");
         }
     }
 
@@ -580,7 +581,7 @@ impl Requester {
         let Some(call) = self.calls.get_mut(xid) else { return };
         call.phase = Phase::Fencing(outcome);
         for (number, region) in (0..).zip(&mut call.regions) {
-            if let RegionState::Exposed(segment) = &region.state {
+            if let RegionState::Advertised(segment) = &region.state {
                 let token = token_of(xid, number);
                 self.actions.push_back(Action::Invalidate { token, handle: segment.handle });
                 region.state = RegionState::Fencing;
@@ -591,7 +592,7 @@ impl Requester {
 
     fn finish(&mut self, xid: u32) {
         let Some(call) = self.calls.remove(xid) else { return };
-        self.credits.give_back();
+        self.credits.release();
         if !call.abandoned {
             self.events.push_back(RequesterEvent::Done {
                 call: call.id,
@@ -602,14 +603,14 @@ impl Requester {
     }
 
     fn connection_closed(&mut self, reason: &CloseReason) {
-        self.closed = Some(reason.clone());
-        self.gone = true;
+        self.closing = Some(reason.clone());
+        self.closed = true;
         self.actions.clear();
         self.ready.clear();
         let mut calls: Vec<CallState> = self.calls.drain().map(|(_, call)| call).collect();
         calls.sort_unstable_by_key(|call| call.id);
         for call in calls.into_iter().filter(|call| !call.abandoned) {
-            let (id, outcome) = (call.id, call.into_outcome_of_end(reason, &mut self.spare));
+            let (id, outcome) = (call.id, call.into_outcome_after_close(reason, &mut self.spare));
             self.events.push_back(RequesterEvent::Done { call: id, outcome });
         }
         for (call, _) in self.queue.drain(..) {

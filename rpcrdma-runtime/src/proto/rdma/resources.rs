@@ -7,7 +7,7 @@ use crate::wire::rdma::ChunkLists;
 use crate::wire::rpc::MAX_AUTH_BYTES;
 use crate::xdr::Size;
 
-/// Memory that a call offers for its reply (RFC 8166 section 3.4.6, 3.5.3). Lengths in bytes.
+/// Memory that a call offers for its reply (RFC 8166 section 3.4.6, 3.5.3). All lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyResources {
     /// One Write chunk for each eligible item of the reply, each as large as the largest item.
@@ -44,11 +44,11 @@ impl ReplyResources {
         ReplyResources::in_segments(bounds, reply_threshold, u32::MAX)
     }
 
-    /// Returns the same for chunks with segments of at most `max_segment` bytes. The reply's header returns
-    /// these segments, so they take up space there.
+    /// As [`ReplyResources::for_reply`], with segments of at most `max_segment` bytes. The reply's header
+    /// returns these segments, so they take up space there.
     ///
     /// # Errors
-    /// Fails as [`ReplyResources::for_reply`] does.
+    /// Returns [`Unbounded`] if the reply has no upper bound.
     pub fn in_segments(
         bounds: &ReplyBounds,
         reply_threshold: u32,
@@ -57,7 +57,7 @@ impl ReplyResources {
         ReplyResources::in_memory(Vec::new(), bounds, reply_threshold, max_segment)
     }
 
-    /// Computes the same, reusing the memory of an empty list of Write chunks.
+    /// As [`ReplyResources::in_segments`]. Reuses the memory of `write_chunks`, an empty list.
     pub(super) fn in_memory(
         write_chunks: Vec<u32>,
         bounds: &ReplyBounds,
@@ -111,8 +111,8 @@ mod tests {
 
     /// Requirement: R108, R127, R235, R267
     #[test]
-    fn r126_a_reply_chunk_whenever_the_largest_reply_may_not_fit() {
-        // 28 of transport header, 24 of RPC header and 400 of verifier leave 572 of 1,024.
+    fn r126_a_reply_chunk_is_offered_if_the_largest_reply_may_not_fit() {
+        // The transport header (28), the RPC header (24) and the verifier (400) leave 572 of 1,024 bytes.
         let fits = ReplyResources::for_reply(&bounds(572, 572, 0), 1024).expect("bounded");
         assert_eq!(fits, ReplyResources::default());
         let over = ReplyResources::for_reply(&bounds(573, 573, 0), 1024).expect("bounded");
@@ -121,7 +121,7 @@ mod tests {
 
     /// Requirement: R098
     #[test]
-    fn r090_a_write_chunk_as_large_as_the_largest_item() {
+    fn r090_a_write_chunk_is_as_large_as_the_largest_item() {
         let read = ReplyResources::for_reply(&bounds(1_048_700, 120, 1_048_579), 4096).expect("bounded");
         assert_eq!(read, ReplyResources { write_chunks: vec![1_048_579], ..ReplyResources::default() });
         let both = ReplyResources::for_reply(&bounds(1_048_700, 10_000, 1_048_579), 4096).expect("bounded");
@@ -136,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn r126_the_segments_of_a_write_chunk_take_room_in_the_reply() {
-        // 28 and 24 + 400 as above; a Write chunk of one segment takes 24, of 64 segments 1,032.
+    fn r126_the_segments_of_a_write_chunk_take_space_in_the_reply() {
+        // Headers take 28 + 24 + 400 bytes; a Write chunk takes 24 with one segment, and 1,032 with 64.
         let reply = bounds(66_000, 400, 65_536);
         let offered = |max_segment| ReplyResources::in_segments(&reply, 1024, max_segment).expect("bounded");
         assert_eq!(offered(65_536).reply_chunk, None);
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn r235_items_that_find_no_write_chunk_have_room_in_the_reply_chunk() {
+    fn r235_items_without_a_write_chunk_fit_into_the_reply_chunk() {
         let many = ReplyBounds { items: Size::Bounded(17), ..bounds(20_000, 100, 1000) };
         let offered = ReplyResources::for_reply(&many, 4096).expect("bounded");
         assert_eq!((offered.write_chunks.len(), offered.reply_chunk), (16, Some(20_424)));
     }
 
     #[test]
-    fn r236_no_bound_no_call() {
+    fn r236_an_unbounded_reply_is_rejected() {
         let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..bounds(0, 0, 0) };
         assert_eq!(ReplyResources::for_reply(&unbounded, 1 << 18), Err(Unbounded));
     }

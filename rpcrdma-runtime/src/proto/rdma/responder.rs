@@ -56,23 +56,24 @@ const SLACK: u32 = 1;
 #[derive(Debug)]
 pub struct Responder {
     config: Config,
-    /// Credits granted with the next reply: at least 1, and at most the number of Receives.
+    /// Credits granted with every reply: at least 1 (RFC 8166 section 3.3.1), and at most the number of
+    /// Receives.
     granted: u32,
     negotiated: Negotiated,
     /// The maximum size of an inline reply.
     reply_inline: u32,
-    /// The provider's maximum number of outstanding RDMA Reads; `reads_limit` is the lower limit of the
-    /// requester.
+    /// The provider's maximum number of outstanding RDMA Reads. `reads_limit` also includes the requester's
+    /// limit.
     ord: usize,
     reads_limit: usize,
-    next: u64,
+    last_token: u64,
     calls: Table<CallState>,
     /// The key of the last call. Keys count up and wrap around.
     last_key: u32,
-    /// Calls whose chunks have more bytes wait until they are admitted.
-    hold_above: u64,
-    /// These calls, and the bytes of their chunks.
-    arrived: VecDeque<(CallKey, u64)>,
+    /// The maximum size of a call's chunks in bytes; larger calls wait for admission.
+    admit_above: u64,
+    /// The calls that wait for admission, and the bytes of their chunks.
+    awaiting_admission: VecDeque<(CallKey, u64)>,
     /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
     read_queue: VecDeque<(u32, SegmentRead)>,
     /// Outstanding RDMA Reads, at most `reads_limit`: their calls, and the chunks in the calls' [`Fetch`].
@@ -82,27 +83,27 @@ pub struct Responder {
     /// The last call that exceeded the limit of Read chunks.
     too_large: Option<TooLarge>,
     /// Answers that wait because the requester does not receive the preceding ones.
-    held: VecDeque<Answer>,
+    queued_answers: VecDeque<Answer>,
     /// Calls to reject on arrival ([`Responder::refuse_calls`]).
     fatal: BTreeSet<u32>,
-    /// The last answers sent, as many as the requester can still wait for. Holds the XID of an answer that
-    /// had RDMA Writes.
+    /// The most recent answers, as many as the requester may still wait for: the XID of each answer that had
+    /// RDMA Writes.
     recent: VecDeque<Option<u32>>,
     /// Calls that may have ended the connection.
     suspects: Vec<u32>,
     /// The reusable memory of the last answer's RDMA Writes.
     spare_writes: Vec<(Segment, Bytes)>,
     /// Outstanding Sends.
-    unsent: u32,
+    outstanding_sends: u32,
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
+    closing: bool,
+    /// Whether [`Completion::Closed`] has arrived.
     closed: bool,
-    /// The provider's last completion has arrived.
-    gone: bool,
     refusals: Refusals,
     traffic: TrafficCounts,
     /// Refusals already removed by `take_counts`.
-    taken: u64,
+    refusals_taken: u64,
     /// Whether calls with chunks are rejected: true in the backward direction.
     inline_only: bool,
 }
@@ -112,8 +113,8 @@ struct CallState {
     xid: u32,
     lists: ChunkLists,
     traffic: Traffic,
-    /// Whether its Read chunks count as held.
-    holds: bool,
+    /// Whether its Read chunks are counted in [`Responder::fetched`].
+    counted: bool,
     /// Whether its RDMA Reads may start.
     admitted: bool,
     /// The outstanding RDMA Reads, or `None` once the call runs.
@@ -133,7 +134,7 @@ type Rule = fn(&mut Refusals) -> &mut u64;
 /// A placed reply or an error, ready to be sent.
 #[derive(Debug)]
 struct Answer {
-    /// The call.
+    /// The XID of the call.
     xid: u32,
     writes: Vec<(Segment, Bytes)>,
     message: Vec<Bytes>,
@@ -153,28 +154,28 @@ impl Responder {
             reply_inline: negotiated.reply_threshold,
             ord: usize::try_from(ord).unwrap_or(usize::MAX),
             reads_limit: usize::try_from(ord).unwrap_or(usize::MAX),
-            next: 0,
+            last_token: 0,
             calls: Table::default(),
             last_key: 0,
-            hold_above: u64::MAX,
-            arrived: VecDeque::new(),
+            admit_above: u64::MAX,
+            awaiting_admission: VecDeque::new(),
             read_queue: VecDeque::new(),
             reading: Vec::new(),
             fetched: 0,
             too_large: None,
-            held: VecDeque::new(),
+            queued_answers: VecDeque::new(),
             fatal: BTreeSet::new(),
             recent: VecDeque::new(),
             suspects: Vec::new(),
             spare_writes: Vec::new(),
-            unsent: 0,
+            outstanding_sends: 0,
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
+            closing: false,
             closed: false,
-            gone: false,
             refusals: Refusals::default(),
             traffic: TrafficCounts::default(),
-            taken: 0,
+            refusals_taken: 0,
             inline_only: false,
         }
     }
@@ -183,7 +184,7 @@ impl Responder {
     pub(super) fn backward(config: Config, negotiated: Negotiated) -> Self {
         let config = Config { credits: config.backward_credits, ..config };
         let mut responder = Responder::new(config, negotiated.reversed(), 0);
-        responder.next = FIRST_BACKWARD;
+        responder.last_token = FIRST_BACKWARD;
         responder.inline_only = true;
         responder
     }
@@ -207,21 +208,21 @@ impl Responder {
     /// which Receives are posted. A requester with more unanswered calls makes no call until enough of them
     /// complete.
     pub fn set_grant(&mut self, credits: u32) {
-        self.granted = credits.clamp(1, self.most());
+        self.granted = credits.clamp(1, self.max_grant());
     }
 
     /// Makes calls whose chunks have more than this many bytes wait for [`Responder::admit`].
     pub fn hold_calls(&mut self, above: u64) {
-        self.hold_above = above;
+        self.admit_above = above;
     }
 
-    /// Returns the next call that waits for [`Responder::admit`], as soon as its header has arrived. Its
-    /// chunks have this many bytes: those to read, and those that the reply may fill.
+    /// Returns the next call that waits for [`Responder::admit`], and the total size of its Read, Write and
+    /// Reply chunks in bytes.
     pub fn poll_arrived(&mut self) -> Option<(CallKey, u64)> {
-        self.arrived.pop_front()
+        self.awaiting_admission.pop_front()
     }
 
-    /// Reads the Read chunks of a call that waits, and then runs it.
+    /// Fetches the Read chunks of a waiting call, then runs it.
     pub fn admit(&mut self, CallKey(key): CallKey) {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
         call.admitted = true;
@@ -229,12 +230,12 @@ impl Responder {
         if !fetch.is_complete() && self.reads_limit == 0 {
             return self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
         }
-        self.read_queue.extend(fetch.wanted().map(|read| (key, read)));
+        self.read_queue.extend(fetch.reads().map(|read| (key, read)));
         self.start_reads();
         self.run_if_complete(key);
     }
 
-    /// Returns true if the call was not rejected and is not complete.
+    /// Returns true until the call is fetched completely or rejected.
     #[must_use]
     pub fn is_arriving(&self, CallKey(key): CallKey) -> bool {
         self.calls.get(key).is_some_and(|call| call.fetch.is_some())
@@ -243,14 +244,14 @@ impl Responder {
     /// Returns the number of calls without an answer, and of answers that were not sent.
     #[must_use]
     pub fn unsent(&self) -> (usize, usize) {
-        let sending = usize::try_from(self.unsent).unwrap_or(usize::MAX);
-        (self.calls.len(), self.held.len().saturating_add(sending))
+        let sending = usize::try_from(self.outstanding_sends).unwrap_or(usize::MAX);
+        (self.calls.len(), self.queued_answers.len().saturating_add(sending))
     }
 
     /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
     #[must_use]
     pub fn in_progress(&self) -> usize {
-        self.calls.len().saturating_add(self.held.len())
+        self.calls.len().saturating_add(self.queued_answers.len())
     }
 
     /// Answers these calls with ERR_CHUNK, once each, if they arrive with chunks. They ended an earlier
@@ -259,7 +260,7 @@ impl Responder {
         self.fatal = xids;
     }
 
-    /// Returns those of the calls in `refuse_calls` that did not arrive.
+    /// Returns the calls passed to [`Responder::refuse_calls`] that did not arrive.
     pub fn take_unrefused(&mut self) -> BTreeSet<u32> {
         core::mem::take(&mut self.fatal)
     }
@@ -274,20 +275,20 @@ impl Responder {
     /// Returns and resets the counters of answered and rejected calls.
     pub fn take_counts(&mut self) -> (TrafficCounts, Refusals) {
         let refusals = core::mem::take(&mut self.refusals);
-        self.taken = self.taken.saturating_add(refusals.sum());
+        self.refusals_taken = self.refusals_taken.saturating_add(refusals.sum());
         (core::mem::take(&mut self.traffic), refusals)
     }
 
     /// Returns the number of messages dropped or answered with RDMA_ERROR.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.taken.saturating_add(self.refusals.sum())
+        self.refusals_taken.saturating_add(self.refusals.sum())
     }
 
     /// Returns true if an action or an event is pending.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.actions.is_empty() || !self.events.is_empty() || !self.arrived.is_empty()
+        !self.actions.is_empty() || !self.events.is_empty() || !self.awaiting_admission.is_empty()
     }
 
     /// Returns the next action for the provider.
@@ -300,8 +301,8 @@ impl Responder {
         self.events.pop_front()
     }
 
-    /// Returns the last call that exceeded
-    /// [`MessageLimits::transfer`](crate::wire::rdma::MessageLimits::transfer), once. It was answered with
+    /// Removes and returns the last call that exceeded
+    /// [`MessageLimits::transfer`](crate::wire::rdma::MessageLimits::transfer). It was answered with
     /// ERR_CHUNK.
     pub fn take_too_large(&mut self) -> Option<TooLarge> {
         self.too_large.take()
@@ -309,36 +310,36 @@ impl Responder {
 
     /// Closes the connection.
     pub fn close(&mut self, reason: CloseReason) {
-        if !self.closed {
-            self.closed = true;
+        if !self.closing {
+            self.closing = true;
             self.actions.push_back(Action::Close { reason });
         }
     }
 
     /// Handles a completion of the provider.
     pub fn handle_completion(&mut self, completion: Completion) {
-        if self.gone {
+        if self.closed {
             return;
         }
         match completion {
             Completion::Received { message, invalidated } => self.received(&message, invalidated),
             Completion::ReadDone { token, data } => self.read_done(token, data),
             Completion::Closed { reason, .. } => {
-                (self.closed, self.gone) = (true, true);
+                (self.closing, self.closed) = (true, true);
                 if matches!(reason, CloseReason::Terminated { .. }) {
                     self.suspects = self.find_suspects();
                 }
                 self.calls = Table::default();
-                self.arrived.clear();
-                self.held.clear();
+                self.awaiting_admission.clear();
+                self.queued_answers.clear();
                 self.actions.clear();
                 self.read_queue.clear();
                 self.reading.clear();
                 self.events.push_back(ResponderEvent::Closed(reason));
             }
             Completion::Sent { .. } => {
-                self.unsent = self.unsent.saturating_sub(1);
-                if let Some(answer) = self.held.pop_front() {
+                self.outstanding_sends = self.outstanding_sends.saturating_sub(1);
+                if let Some(answer) = self.queued_answers.pop_front() {
                     self.submit(answer);
                 }
             }
@@ -352,7 +353,7 @@ impl Responder {
 
     fn received(&mut self, message: &Bytes, invalidated: Option<u32>) {
         if invalidated.is_some() {
-            let why = "a call invalidated a handle, and this side advertises none";
+            let why = "a call invalidated a handle, but a responder advertises none";
             return self.close(CloseReason::Violation(why.into()));
         }
         match decode_call(message, &self.config.limits) {
@@ -363,7 +364,7 @@ impl Responder {
             }
             Err(Refusal::Version { xid, version }) => {
                 debug!(xid, version, "answered with ERR_VERS");
-                let error = encode_version_error(xid, version, self.grant());
+                let error = encode_version_error(xid, version, self.granted);
                 self.refuse(Some((xid, error)), |refusals| &mut refusals.version);
             }
             Err(Refusal::Chunk { xid, why }) => {
@@ -380,29 +381,24 @@ impl Responder {
     /// requester waits for at most as many replies as were granted, including those of the calls in progress.
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
-        // The segments of one call are read one after the other.
+        // The segments of one call are read in sequence.
         reading.dedup();
         let reading = reading.into_iter().filter_map(|key| self.calls.get(key)).map(|call| call.xid);
-        let granted = usize::try_from(self.most()).unwrap_or(usize::MAX);
+        let granted = usize::try_from(self.max_grant()).unwrap_or(usize::MAX);
         let awaited = granted.saturating_sub(self.in_progress());
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
-    /// Returns the grant of every reply. It is never 0, whatever is in progress (RFC 8166 section 3.3.1).
-    fn grant(&self) -> u32 {
-        self.granted
-    }
-
     /// Returns the maximum grant. The requester may not have seen a lower one yet.
-    fn most(&self) -> u32 {
+    fn max_grant(&self) -> u32 {
         self.config.credits.max(1)
     }
 
     fn chunk_error(&self, xid: u32) -> Bytes {
-        Header { xid, credits: self.grant(), body: Body::Error(ErrorBody::Chunk) }.encode()
+        Header { xid, credits: self.granted, body: Body::Error(ErrorBody::Chunk) }.encode()
     }
 
-    /// Handles a message that starts no call.
+    /// Counts a message that starts no call, and sends the error, if any.
     fn refuse(&mut self, error: Option<(u32, Bytes)>, rule: Rule) {
         let count = rule(&mut self.refusals);
         *count = count.saturating_add(1);
@@ -414,26 +410,26 @@ impl Responder {
         }
     }
 
-    /// Answers ERR_CHUNK (RFC 8166 section 4.5.2).
+    /// Answers with ERR_CHUNK (RFC 8166 section 4.5.2).
     fn refuse_chunks(&mut self, xid: u32, why: &str, rule: Rule) {
         debug!(xid, why, "answered with ERR_CHUNK");
         let error = self.chunk_error(xid);
         self.refuse(Some((xid, error)), rule);
     }
 
-    /// Sends an answer, or holds it while the requester receives none. Its Receive is posted only with the
-    /// answer. A requester that sends and never reads therefore exhausts its Receives, and not the local
-    /// memory.
+    /// Sends an answer, or holds it while the requester receives none. The Receive of a call is posted again
+    /// only with its answer. A requester that sends and never reads therefore exhausts its Receives, and not
+    /// the local memory.
     fn answer(&mut self, answer: Answer) {
-        if self.unsent < self.most().saturating_add(SLACK) {
+        if self.outstanding_sends < self.max_grant().saturating_add(SLACK) {
             self.submit(answer);
         } else {
-            self.held.push_back(answer);
+            self.queued_answers.push_back(answer);
         }
     }
 
     fn submit(&mut self, Answer { xid, mut writes, message, invalidate }: Answer) {
-        while self.recent.len() >= usize::try_from(self.most()).unwrap_or(usize::MAX) {
+        while self.recent.len() >= usize::try_from(self.max_grant()).unwrap_or(usize::MAX) {
             self.recent.pop_front();
         }
         self.recent.push_back((!writes.is_empty()).then_some(xid));
@@ -447,13 +443,13 @@ impl Responder {
         // The Receive is posted before the reply that lets the requester use it (RFC 8166 section 3.3.1).
         self.actions.push_back(Action::PostReceives { count: 1 });
         let token = self.token();
-        self.unsent = self.unsent.saturating_add(1);
+        self.outstanding_sends = self.outstanding_sends.saturating_add(1);
         self.actions.push_back(Action::Send { token, message, invalidate });
     }
 
     fn token(&mut self) -> Token {
-        self.next = self.next.wrapping_add(1);
-        Token(self.next)
+        self.last_token = self.last_token.wrapping_add(1);
+        Token(self.last_token)
     }
 
     fn accept(&mut self, received: u64, header: Header, payload: Bytes) {
@@ -488,10 +484,10 @@ impl Responder {
         let bytes =
             offered.fold(traffic.read_bytes.saturating_add(traffic.position_zero), u64::saturating_add);
         let fetch = Some(fetch);
-        let call = CallState { xid, lists, traffic, holds: false, admitted: false, fetch };
+        let call = CallState { xid, lists, traffic, counted: false, admitted: false, fetch };
         let key = self.insert(call);
-        if bytes > self.hold_above {
-            self.arrived.push_back((key, bytes));
+        if bytes > self.admit_above {
+            self.awaiting_admission.push_back((key, bytes));
         } else {
             self.admit(key);
         }
@@ -502,7 +498,7 @@ impl Responder {
             self.last_key = self.last_key.wrapping_add(1);
             match self.calls.insert(self.last_key, call) {
                 Ok(()) => return CallKey(self.last_key),
-                // A call that runs since 2^32 calls has this key. Credits bound the number of calls.
+                // A call that started 2^32 calls ago still runs. Credits bound the number of calls.
                 Err(returned) => call = returned,
             }
         }
@@ -511,7 +507,7 @@ impl Responder {
     fn start_reads(&mut self) {
         while self.reading.len() < self.reads_limit
             && let Some((key, _)) = self.read_queue.front()
-            && self.may_hold(*key)
+            && self.may_fetch(*key)
             && let Some((key, SegmentRead { chunk, source, part })) = self.read_queue.pop_front()
         {
             let token = self.token();
@@ -520,22 +516,22 @@ impl Responder {
         }
     }
 
-    /// Returns true if the limit allows the call's Read chunks, which then count as held.
-    fn may_hold(&mut self, key: u32) -> bool {
-        let Some(call) = self.calls.get_mut(key).filter(|call| !call.holds) else { return true };
+    /// Returns true if the limit allows the call's Read chunks, and counts them.
+    fn may_fetch(&mut self, key: u32) -> bool {
+        let Some(call) = self.calls.get_mut(key).filter(|call| !call.counted) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
         if self.fetched > 0 && after > self.config.fetched {
             return false;
         }
-        call.holds = true;
+        call.counted = true;
         self.fetched = after;
         true
     }
 
     /// Removes a call and releases its share of the Read chunk limit.
-    fn forget(&mut self, key: u32) -> Option<CallState> {
+    fn remove_call(&mut self, key: u32) -> Option<CallState> {
         let call = self.calls.remove(key)?;
-        if call.holds {
+        if call.counted {
             self.fetched = self.fetched.saturating_sub(call.fetched());
             self.start_reads();
         }
@@ -546,7 +542,7 @@ impl Responder {
         let Some(at) = self.reading.iter().position(|(reading, ..)| *reading == token) else { return };
         let (_, key, chunk) = self.reading.remove(at);
         if let Some(fetch) = self.calls.get_mut(key).and_then(|call| call.fetch.as_mut()) {
-            fetch.arrived(chunk, data);
+            fetch.read_done(chunk, data);
         }
         self.start_reads();
         self.run_if_complete(key);
@@ -566,7 +562,7 @@ impl Responder {
     }
 
     fn fail(&mut self, key: u32, why: &str, rule: Rule) {
-        if let Some(call) = self.forget(key) {
+        if let Some(call) = self.remove_call(key) {
             self.refuse_chunks(call.xid, why, rule);
         }
     }
@@ -574,16 +570,16 @@ impl Responder {
     /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
     /// ERR_CHUNK. A reply to an unknown call is dropped.
     pub fn reply(&mut self, key: CallKey, message: Message) {
-        self.reply_held(key, message, |bytes| bytes);
+        self.reply_with(key, message, |bytes| bytes);
     }
 
-    /// As [`Responder::reply`]. Sends what `hold` returns for the stream and for each item that is not in the
-    /// stream.
-    pub fn reply_held(&mut self, key: CallKey, message: Message, hold: impl Fn(Bytes) -> Bytes) {
-        let Some(CallState { xid, lists, mut traffic, .. }) = self.forget(key.0) else { return };
+    /// As [`Responder::reply`]. `wrap` replaces the stream, and each item outside the stream, before they are
+    /// sent.
+    pub fn reply_with(&mut self, key: CallKey, message: Message, wrap: impl Fn(Bytes) -> Bytes) {
+        let Some(CallState { xid, lists, mut traffic, .. }) = self.remove_call(key.0) else { return };
         let invalidate = self.invalidates(&lists);
         let writes = mem::take(&mut self.spare_writes);
-        let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, hold) else {
+        let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, wrap) else {
             let why = "the reply does not fit into the chunks that the call offered";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
         };
@@ -591,7 +587,7 @@ impl Responder {
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
         traffic.write_bytes = written.saturating_sub(traffic.reply_chunk_bytes);
         traffic.remote_invalidation = invalidate.is_some();
-        let message = Header { xid, credits: self.grant(), body: plan.body }.with_payload(plan.inline);
+        let message = Header { xid, credits: self.granted, body: plan.body }.with_payload(plan.inline);
         traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
         debug!(xid, %traffic, "answered");
         self.traffic.count(&traffic);
@@ -600,14 +596,14 @@ impl Responder {
 
     /// Drops a call without a reply.
     pub fn drop_call(&mut self, key: CallKey) {
-        if self.forget(key.0).is_some() {
+        if self.remove_call(key.0).is_some() {
             self.refuse(None, |refusals| &mut refusals.unanswered);
         }
     }
 
-    /// Returns the handle of the call's chunks if there is only one and both sides agreed on remote
-    /// invalidation (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one
-    /// of them for longer.
+    /// Returns the handle of the call's chunks if there is only one and remote invalidation was negotiated
+    /// (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of them for
+    /// longer.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {
             return None;
@@ -624,7 +620,7 @@ mod tests {
     use crate::wire::private_data::PrivateData;
 
     /// Returns the number of Receives that the responder posts, and the tokens of its Sends.
-    fn asked(responder: &mut Responder) -> (u32, Vec<Token>) {
+    fn posted_and_sent(responder: &mut Responder) -> (u32, Vec<Token>) {
         let (mut receives, mut sends) = (0, Vec::new());
         while let Some(action) = responder.poll_action() {
             match action {
@@ -641,12 +637,12 @@ mod tests {
         let config = Config { credits: 4, ..Config::default() };
         let negotiated = PrivateData::negotiate(&PrivateData::ABSENT, &PrivateData::ABSENT);
         let mut responder = Responder::new(config, negotiated, 16);
-        // Version 2: each is answered with ERR_VERS.
+        // The version is 2, so each message is answered with ERR_VERS.
         let message =
             Bytes::from([[0, 0, 0, 9], [0, 0, 0, 2], [0; 4], [0; 4], [0; 4], [0; 4], [0; 4]].concat());
         let (mut receives, mut taken, mut sends) = (0, 0, Vec::new());
         loop {
-            let (more, new) = asked(&mut responder);
+            let (more, new) = posted_and_sent(&mut responder);
             receives += more;
             sends.extend(new);
             if receives == 0 {
@@ -654,11 +650,11 @@ mod tests {
             }
             receives -= 1;
             taken += 1;
-            assert!(taken < 100, "every message got a Receive though no answer left");
+            assert!(taken < 100, "every message got a Receive although no answer was sent");
             responder.handle_completion(Completion::Received { message: message.clone(), invalidated: None });
         }
         assert_eq!((taken, sends.len()), (10, 5));
         responder.handle_completion(Completion::Sent { token: sends[0] });
-        assert_eq!(asked(&mut responder).0, 1, "one answer left, so one more message may come");
+        assert_eq!(posted_and_sent(&mut responder).0, 1, "one answer was sent, so one Receive is posted");
     }
 }

@@ -17,20 +17,20 @@ pub(super) fn check<'a>(
     mut offered: impl Iterator<Item = &'a Segment>,
 ) -> Result<(), &'static str> {
     let mut full = true;
-    for back in &returned.0 {
-        let Some(out) = offered.next() else {
+    for segment in &returned.0 {
+        let Some(offered) = offered.next() else {
             return Err("a returned chunk has more segments than were offered");
         };
-        if back.handle != out.handle || back.offset != out.offset {
+        if segment.handle != offered.handle || segment.offset != offered.offset {
             return Err("a returned segment is not the one that was offered");
         }
-        if back.length > out.length {
+        if segment.length > offered.length {
             return Err("a returned segment is longer than the offered one");
         }
-        if back.length > 0 && !full {
+        if segment.length > 0 && !full {
             return Err("a returned chunk has a gap");
         }
-        full = back.length == out.length;
+        full = segment.length == offered.length;
     }
     Ok(())
 }
@@ -38,21 +38,21 @@ pub(super) fn check<'a>(
 /// Collects a chunk's data from its fenced memory, without copying: the segments are parts of one buffer.
 pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&WriteChunk>) -> PlacedItem {
     let mut lengths = returned.into_iter().flat_map(|chunk| &chunk.0).map(|segment| segment.length);
-    let mut whole = BytesMut::new();
+    let mut collected = BytesMut::new();
     let mut segments = 0u32;
     for region in regions.iter_mut().filter(|region| region.role == role) {
         segments = segments.saturating_add(1);
         let length = usize::try_from(lengths.next().unwrap_or(0)).unwrap_or(usize::MAX);
-        if let RegionState::Back(Some(Memory::Sink(data))) = &mut region.state
+        if let RegionState::Returned(Some(Memory::Sink(data))) = &mut region.state
             && length > 0
         {
             let mut data = core::mem::take(data);
             // Bytes that the responder claims but did not write are zero.
             data.resize(length.min(data.capacity()), 0);
-            whole.unsplit(data);
+            collected.unsplit(data);
         }
     }
-    PlacedItem { data: whole.freeze(), segments }
+    PlacedItem { data: collected.freeze(), segments }
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn r093_lengths_come_back_in_order_without_a_gap() {
+    fn r093_returned_lengths_have_no_gap() {
         let offered = chunk(&[10, 10, 10]);
         assert!(check(&chunk(&[10, 4, 0]), offered.0.iter()).is_ok());
         assert!(check(&chunk(&[0, 0, 0]), offered.0.iter()).is_ok());
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn r095_unused_segments_may_be_left_out() {
+    fn r095_unused_segments_may_be_omitted() {
         assert!(check(&chunk(&[3]), chunk(&[10, 10]).0.iter()).is_ok());
         let region = || {
             let memory = Memory::Sink(BytesMut::from(&b"0123456789"[..]));
-            Region { role: Role::Reply, state: RegionState::Back(Some(memory)) }
+            Region { role: Role::Reply, state: RegionState::Returned(Some(memory)) }
         };
         let item = |lengths| collect(&mut [region(), region()], Role::Reply, Some(&chunk(lengths)));
         assert_eq!(item(&[3]), PlacedItem { data: "012".into(), segments: 2 });

@@ -29,18 +29,18 @@ use crate::xdr::{Item, Message};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
-    /// recently used reply of the owner that has the most of both. If its own owner would then have more
-    /// than any owner with replies to evict, the call is not cached.
+    /// recently used reply of the owner with the most entries. If the caller's owner would then have more
+    /// entries than every owner with replies, the call is not cached.
     pub entries: usize,
-    /// Maximum size of all running calls in bytes (default 64 MiB). They are kept until they complete, even
-    /// if their connection is lost. Further calls are not cached and end with their connection.
+    /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
+    /// its connection is lost. Further calls are not cached and end with their connection.
     pub running: u64,
     /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
     /// least recently used reply of the owner with the most cached bytes, which may be the new one. Replies
     /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub bytes: usize,
-    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies are those of procedures that
-    /// read, which may run again.
+    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies come from procedures that
+    /// only read, which may run again.
     pub reply: usize,
     /// Lifetime of a reply since its last use (default 120 s). Later the client may use the XID for another
     /// call.
@@ -62,8 +62,8 @@ impl Default for DuplicateLimits {
     }
 }
 
-/// Maximum number of waiters for one running call. The latest ones are answered: the connections of earlier
-/// ones are most likely lost.
+/// Maximum number of waiters for one running call. A further waiter displaces the oldest, whose connection is
+/// most likely lost.
 pub const WAITERS: usize = 16;
 
 /// The action for a received call.
@@ -79,11 +79,11 @@ pub enum CacheLookup<W> {
     },
     /// The call was already answered: replay this reply.
     Kept(W, Message),
-    /// The cache is full, by number or by bytes: run and answer the call without it.
+    /// The cache is full, by entries or by bytes: run the call without it.
     Uncached(W),
 }
 
-/// A running call. It must be passed to [`Duplicates::finish`], whatever its outcome.
+/// A running call. It must be passed to [`Duplicates::finish`], even if the call fails.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {
@@ -108,11 +108,11 @@ pub struct Duplicates<W> {
 #[derive(Debug)]
 enum Entry<W> {
     Running(VecDeque<W>),
-    Kept(Kept),
+    Cached(CachedReply),
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedReply {
     reply: Message,
     used: u64,
     /// The time of the last use.
@@ -144,7 +144,7 @@ impl<W> Duplicates<W> {
     /// Sets the limits. Evicts replies that exceed them, but no running calls.
     pub fn limit(&mut self, limits: DuplicateLimits) {
         self.limits = limits;
-        while self.entries.len() > limits.entries && self.forget(self.shares.of_most_entries()) {}
+        while self.entries.len() > limits.entries && self.evict(self.shares.of_most_entries()) {}
         self.trim();
     }
 
@@ -188,12 +188,12 @@ impl<W> Duplicates<W> {
                 waiting.push_back(waiter);
                 return CacheLookup::Joined { left };
             }
-            Some(Entry::Kept(kept)) => {
-                let before = core::mem::replace(&mut kept.used, self.next_use);
-                kept.since = now;
+            Some(Entry::Cached(cached)) => {
+                let before = core::mem::replace(&mut cached.used, self.next_use);
+                cached.since = now;
                 self.next_use = self.next_use.wrapping_add(1);
-                let (used, reply) = (kept.used, kept.reply.clone());
-                self.shares.change(call.owner(), Change::Uses(before, used));
+                let (used, reply) = (cached.used, cached.reply.clone());
+                self.shares.change(call.owner(), Change::ReplyUsed(before, used));
                 self.by_use.remove(&before);
                 self.by_use.insert(used, call);
                 return CacheLookup::Kept(waiter, reply);
@@ -205,67 +205,67 @@ impl<W> Duplicates<W> {
             return CacheLookup::Uncached(waiter);
         }
         while self.entries.len() >= self.limits.entries {
-            if !self.forget(self.shares.for_call_of(call.owner())) {
+            if !self.evict(self.shares.for_call_of(call.owner())) {
                 return CacheLookup::Uncached(waiter);
             }
         }
-        self.shares.change(call.owner(), Change::Begins);
+        self.shares.change(call.owner(), Change::CallStarted);
         self.running = self.running.saturating_add(1);
         self.running_bytes = running_bytes;
         self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
         CacheLookup::Run(Ticket { call, size })
     }
 
-    /// Completes a call, with a reply to cache or without. Returns all waiters in the order of their arrival.
+    /// Completes a call and caches its reply, if any. Returns all waiters in the order of their arrival.
     /// `now` is as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
         let Ticket { call, size } = ticket;
         let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
         self.running = self.running.saturating_sub(1);
         self.running_bytes = self.running_bytes.saturating_sub(size);
-        self.shares.change(call.owner(), Change::Ends);
+        self.shares.change(call.owner(), Change::CallEnded);
         if let Some(reply) = reply {
-            self.keep(call, reply, now);
+            self.cache(call, reply, now);
         }
         waiting.into()
     }
 
-    fn keep(&mut self, call: CallIdentity, reply: &Message, now: Duration) {
-        let size = held(reply);
+    fn cache(&mut self, call: CallIdentity, reply: &Message, now: Duration) {
+        let size = cached_size(reply);
         if length(reply) > self.limits.reply || size > self.limits.bytes {
             return;
         }
         self.bytes = self.bytes.saturating_add(size);
         let used = self.next_use;
         self.next_use = self.next_use.wrapping_add(1);
-        self.shares.change(call.owner(), Change::Keeps(used, size));
+        self.shares.change(call.owner(), Change::ReplyCached(used, size));
         self.by_use.insert(used, call.clone());
-        self.entries.insert(call, Entry::Kept(Kept { reply: copied(reply), used, since: now }));
+        self.entries.insert(call, Entry::Cached(CachedReply { reply: copied(reply), used, since: now }));
         self.trim();
     }
 
     /// Evicts replies until the cached bytes are within the limit.
     fn trim(&mut self) {
-        while self.bytes > self.limits.bytes && self.forget(self.shares.of_most_bytes()) {}
+        while self.bytes > self.limits.bytes && self.evict(self.shares.of_most_bytes()) {}
     }
 
     /// Removes expired replies. The least recently used reply expires first.
     fn expire(&mut self, now: Duration) {
         while let Some((used, call)) = self.by_use.first_key_value()
-            && let Some(Entry::Kept(kept)) = self.entries.get(call)
-            && kept.since.saturating_add(self.limits.lifetime) <= now
+            && let Some(Entry::Cached(cached)) = self.entries.get(call)
+            && cached.since.saturating_add(self.limits.lifetime) <= now
         {
-            self.forget(Some(*used));
+            self.evict(Some(*used));
         }
     }
 
-    /// Removes the reply that was last used at this time. Returns false if no reply was.
-    fn forget(&mut self, used: Option<u64>) -> bool {
+    /// Removes the reply with this last use. Returns false if there is none.
+    fn evict(&mut self, used: Option<u64>) -> bool {
         let Some(call) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
-        if let Some(Entry::Kept(kept)) = self.entries.remove(&call) {
-            let size = held(&kept.reply);
+        if let Some(Entry::Cached(cached)) = self.entries.remove(&call) {
+            let size = cached_size(&cached.reply);
             self.bytes = self.bytes.saturating_sub(size);
-            self.shares.change(call.owner(), Change::Forgets(kept.used, size));
+            self.shares.change(call.owner(), Change::ReplyEvicted(cached.used, size));
         }
         true
     }
@@ -277,8 +277,8 @@ fn length(reply: &Message) -> usize {
     items.fold(reply.stream.len(), usize::saturating_add)
 }
 
-/// Returns the memory used by its copy. Includes the list of items, which may be many and short.
-fn held(reply: &Message) -> usize {
+/// Returns the size of a cached copy in bytes. Includes the list of items, which may be many and short.
+fn cached_size(reply: &Message) -> usize {
     size_of_val(&reply.items[..]).saturating_add(length(reply))
 }
 

@@ -3,8 +3,8 @@
 //! The user supplies the security mechanism: a [`GssMechanism`] creates [`GssContext`]s by exchanging tokens.
 //! This module implements RFC 2203 for both sides: [`GssSession`] for clients, `GssServer` for servers.
 //!
-//! With [`GssService::None`] a message may be reduced, and only items of its program are moved out: data of
-//! RPCSEC_GSS stays in the stream. The other services forbid reduction (RFC 8166 section 8.2.2).
+//! With [`GssService::None`], a message may be reduced: eligible items of its program leave the stream, but
+//! RPCSEC_GSS data stays in it. The other services forbid reduction (RFC 8166 section 8.2.2).
 
 mod body;
 mod session;
@@ -39,8 +39,8 @@ pub trait GssContext: Send + Sync {
     /// Verifies the peer's checksum of this message.
     ///
     /// # Errors
-    /// Fails if the checksum is wrong, or with the mechanism's error. [`GssError::is_expired`] tells the peer
-    /// that a new context is needed.
+    /// Fails if the checksum is wrong, or with the mechanism's error. After an error with
+    /// [`GssError::is_expired`], the peer must create a new context.
     fn verify_mic(&self, message: &[u8], mic: &[u8]) -> Result<(), GssError>;
 
     /// Encrypts a message and protects it against changes. Adds at most [`Overhead::wrap`] bytes.
@@ -67,13 +67,13 @@ pub trait GssContext: Send + Sync {
 pub struct Overhead {
     /// Maximum size of a checksum of any message; at most 400, the limit of a verifier.
     pub mic: u32,
-    /// Maximum difference between the sizes of a wrapped message and the message.
+    /// Maximum number of bytes that wrapping adds to a message.
     pub wrap: u32,
 }
 
 /// Creates contexts. Holds the identity of a client or the keys of a server.
 pub trait GssMechanism: Send + Sync {
-    /// Starts to create a context.
+    /// Starts the creation of a context.
     ///
     /// # Errors
     /// Returns the mechanism's error.
@@ -85,7 +85,7 @@ pub trait GssMechanism: Send + Sync {
         64 << 10
     }
 
-    /// Adds a text to the error with which a server refused a context. The default returns the error
+    /// Adds a text to the error that a server returned instead of a context. The default returns the error
     /// unchanged.
     fn explain(&self, refused: GssError) -> GssError {
         refused
@@ -158,7 +158,7 @@ impl GssError {
     }
 }
 
-/// The reason why a call over RPCSEC_GSS has no result.
+/// The reason why an RPCSEC_GSS call has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssFailure {
@@ -166,13 +166,13 @@ pub enum GssFailure {
     #[error(transparent)]
     Mechanism(#[from] GssError),
     /// The server's mechanism refused to create a context.
-    #[error("the server makes no context: {0}")]
+    #[error("the server refused to create a context: {0}")]
     Refused(GssError),
     /// The server's context creation violates RFC 2203.
-    #[error("the server breaks RFC 2203: {0}")]
+    #[error("the server violates RFC 2203: {0}")]
     Protocol(&'static str),
     /// A reply does not come from the server, or was modified. The call may have been executed.
-    #[error("the reply is not shown to be the server's")]
+    #[error("the reply cannot be verified to come from the server")]
     Unverified,
     /// The protected data belongs to another call.
     #[error("the protected data belongs to another call")]

@@ -62,21 +62,21 @@ impl Services {
         self.services.iter().map(|service| service.max_args()).max().unwrap_or(0)
     }
 
-    /// Returns true if a call uses the duplicate-request cache ([`Service::remembers`]). A call of an unknown
-    /// program does not, because it has no result. Neither does NULL, because it has no effect. Over
-    /// RPCSEC_GSS, however, NULL creates contexts and uses up a sequence number.
+    /// Returns true if a call uses the duplicate-request cache ([`Service::is_cached`]). Calls of unknown
+    /// programs and NULL calls have no effect and bypass the cache. Over RPCSEC_GSS, NULL creates contexts
+    /// and uses up sequence numbers, so it uses the cache.
     #[must_use]
-    pub fn remembers(&self, call: &CallHeader) -> bool {
+    pub fn is_cached(&self, call: &CallHeader) -> bool {
         let has_effect =
             call.procedure != 0 || matches!(call.credential, Credential::Other { flavor: RPCSEC_GSS, .. });
-        has_effect && self.find(call).is_ok_and(|service| service.remembers(call.procedure))
+        has_effect && self.find(call).is_ok_and(|service| service.is_cached(call.procedure))
     }
 
     /// Returns the authenticated caller of an RPCSEC_GSS call, in the mechanism's format. Returns `None` for
     /// other calls, and while a context is created.
     ///
     /// # Errors
-    /// The caller is not authentic: [`Services::run`] refuses the call.
+    /// The error with which [`Services::run`] rejects the call, because its caller is not authentic.
     pub fn authenticate(&self, call: &RpcCall) -> Result<Option<Bytes>, AuthStat> {
         match (&self.gss, &call.header.credential) {
             (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) => gss.authenticate(body, call),

@@ -9,7 +9,7 @@ use crate::proto::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The default timeout of a call, from its submission to its reply (default 60 s). It includes waiting
-    /// for a connection and for a credit, and all connections on which the call is sent.
+    /// for a connection and for a credit, and all retransmissions.
     pub timeout: Duration,
     /// How long a connection may be idle before it is closed; the next call opens a new one (default 5
     /// minutes, as in Linux). `None` keeps idle connections, and so does a session that does not reconnect.
@@ -48,12 +48,12 @@ pub struct Reconnect {
     /// run twice can opt out ([`SessionCall::retransmit`](super::SessionCall::retransmit)). A call that was
     /// not sent yet always waits for the new connection.
     pub retransmit: bool,
-    /// The maximum number of connections on which a call is sent (default 5, at least 1). This stops a call
-    /// that ends every connection, and lets the calls behind it proceed.
+    /// The maximum number of connections on which a call is sent (default 5, at least 1). The limit stops a
+    /// call that ends every connection, so that other calls proceed.
     pub sends: u32,
-    /// The number of consecutive failed attempts, at least 1, after which waiting calls fail with
-    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable) (default `None`: each
-    /// call waits until it times out).
+    /// After this many consecutive failed attempts (at least 1), waiting calls fail with
+    /// [`TransportError::Unreachable`](crate::proto::call::TransportError::Unreachable). By default (`None`),
+    /// each call waits until it times out.
     pub attempts: Option<u32>,
     /// The delay between attempts.
     pub backoff: Backoff,
@@ -74,7 +74,7 @@ impl Default for Reconnect {
 }
 
 /// The delay before a session reconnects. The first attempt after a working connection is immediate. A
-/// connection on which calls waited and none was answered counts as a failed attempt.
+/// connection that answered none of its calls counts as a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The delay after the first failure (default 250 ms).
@@ -96,17 +96,17 @@ impl Default for Backoff {
 
 impl Backoff {
     /// Returns the maximum delay after this many consecutive failures.
-    fn ceiling(&self, failures: u32) -> Duration {
+    fn max_delay(&self, failures: u32) -> Duration {
         let times = self.factor.max(1).saturating_pow(failures.saturating_sub(1));
         self.initial.saturating_mul(times).min(self.max)
     }
 
     /// Returns the delay after this many consecutive failures.
-    fn wait(&self, failures: u32, rng: &mut Rng) -> Duration {
-        let longest = self.ceiling(failures);
-        let random = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX).checked_div(100).unwrap_or(0);
+    fn delay(&self, failures: u32, rng: &mut Rng) -> Duration {
+        let max = self.max_delay(failures);
+        let random = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX).checked_div(100).unwrap_or(0);
         let random = random.saturating_mul(u64::from(self.jitter.min(100)));
-        longest.saturating_sub(Duration::from_nanos(rng.below(random.saturating_add(1))))
+        max.saturating_sub(Duration::from_nanos(rng.below(random.saturating_add(1))))
     }
 }
 
@@ -116,31 +116,31 @@ pub(super) struct Attempts {
     rng: Rng,
     failures: u32,
     /// Failures since calls last failed as unreachable.
-    pub(super) untold: u32,
+    pub(super) unreported: u32,
     /// When the next attempt may start.
     pub(super) not_before: Time,
     /// Why the last attempt failed.
-    pub(super) why: Option<alloc::string::String>,
+    pub(super) error: Option<alloc::string::String>,
 }
 
 impl Attempts {
     pub(super) fn new(seed: u64) -> Self {
-        Attempts { rng: Rng::new(seed), failures: 0, untold: 0, not_before: Time::default(), why: None }
+        Attempts { rng: Rng::new(seed), failures: 0, unreported: 0, not_before: Time::default(), error: None }
     }
 
     /// Records a working connection.
-    pub(super) fn worked(&mut self) {
+    pub(super) fn succeeded(&mut self) {
         self.failures = 0;
-        self.untold = 0;
+        self.unreported = 0;
         self.not_before = Time::default();
-        self.why = None;
+        self.error = None;
     }
 
     pub(super) fn failed(&mut self, now: Time, backoff: &Backoff) {
         self.failures = self.failures.saturating_add(1);
-        self.untold = self.untold.saturating_add(1);
-        let wait = backoff.wait(self.failures, &mut self.rng);
-        self.not_before = now.after(wait).unwrap_or(now);
+        self.unreported = self.unreported.saturating_add(1);
+        let delay = backoff.delay(self.failures, &mut self.rng);
+        self.not_before = now.after(delay).unwrap_or(now);
     }
 }
 
@@ -151,26 +151,28 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn waits_grow_up_to_the_longest() {
+    fn delays_grow_up_to_the_maximum() {
         let backoff = Backoff { initial: MS(100), factor: 3, max: MS(2000), jitter: 0 };
         let mut rng = Rng::new(1);
-        let waits: Vec<_> = (1..6).map(|failures| backoff.wait(failures, &mut rng)).collect();
-        assert_eq!(waits, [MS(100), MS(300), MS(900), MS(2000), MS(2000)]);
-        assert_eq!(backoff.wait(u32::MAX, &mut rng), MS(2000));
+        let delays: Vec<_> = (1..6).map(|failures| backoff.delay(failures, &mut rng)).collect();
+        assert_eq!(delays, [MS(100), MS(300), MS(900), MS(2000), MS(2000)]);
+        assert_eq!(backoff.delay(u32::MAX, &mut rng), MS(2000));
         let none = Backoff { initial: Duration::MAX, factor: 0, max: Duration::MAX, jitter: 300 };
-        assert!(none.wait(9, &mut rng) <= Duration::MAX);
+        assert!(none.delay(9, &mut rng) <= Duration::MAX);
     }
 
     #[test]
-    fn chance_shortens_a_wait_by_its_part_and_differs_between_seeds() {
+    fn jitter_shortens_delays_and_differs_between_seeds() {
         let backoff = Backoff { initial: MS(1000), factor: 2, max: MS(1000), jitter: 50 };
-        let waits = |seed| {
+        let delays = |seed| {
             let mut rng = Rng::new(seed);
-            [(); 200].map(|()| backoff.wait(1, &mut rng))
+            [(); 200].map(|()| backoff.delay(1, &mut rng))
         };
-        assert!(waits(1).iter().all(|wait| (MS(500)..=MS(1000)).contains(wait)));
-        assert!(waits(1).iter().any(|wait| *wait < MS(600)) && waits(1).iter().any(|wait| *wait > MS(900)));
-        assert_ne!(waits(1), waits(2));
+        assert!(delays(1).iter().all(|delay| (MS(500)..=MS(1000)).contains(delay)));
+        assert!(
+            delays(1).iter().any(|delay| *delay < MS(600)) && delays(1).iter().any(|delay| *delay > MS(900))
+        );
+        assert_ne!(delays(1), delays(2));
     }
 
     #[test]
@@ -180,7 +182,7 @@ mod tests {
         attempts.failed(Time(MS(1000)), &backoff);
         attempts.failed(Time(MS(2000)), &backoff);
         assert_eq!(attempts.not_before, Time(MS(2500)));
-        attempts.worked();
+        attempts.succeeded();
         attempts.failed(Time(MS(3000)), &backoff);
         assert_eq!(attempts.not_before, Time(MS(3250)));
     }

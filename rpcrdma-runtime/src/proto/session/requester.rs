@@ -6,7 +6,7 @@ use super::SessionCall;
 use crate::proto::call::{CallId, RequesterEvent, TransportError};
 use crate::proto::work::CloseReason;
 
-/// The requester's side of one connection, as a [`Session`](super::Session) sees it. It closes for good:
+/// The requester's side of one connection, for a [`Session`](super::Session). Once closed, it stays closed:
 /// later calls are sent on another connection.
 pub trait SessionRequester {
     /// Submits a call, which is sent as soon as possible. [`RequesterEvent::Done`] follows, unless the call
@@ -55,7 +55,7 @@ pub trait SessionRequester {
         false
     }
 
-    /// Returns the counters. The default counts nothing.
+    /// Returns the counters. By default, they are all 0.
     fn counts(&self) -> CreditCounts {
         CreditCounts::default()
     }

@@ -1,9 +1,9 @@
-//! Captures, with the feature `capture`: the octets of each connection as TCP accepted or delivered them.
-//! Wireshark, tshark and `rpcrdma explain` read the file. Capturing needs no privileges and no interface:
-//! the IP and TCP headers are made from the addresses.
+//! Captures (feature `capture`): the octets of each connection as TCP accepted or delivered them. Wireshark,
+//! tshark and `rpcrdma explain` read the file. Capturing needs no privileges and no network interface: the IP
+//! and TCP headers are built from the addresses.
 //!
-//! The file contains everything that its connections carry, including file data and credentials. Only its
-//! owner can read a new file.
+//! The file contains all data of its connections, including file data and credentials. Only its owner can
+//! read a new file.
 
 mod file;
 mod packet;
@@ -46,8 +46,8 @@ pub struct CaptureError {
 }
 
 impl Capture {
-    /// Returns the capture file, if there is one. The first call creates the file that the environment
-    /// names. Listening and connecting call it too; an earlier call only reports errors early.
+    /// Returns the capture file, if there is one. The first call creates the file that the environment names.
+    /// Listening and connecting also call this method; call it earlier to detect errors earlier.
     ///
     /// # Errors
     /// [`CaptureError`].
@@ -56,7 +56,7 @@ impl Capture {
         match self {
             Capture::Environment => NAMED
                 .get_or_init(|| match env::var_os(CAPTURE_VARIABLE).filter(|name| !name.is_empty()) {
-                    Some(name) => CaptureFile::create(numbered(&name)).map(Some),
+                    Some(name) => CaptureFile::create(with_process_id(&name)).map(Some),
                     None => Ok(None),
                 })
                 .clone(),
@@ -67,7 +67,7 @@ impl Capture {
 }
 
 /// Replaces `%p` in the name by the process ID. A name that is not valid Unicode stays unchanged.
-fn numbered(name: &OsStr) -> OsString {
+fn with_process_id(name: &OsStr) -> OsString {
     match name.to_str() {
         Some(name) => name.replace("%p", &process::id().to_string()).into(),
         None => name.to_owned(),

@@ -30,13 +30,13 @@ const PIECES: usize = 64;
 const INPUT: usize = 72 << 10;
 /// Octets to write before FPDUs adapt to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;
-/// Number of reads that empty the socket buffer after TCP has failed: more than any such buffer needs.
+/// Maximum number of reads that empty the socket buffer after TCP has failed; enough for any buffer size.
 const LAST_READS: usize = 4096;
 /// Rounds of writing and reading before other tasks run.
 const ROUNDS: usize = 32;
 
 thread_local! {
-    /// The read buffer, which is empty between reads. Idle connections need none of their own.
+    /// The read buffer of the thread, which is empty between reads, so idle connections need no buffer.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -51,7 +51,7 @@ fn with_buffer<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// An iWARP connection over TCP.
 ///
-/// Every poll serves both directions: a peer that does not read does not stop the local side from reading.
+/// Every poll both writes and reads, so a peer that does not read cannot block input.
 pub struct IwarpConnection {
     socket: TcpStream,
     tap: Tap,
@@ -92,7 +92,7 @@ impl IwarpConnection {
         debug!(?config, peer = ?info.peer, "iWARP connection");
         tap.begin_fpdus(agreed);
         IwarpConnection {
-            stream: Stream::new(config, Pool::default()),
+            stream: Stream::new(config, RandomPool::default()),
             socket,
             tap,
             info,
@@ -106,11 +106,11 @@ impl IwarpConnection {
         }
     }
 
-    /// Writes as much as TCP accepts. Returns true if TCP accepted any bytes. Without a context, it does
-    /// not register for the socket.
+    /// Writes as much as TCP accepts. Returns true if TCP accepted any octets. Without a context, no task is
+    /// woken when TCP accepts more.
     fn transmit(&mut self, mut cx: Option<&mut Context<'_>>) -> bool {
-        let mut given = 0;
-        while self.phase == Phase::Open && given < TURN {
+        let mut accepted = 0;
+        while self.phase == Phase::Open && accepted < TURN {
             self.resize_fpdus();
             if self.queued < OUTPUT / 2 {
                 self.queued += self.stream.poll_transmit(OUTPUT - self.queued, &mut self.output);
@@ -120,7 +120,7 @@ impl IwarpConnection {
             }
             match cx.as_mut().map(|cx| self.socket.poll_write_ready(cx)) {
                 None | Some(Poll::Ready(Ok(()))) => {}
-                Some(Poll::Ready(Err(error))) => return self.lost(&error),
+                Some(Poll::Ready(Err(error))) => return self.tcp_failed(&error),
                 Some(Poll::Pending) => break,
             }
             self.tap.sending_all(&self.output);
@@ -133,23 +133,23 @@ impl IwarpConnection {
             match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
                 Ok(count) => {
                     self.wrote(count);
-                    given += count;
+                    accepted += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if cx.is_none() {
                         break;
                     }
                 }
-                Err(error) => return self.lost(&error),
+                Err(error) => return self.tcp_failed(&error),
             }
             if self.stream.has_completion() {
                 break;
             }
         }
-        given > 0
+        accepted > 0
     }
 
-    /// Makes FPDUs fill the segments of TCP again if their size may have changed.
+    /// Adapts FPDUs to the size of TCP's segments, which may have changed.
     fn resize_fpdus(&mut self) {
         if self.resize_at.is_some_and(|at| self.written >= at) {
             self.stream.set_max_fpdu(fpdu_in_segment(&self.socket));
@@ -161,12 +161,12 @@ impl IwarpConnection {
         self.written = self.written.wrapping_add(u64::try_from(count).unwrap_or(0));
         self.queued = self.queued.saturating_sub(count);
         self.tap.sent(count);
-        let mut left = count;
-        while left > 0 {
+        let mut remaining = count;
+        while remaining > 0 {
             let Some(piece) = self.output.front_mut() else { return };
-            let part = piece.len().min(left);
+            let part = piece.len().min(remaining);
             piece.advance(part);
-            left -= part;
+            remaining -= part;
             if piece.is_empty() {
                 self.output.pop_front();
             }
@@ -175,22 +175,22 @@ impl IwarpConnection {
 
     /// Reads what TCP has received. Returns true if there was input or the connection ended.
     ///
-    /// A read that does not fill its memory has emptied the socket. Tokio then skips the read that would only
-    /// return that result.
+    /// A read that does not fill its buffer has emptied the socket. Tokio then skips the next read, which
+    /// would only return `WouldBlock`.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let read = match self.stream.landing() {
+        let read = match self.stream.placement_buffer() {
             Some(mut place) => {
                 let read = pin!(self.socket.read_buf(&mut place)).poll(cx);
                 if let Poll::Ready(Ok(count @ 1..)) = read {
                     self.count(count);
-                    self.stream.landed(|octets| self.tap.received(octets));
+                    self.stream.commit_placement(|octets| self.tap.received(octets));
                 }
                 read
             }
             None => with_buffer(|buffer| {
                 let read = pin!(self.socket.read_buf(&mut buffer.limit(INPUT))).poll(cx);
                 if read.is_ready() {
-                    self.take(buffer);
+                    self.handle_input(buffer);
                 }
                 read
             }),
@@ -198,10 +198,10 @@ impl IwarpConnection {
         match read {
             Poll::Ready(Ok(0)) => {
                 self.tap.peer_closed();
-                self.gone(CloseReason::Peer);
+                self.end(CloseReason::Peer);
             }
             Poll::Ready(Ok(_)) => {}
-            Poll::Ready(Err(error)) => return self.lost(&error),
+            Poll::Ready(Err(error)) => return self.tcp_failed(&error),
             Poll::Pending => return false,
         }
         true
@@ -209,7 +209,7 @@ impl IwarpConnection {
 
     /// Passes input to the stream. A stream that has ended discards it. The socket is still emptied, so that
     /// the system does not reset the connection and lose output.
-    fn take(&mut self, octets: &[u8]) {
+    fn handle_input(&mut self, octets: &[u8]) {
         self.count(octets.len());
         self.tap.received(octets);
         self.stream.receive(octets);
@@ -221,24 +221,24 @@ impl IwarpConnection {
 
     /// Handles a failure of TCP. Earlier input, such as a reply or a Terminate, may explain more than the
     /// error.
-    fn lost(&mut self, error: &io::Error) -> bool {
-        trace!(%error, "TCP");
+    fn tcp_failed(&mut self, error: &io::Error) -> bool {
+        trace!(%error, "TCP failed");
         // Bypasses tokio, which may not have seen the input yet.
         with_buffer(|buffer| {
             buffer.resize(INPUT, 0);
             for _ in 0..LAST_READS {
                 let socket = SockRef::from(&self.socket);
                 let Ok(count @ 1..) = (&*socket).read(buffer) else { break };
-                self.take(buffer.get(..count).unwrap_or_default());
+                self.handle_input(buffer.get(..count).unwrap_or_default());
             }
         });
         self.tap.peer_reset();
-        self.gone(CloseReason::Io(error.to_string()));
+        self.end(CloseReason::Io(error.to_string()));
         true
     }
 
     /// Ends the connection: the peer is gone.
-    fn gone(&mut self, reason: CloseReason) {
+    fn end(&mut self, reason: CloseReason) {
         self.stream.abort(reason);
         self.output.clear();
         self.queued = 0;
@@ -246,7 +246,7 @@ impl IwarpConnection {
     }
 
     /// Closes the local side once the stream has ended and has no more output.
-    fn wind_up(&mut self, cx: &mut Context<'_>) {
+    fn shut_down(&mut self, cx: &mut Context<'_>) {
         if self.phase != Phase::Open || self.stream.is_open() {
             return;
         }
@@ -256,33 +256,33 @@ impl IwarpConnection {
                     self.tap.closed();
                     self.phase = Phase::Closing;
                 }
-                Poll::Ready(Err(error)) => self.gone(CloseReason::Io(error.to_string())),
+                Poll::Ready(Err(error)) => self.end(CloseReason::Io(error.to_string())),
                 Poll::Pending => {}
             }
         }
     }
 
     /// Checks the deadlines. Returns true if one has expired.
-    fn watch(&mut self, cx: &mut Context<'_>) -> bool {
+    fn check_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
         let sending = !self.output.is_empty() || self.stream.has_output();
         let progress = Progress {
             sending: (self.phase == Phase::Open && sending).then_some(self.written),
-            owed: self.stream.owed(),
+            input: self.stream.peer_progress(),
             flushing: self.phase == Phase::Open && !self.stream.is_open(),
             closing: self.phase == Phase::Closing,
-            unheard: self.stream.is_open() && !sending && self.written > 0 && self.read == 0,
+            silent: self.stream.is_open() && !sending && self.written > 0 && self.read == 0,
         };
         let Poll::Ready(expired) = self.deadlines.poll(cx, progress) else { return false };
         debug!(?expired, peer = ?self.info.peer, "deadline");
         match expired {
-            Expired::Unheard => self.stream.nudge(),
-            Expired::Sending => self.gone(CloseReason::Timeout("the peer accepts no data".to_owned())),
+            Expired::Silent => self.stream.nudge(),
+            Expired::Sending => self.end(CloseReason::Timeout("the peer accepts no data".to_owned())),
             Expired::Receiving => {
-                self.gone(CloseReason::Timeout(
-                    "the rest of a message, or the answer to an RDMA Read".to_owned(),
+                self.end(CloseReason::Timeout(
+                    "waiting for the rest of a message or an RDMA Read Response".to_owned(),
                 ));
             }
-            Expired::Closing => self.gone(CloseReason::Timeout("the peer's end".to_owned())),
+            Expired::Closing => self.end(CloseReason::Timeout("waiting for the peer to close".to_owned())),
         }
         true
     }
@@ -305,9 +305,9 @@ impl Connection for IwarpConnection {
             if self.phase != Phase::Closed {
                 progress |= self.receive(cx);
             }
-            self.wind_up(cx);
+            self.shut_down(cx);
             if self.phase != Phase::Closed {
-                progress |= self.watch(cx);
+                progress |= self.check_deadlines(cx);
             }
             if !progress && !self.stream.has_completion() && self.phase != Phase::Closed {
                 return Poll::Pending;
@@ -348,11 +348,11 @@ impl fmt::Debug for IwarpConnection {
 
 /// Random octets from the system, fetched in batches.
 #[derive(Default)]
-struct Pool {
+struct RandomPool {
     octets: Vec<u8>,
 }
 
-impl crate::proto::iwarp::Entropy for Pool {
+impl crate::proto::iwarp::Entropy for RandomPool {
     fn random(&mut self) -> Option<u64> {
         const EACH: usize = 8;
         const AT_ONCE: usize = 64 * EACH;
@@ -365,8 +365,8 @@ impl crate::proto::iwarp::Entropy for Pool {
         }
         let (rest, number) = self.octets.split_last_chunk::<EACH>()?;
         let number = u64::from_ne_bytes(*number);
-        let left = rest.len();
-        self.octets.truncate(left);
+        let remaining = rest.len();
+        self.octets.truncate(remaining);
         Some(number)
     }
 }
@@ -381,23 +381,23 @@ mod tests {
 
     /// Requirement: R428, R432
     #[tokio::test]
-    async fn fpdus_adapt_to_segments_that_grow() {
+    async fn fpdus_adapt_to_growing_segments() {
         for max_fpdu in [None, Some(200)] {
             let options = IwarpOptions { max_fpdu, ..IwarpOptions::default() };
-            let [mut near, mut far] = connected(&options).await;
-            near.stream.set_max_fpdu(200);
-            far.submit(Action::PostReceives { count: 1000 });
+            let [mut initiator, mut responder] = connected(&options).await;
+            initiator.stream.set_max_fpdu(200);
+            responder.submit(Action::PostReceives { count: 1000 });
             for number in 0..1000 {
                 let message = vec![Bytes::from_static(&[7; 1024])];
-                near.submit(Action::Send { token: Token(number), message, invalidate: None });
+                initiator.submit(Action::Send { token: Token(number), message, invalidate: None });
                 loop {
                     tokio::select! {
-                        _ = poll_fn(|cx| near.poll_completion(cx)) => {}
-                        _ = poll_fn(|cx| far.poll_completion(cx)) => break,
+                        _ = poll_fn(|cx| initiator.poll_completion(cx)) => {}
+                        _ = poll_fn(|cx| responder.poll_completion(cx)) => break,
                     }
                 }
             }
-            let fpdu = near.stream.max_fpdu();
+            let fpdu = initiator.stream.max_fpdu();
             assert_eq!(fpdu > 1024, max_fpdu.is_none(), "{fpdu} octets");
         }
     }
@@ -410,12 +410,12 @@ mod tests {
             let request = listener.accept().await.unwrap().request().await.unwrap();
             request.accept(&[], 1024).await.unwrap()
         };
-        let (near, far) = tokio::join!(connect(address, &[], 1024, options), accept);
-        [near.unwrap(), far]
+        let (initiator, responder) = tokio::join!(connect(address, &[], 1024, options), accept);
+        [initiator.unwrap(), responder]
     }
 
     #[tokio::test]
-    async fn both_peers_detect_a_cut_connection() {
+    async fn both_peers_detect_a_lost_connection() {
         for end in connected(&IwarpOptions::default()).await {
             assert!(SockRef::from(&end.socket).keepalive().unwrap());
         }

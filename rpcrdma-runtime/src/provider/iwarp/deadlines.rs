@@ -5,23 +5,23 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::IwarpOptions;
-use crate::proto::iwarp::OWED;
+use crate::proto::iwarp::PROGRESS_COUNTERS as COUNTERS;
 use crate::provider::MinRate;
 
 /// Maximum number of nudges for a silent peer.
-const NUDGES: u32 = 8;
+const MAX_NUDGES: u32 = 8;
 /// The delay of the timer when no deadline is set.
-const FAR: Duration = Duration::from_secs(3600);
-/// The maximum limit: a year. Timers use instants, which have a maximum.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+const NO_DEADLINE: Duration = Duration::from_secs(3600);
+/// The maximum time limit: a year, so that deadlines do not exceed the maximum `Instant`.
+const MAX_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The deadlines of a connection.
 pub(super) struct Deadlines {
     stall: Duration,
     linger: Duration,
-    alarm: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
     sending: Since,
-    owed: [Since; OWED],
+    input: [Since; COUNTERS],
     output: MinRate,
     reads: MinRate,
     flushing: Since,
@@ -34,14 +34,14 @@ pub(super) struct Deadlines {
 pub(super) struct Progress {
     /// Octets written to TCP so far, if more are queued.
     pub(super) sending: Option<u64>,
-    /// The input expected from the peer, and the progress of each.
-    pub(super) owed: [Option<u64>; OWED],
+    /// The progress of each kind of input that is expected from the peer.
+    pub(super) input: [Option<u64>; COUNTERS],
     /// The stream has ended and still has output for TCP.
     pub(super) flushing: bool,
-    /// The local side is closed, and the peer's is not.
+    /// The local side is closed, and the peer's side is open.
     pub(super) closing: bool,
-    /// All output was sent, and nothing was received on this connection yet.
-    pub(super) unheard: bool,
+    /// All output was sent, and the peer has not sent anything.
+    pub(super) silent: bool,
 }
 
 /// An expired deadline.
@@ -54,7 +54,7 @@ pub(super) enum Expired {
     /// The peer does not close.
     Closing,
     /// The peer may not have received the first message.
-    Unheard,
+    Silent,
 }
 
 /// The time since which a counter has not changed.
@@ -62,7 +62,7 @@ pub(super) enum Expired {
 struct Since(Option<(u64, Instant)>);
 
 impl Since {
-    fn look(&mut self, counter: Option<u64>) -> Option<Instant> {
+    fn update(&mut self, counter: Option<u64>) -> Option<Instant> {
         match (counter, self.0) {
             (None, _) => self.0 = None,
             (Some(now), Some((then, _))) if now == then => {}
@@ -73,33 +73,33 @@ impl Since {
 }
 
 /// Returns when a limit expires, and the deadline that it belongs to.
-fn after(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
-    Some((since?.checked_add(limit.min(LONGEST))?, what))
+fn expiry(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
+    Some((since?.checked_add(limit.min(MAX_LIMIT))?, what))
 }
 
 struct Nudge {
-    left: u32,
+    remaining: u32,
     delay: Duration,
     since: Since,
 }
 
 impl Deadlines {
-    /// Returns the deadlines of a new connection. Only a server requires a minimum rate: it delays the calls
-    /// of its clients itself when they need too much memory.
+    /// Returns the deadlines of a new connection. Only a server requires a minimum rate: a client must allow
+    /// for a server that delays calls to limit its memory.
     pub(super) fn new(options: &IwarpOptions, is_client: bool) -> Self {
         let nudge = options.nudge.filter(|_| is_client);
         let rate = if is_client { 0 } else { options.min_rate };
         Deadlines {
             stall: options.stall_timeout,
             linger: options.linger,
-            alarm: Box::pin(sleep_until(Instant::now() + FAR)),
+            timer: Box::pin(sleep_until(Instant::now() + NO_DEADLINE)),
             sending: Since::default(),
-            owed: Default::default(),
+            input: Default::default(),
             output: MinRate::new(rate),
             reads: MinRate::new(rate),
             flushing: Since::default(),
             closing: Since::default(),
-            nudge: nudge.map(|delay| Nudge { left: NUDGES, delay, since: Since::default() }),
+            nudge: nudge.map(|delay| Nudge { remaining: MAX_NUDGES, delay, since: Since::default() }),
         }
     }
 
@@ -108,52 +108,52 @@ impl Deadlines {
         if self.output.is_missed(progress.sending) {
             return Poll::Ready(Expired::Sending);
         }
-        let [.., reads] = progress.owed;
+        let [.., reads] = progress.input;
         if self.reads.is_missed(reads) {
             return Poll::Ready(Expired::Receiving);
         }
         loop {
             let Some((deadline, expired)) = self.next(progress) else { return Poll::Pending };
             // An early timer is harmless, and cheaper than one that is always reset.
-            if deadline < self.alarm.deadline() || self.alarm.is_elapsed() {
-                self.alarm.as_mut().reset(deadline);
+            if deadline < self.timer.deadline() || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(deadline);
             }
-            if self.alarm.as_mut().poll(cx).is_pending() {
+            if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
             if Instant::now() >= deadline {
-                self.note(expired);
+                self.record(expired);
                 return Poll::Ready(expired);
             }
-            self.alarm.as_mut().reset(deadline);
+            self.timer.as_mut().reset(deadline);
         }
     }
 
     fn next(&mut self, progress: Progress) -> Option<(Instant, Expired)> {
-        let mut first = after(self.sending.look(progress.sending), self.stall, Expired::Sending);
-        let mut also = |other: Option<(Instant, Expired)>| {
+        let mut first = expiry(self.sending.update(progress.sending), self.stall, Expired::Sending);
+        let mut add = |other: Option<(Instant, Expired)>| {
             if let Some(other) = other
                 && first.is_none_or(|first| other.0 < first.0)
             {
                 first = Some(other);
             }
         };
-        for (since, owed) in self.owed.iter_mut().zip(progress.owed) {
-            also(after(since.look(owed), self.stall, Expired::Receiving));
+        for (since, input) in self.input.iter_mut().zip(progress.input) {
+            add(expiry(since.update(input), self.stall, Expired::Receiving));
         }
-        // These two deadlines ignore the counters, so that they expire however slowly the peer proceeds.
-        also(after(self.flushing.look(progress.flushing.then_some(0)), self.stall, Expired::Sending));
-        also(after(self.closing.look(progress.closing.then_some(0)), self.linger, Expired::Closing));
+        // These two deadlines ignore the counters, so they expire even if the peer makes slow progress.
+        add(expiry(self.flushing.update(progress.flushing.then_some(0)), self.stall, Expired::Sending));
+        add(expiry(self.closing.update(progress.closing.then_some(0)), self.linger, Expired::Closing));
         if let Some(nudge) = &mut self.nudge {
-            let counter = (progress.unheard && nudge.left > 0).then_some(u64::from(nudge.left));
-            also(after(nudge.since.look(counter), nudge.delay, Expired::Unheard));
+            let counter = (progress.silent && nudge.remaining > 0).then_some(u64::from(nudge.remaining));
+            add(expiry(nudge.since.update(counter), nudge.delay, Expired::Silent));
         }
         first
     }
 
-    fn note(&mut self, expired: Expired) {
-        if let (Expired::Unheard, Some(nudge)) = (expired, &mut self.nudge) {
-            nudge.left = nudge.left.saturating_sub(1);
+    fn record(&mut self, expired: Expired) {
+        if let (Expired::Silent, Some(nudge)) = (expired, &mut self.nudge) {
+            nudge.remaining = nudge.remaining.saturating_sub(1);
             nudge.delay = nudge.delay.saturating_mul(2);
         }
     }
@@ -166,20 +166,20 @@ mod tests {
     use super::*;
 
     const NOTHING: Progress =
-        Progress { sending: None, owed: [None; OWED], flushing: false, closing: false, unheard: false };
+        Progress { sending: None, input: [None; COUNTERS], flushing: false, closing: false, silent: false };
 
     fn deadlines(stall: Duration, linger: Duration) -> Deadlines {
         Deadlines::new(&IwarpOptions { stall_timeout: stall, linger, ..IwarpOptions::default() }, false)
     }
 
-    /// Returns the first deadline to expire with a little progress every second, and the number of seconds.
+    /// Makes a little progress every second. Returns the first deadline to expire, and the number of seconds.
     async fn trickle(
         deadlines: &mut Deadlines,
         progress: impl Fn(u64) -> Progress,
     ) -> Option<(u64, Expired)> {
         for second in 0..100 {
-            let look = poll_fn(|cx| deadlines.poll(cx, progress(second)));
-            if let Ok(expired) = tokio::time::timeout(Duration::from_secs(1), look).await {
+            let expired = poll_fn(|cx| deadlines.poll(cx, progress(second)));
+            if let Ok(expired) = tokio::time::timeout(Duration::from_secs(1), expired).await {
                 return Some((second, expired));
             }
         }
@@ -197,9 +197,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_wants_a_minimum_rate() {
+    async fn a_server_requires_a_minimum_rate() {
         let sending = |second| Progress { sending: Some(second), ..NOTHING };
-        let reads = |second| Progress { owed: [None, None, None, Some(second)], ..NOTHING };
+        let reads = |second| Progress { input: [None, None, None, Some(second)], ..NOTHING };
         let mut server = Deadlines::new(&IwarpOptions::default(), false);
         let ended = trickle(&mut server, sending).await;
         assert!(matches!(ended, Some((9..=10, Expired::Sending))), "{ended:?}");
@@ -214,22 +214,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn progress_on_one_obligation_does_not_extend_another() {
+    async fn progress_of_one_input_does_not_extend_other_deadlines() {
         let mut both = deadlines(Duration::from_secs(30), Duration::from_secs(1));
-        let owed = |second| Progress { owed: [None, Some(second), None, Some(7)], ..NOTHING };
-        let ended = trickle(&mut both, owed).await;
+        let input = |second| Progress { input: [None, Some(second), None, Some(7)], ..NOTHING };
+        let ended = trickle(&mut both, input).await;
         assert!(matches!(ended, Some((29..=30, Expired::Receiving))), "{ended:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_durations_are_waited_for() {
+    async fn maximum_durations_do_not_overflow() {
         let mut patient = deadlines(Duration::MAX, Duration::MAX);
         let all = Progress {
             sending: Some(0),
-            owed: [Some(0); OWED],
+            input: [Some(0); COUNTERS],
             flushing: true,
             closing: true,
-            unheard: true,
+            silent: true,
         };
         assert_eq!(trickle(&mut patient, |_| all).await, None);
     }

@@ -22,15 +22,15 @@ pub enum IwarpError {
         after: Duration,
     },
     /// The peer closed the connection during the MPA handshake.
-    #[error("the peer closed the connection while it was set up")]
+    #[error("the peer closed the connection during the MPA handshake")]
     Hangup,
-    /// The peer does not speak MPA, or an unknown version of it.
+    /// The peer does not use MPA, or uses an unknown version of it.
     #[error(transparent)]
     Mpa(#[from] MpaError),
     /// The parameters of the two sides are incompatible.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The peer refused (the R flag of its MPA reply).
+    /// The peer refused the connection (the R flag of its MPA reply).
     #[error("the peer refused the connection")]
     Refused {
         /// The private data of the reply, without the IRD and ORD words.

@@ -28,9 +28,9 @@ pub async fn connect(
     let offer = options.offer();
     let request = offer.request(private_data)?;
     let connecting = async { Ok(TcpStream::connect(address).await?) };
-    // Checked first: if the connection cannot be captured as requested, it is not made.
+    // Checked first: no connection is made if the requested capture fails.
     options.prepare_capture()?;
-    let mut socket = within(options.connect_timeout, "connecting by TCP", connecting).await?;
+    let mut socket = with_timeout(options.connect_timeout, "connecting by TCP", connecting).await?;
     options.prepare(&socket)?;
     let mut tap = Tap::open(&options.capture, &socket, Role::Initiator)?;
     let exchange = async {
@@ -38,7 +38,7 @@ pub async fn connect(
         socket.write_all(&request).await?;
         Frame::read(&mut socket, &mut tap, FrameKind::Reply).await
     };
-    let reply = within(options.reply_timeout, "the MPA reply", exchange).await?;
+    let reply = with_timeout(options.reply_timeout, "the MPA reply", exchange).await?;
     if reply.header.reject {
         return Err(IwarpError::Refused { private_data: reply.private_data });
     }
@@ -64,7 +64,7 @@ impl IwarpListener {
         IwarpListener::of(TcpListener::bind(address).await?, options)
     }
 
-    /// Listens on a TCP socket that is bound already, for example by systemd.
+    /// Listens on a TCP socket that is already bound, for example by systemd.
     ///
     /// # Errors
     /// With the feature `capture`, a `CaptureError` is the inner error if the capture file cannot be written.
@@ -81,8 +81,8 @@ impl IwarpListener {
         self.listener.local_addr()
     }
 
-    /// Returns the next TCP connection, from which nothing was read yet. [`Incoming::request`] reads from
-    /// it and belongs on its own task, so that a slow peer delays no other.
+    /// Returns the next TCP connection without reading from it. [`Incoming::request`] reads from it and
+    /// belongs on its own task, so that a slow peer does not delay others.
     ///
     /// # Errors
     /// An error of one connection or of a process limit.
@@ -92,7 +92,7 @@ impl IwarpListener {
     }
 }
 
-/// A TCP connection before the handshake. Dropping it closes it.
+/// A TCP connection before the handshake. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Incoming {
     socket: TcpStream,
@@ -117,7 +117,7 @@ impl Incoming {
         options.prepare(&socket)?;
         let mut tap = Tap::open(&options.capture, &socket, Role::Responder)?;
         let reading = Frame::read(&mut socket, &mut tap, FrameKind::Request);
-        let frame = within(options.request_timeout, "the MPA request", reading).await?;
+        let frame = with_timeout(options.request_timeout, "the MPA request", reading).await?;
         let offer = options.offer();
         match offer.answer(&frame.header, frame.depths) {
             Ok((agreed, depths)) => Ok(IwarpRequest { socket, tap, peer, options, frame, agreed, depths }),
@@ -130,7 +130,7 @@ impl Incoming {
     }
 }
 
-/// A peer that requests a connection. Dropping it closes the TCP connection without a reply.
+/// An MPA request. Dropping it closes the TCP connection without a reply.
 #[derive(Debug)]
 pub struct IwarpRequest {
     socket: TcpStream,
@@ -171,7 +171,7 @@ impl IwarpRequest {
         }
         self.tap.sending(&octets);
         let sending = async { Ok(self.socket.write_all(&octets).await?) };
-        within(self.options.request_timeout, "sending the MPA reply", sending).await?;
+        with_timeout(self.options.request_timeout, "sending the MPA reply", sending).await?;
         let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
         let IwarpRequest { socket, tap, agreed, options, .. } = self;
         Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
@@ -196,7 +196,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Reads one frame and not an octet more. Fails at the first octet that is not MPA.
+    /// Reads exactly one frame. Fails at the first octet that is not MPA.
     async fn read(socket: &mut TcpStream, tap: &mut Tap, kind: FrameKind) -> Result<Self, IwarpError> {
         let mut head = [0; mpa::HEADER_LEN];
         let mut filled = 0;
@@ -228,7 +228,7 @@ impl Frame {
     }
 }
 
-/// The peer closed the connection.
+/// Records that the peer closed the connection, and returns the error.
 fn hangup(tap: &mut Tap) -> IwarpError {
     tap.peer_closed();
     IwarpError::Hangup
@@ -259,10 +259,10 @@ async fn send_last(
         socket.write_all(octets).await?;
         Ok(socket.shutdown().await?)
     };
-    within(limit, "sending the MPA reply", sending).await
+    with_timeout(limit, "sending the MPA reply", sending).await
 }
 
-async fn within<T>(
+async fn with_timeout<T>(
     after: Duration,
     what: &'static str,
     work: impl Future<Output = Result<T, IwarpError>>,

@@ -1,4 +1,4 @@
-//! Replaces captures without the feature `capture`: writes nothing and accepts no file.
+//! Replaces the module `capture` if the feature `capture` is off. Writes nothing and accepts no file.
 
 use std::collections::VecDeque;
 use std::env;
@@ -27,7 +27,7 @@ pub enum CaptureError {}
 pub(super) struct Tap;
 
 impl Tap {
-    /// Warns once per process if the environment asks for a capture.
+    /// Warns once per process if the environment names a capture file.
     pub(super) fn prepare(_: &Capture) -> Result<(), CaptureError> {
         static WARNED: Once = Once::new();
         if env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) {

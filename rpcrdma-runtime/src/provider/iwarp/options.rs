@@ -14,14 +14,14 @@ const DEFAULT_FPDU: usize = 1440;
 /// The options of an iWARP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IwarpOptions {
-    /// Requires CRCs, as initiator and as responder (default true, RFC 5044 section 4.4). Without them, CRCs
-    /// are used if the peer requires them. Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the
+    /// Requires CRCs, as initiator and as responder (default true, RFC 5044 section 4.4). If false, CRCs are
+    /// used only if the peer requires them. Linux's siw (seen in 6.1) treats an FPDU as damaged and ends the
     /// connection if TCP delivers its padding and CRC in two pieces. Turn CRCs off if the path to such a
     /// peer resegments the stream.
     pub crc: bool,
-    /// Requires MPA markers in what the peer sends (default false, RFC 5044 section 4.3). They are of no use
-    /// to this receiver. Linux's siw supports no markers and refuses the connection. Markers that the peer
-    /// requires are always sent.
+    /// Requires MPA markers in received FPDUs (default false, RFC 5044 section 4.3). This receiver does not
+    /// use them. Linux's siw supports no markers and refuses the connection. Markers that the peer requires
+    /// are always sent.
     pub markers: bool,
     /// Maximum number of RDMA Reads that the local side serves at once, 1 to 128 (IRD, default 128).
     /// Linux's NFS server refuses a client with an IRD of 0.
@@ -34,26 +34,26 @@ pub struct IwarpOptions {
     pub max_region: u32,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// Minimum rate of a client that accepts output or answers RDMA Reads, in octets per second on average
+    /// Minimum rate at which a client must accept output or answer RDMA Reads, in octets per second, averaged
     /// over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any
-    /// rate. A client that makes no progress at all has [`stall_timeout`](Self::stall_timeout).
+    /// rate. [`stall_timeout`](Self::stall_timeout) applies to a client that makes no progress at all.
     pub min_rate: u64,
     /// How long an initiator waits for the complete MPA reply (default 10 s).
     pub reply_timeout: Duration,
     /// How long a responder waits for the complete MPA request (default 5 s).
     pub request_timeout: Duration,
     /// How long a peer may stall (default 30 s): in the middle of a message, before the response to an RDMA
-    /// Read, or while it accepts no output. Also how long it may take to accept the remaining output after
-    /// the end of the stream. Durations longer than a year count as a year.
+    /// Read, or while it accepts no output. Also the time limit for sending the remaining output after the
+    /// end of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
     /// How long the peer may take to close its side after the local side has closed (default 1 s).
     pub linger: Duration,
-    /// When an initiator that receives nothing after its first message sends an RDMA Write of zero octets
+    /// How long an initiator waits for input after its first message before it sends an empty RDMA Write
     /// (default 20 ms). The interval doubles each time, for at most eight Writes; `None` disables them.
     /// Linux's siw can leave the first message unread until another segment arrives.
     pub nudge: Option<Duration>,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
-    /// Without output, nothing else detects a peer that has lost its power or its network.
+    /// Without output, only probes detect a peer that has lost its power or its network.
     pub keepalive: Option<Keepalive>,
     /// The capture file for the traffic, with the feature `capture` (default: the file that the environment
     /// names, if any).
@@ -178,15 +178,15 @@ mod tests {
     async fn an_fpdu_fills_a_tcp_segment() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (near, _far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let near = near.unwrap();
+        let (local, _peer) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let local = local.unwrap();
         let options = IwarpOptions::default();
-        options.prepare(&near).unwrap();
-        assert!(near.nodelay().unwrap());
-        let segment = usize::try_from(SockRef::from(&near).tcp_mss().unwrap()).unwrap();
-        assert_eq!(options.fpdu_for(&near), segment / 4 * 4);
+        options.prepare(&local).unwrap();
+        assert!(local.nodelay().unwrap());
+        let segment = usize::try_from(SockRef::from(&local).tcp_mss().unwrap()).unwrap();
+        assert_eq!(options.fpdu_for(&local), segment / 4 * 4);
         let options = IwarpOptions { max_fpdu: Some(777), ..options };
-        assert_eq!(options.fpdu_for(&near), 777);
+        assert_eq!(options.fpdu_for(&local), 777);
     }
 
     /// Requirement: R906
@@ -194,15 +194,15 @@ mod tests {
     async fn a_silent_peer_is_probed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let (near, (far, _)) = (near.unwrap(), far.unwrap());
-        IwarpOptions::default().prepare(&near).unwrap();
-        let socket = SockRef::from(&near);
+        let (local, peer) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (local, (peer, _)) = (local.unwrap(), peer.unwrap());
+        IwarpOptions::default().prepare(&local).unwrap();
+        let socket = SockRef::from(&local);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(60));
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(10));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), 5);
-        IwarpOptions { keepalive: None, ..IwarpOptions::default() }.prepare(&far).unwrap();
-        assert!(!SockRef::from(&far).keepalive().unwrap());
+        IwarpOptions { keepalive: None, ..IwarpOptions::default() }.prepare(&peer).unwrap();
+        assert!(!SockRef::from(&peer).keepalive().unwrap());
     }
 }

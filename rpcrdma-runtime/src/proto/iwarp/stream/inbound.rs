@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::super::regions::Refusal;
 use super::Stream;
-use super::landing::Landing;
+use super::placement::Placement;
 use crate::proto::work::{CloseReason, Completion};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{
@@ -18,7 +18,7 @@ use crate::xdr::copied;
 pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     /// The FPDU that is received in place.
-    pub(super) landing: Option<Box<Landing>>,
+    pub(super) placement: Option<Box<Placement>>,
     /// The markers, if the local side requires them.
     pub(super) markers: Option<Markers>,
     /// The number of complete FPDUs.
@@ -28,20 +28,20 @@ pub(super) struct Inbound {
     read_msn: u32,
     send: Option<PartialSend>,
     tagged: Option<PartialTagged>,
-    pub(super) paid: Paid,
+    pub(super) counters: Counters,
 }
 
 /// Progress counters of received messages: their octets, plus one per complete message, so that empty
 /// messages also count.
 #[derive(Default)]
-pub(super) struct Paid {
+pub(super) struct Counters {
     sends: u64,
     writes: u64,
     pub(super) reads: u64,
 }
 
 /// Counts a segment.
-fn pay(so_far: &mut u64, octets: usize, last: bool) {
+fn count(so_far: &mut u64, octets: usize, last: bool) {
     let octets = u64::try_from(octets).unwrap_or(u64::MAX);
     *so_far = so_far.wrapping_add(octets).wrapping_add(u64::from(last));
 }
@@ -73,8 +73,8 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 
 impl Fault {
     /// Returns the Terminate for this violation. It contains the length and the DDP header of the segment,
-    /// and the Read Request (RFC 5040 section 4.8), or neither if the ULPDU is not a segment. The last
-    /// `placed` octets of the ULPDU are not in `ulpdu`.
+    /// and its Read Request, if any (RFC 5040 section 4.8). It contains none of these if the ULPDU is not a
+    /// segment. The last `placed` octets of the ULPDU are not in `ulpdu`.
     pub(super) fn terminate(&self, ulpdu: &[u8], placed: usize) -> Terminate {
         const RDMAP: u8 = 0;
         const MPA: u8 = 2;
@@ -92,7 +92,7 @@ impl Fault {
         let length = ulpdu.len().saturating_add(placed);
         terminate.segment = u16::try_from(length).ok().map(|length| (length, header.to_vec()));
         let is_request = control.map(Opcode::from_control) == Some(Ok(Opcode::ReadRequest));
-        // A Read Request that DDP refuses never becomes an RDMAP message (RFC 5040 figure 10).
+        // A Read Request that DDP rejects never becomes an RDMAP message (RFC 5040 figure 10).
         if self.code.layer == RDMAP && is_request && ReadRequest::parse(payload).is_some() {
             terminate.read_request = Some(payload.to_vec());
         }
@@ -100,8 +100,8 @@ impl Fault {
     }
 }
 
-/// Splits a fragmented stream into FPDUs. An FPDU in one piece is not copied. Of a fragmented FPDU, at most
-/// [`fpdu::MAX_LEN`] octets and their markers are stored.
+/// Splits a fragmented stream into FPDUs. Only a fragmented FPDU is copied: at most [`fpdu::MAX_LEN`] octets
+/// and their markers.
 #[derive(Default)]
 pub(super) struct Assembly {
     partial: Vec<u8>,
@@ -110,11 +110,11 @@ pub(super) struct Assembly {
 /// The location of the next FPDU.
 pub(super) enum Found<'a> {
     /// Contiguous in the received octets.
-    Whole(&'a [u8]),
+    Contiguous(&'a [u8]),
     /// Assembled in [`Assembly::partial`].
-    Partial,
-    /// Incomplete.
-    Nowhere,
+    Assembled,
+    /// More octets are needed.
+    Incomplete,
 }
 
 impl Assembly {
@@ -125,13 +125,13 @@ impl Assembly {
         if self.partial.is_empty()
             && let Some((fpdu, rest)) = len(octets).and_then(|len| octets.split_at_checked(len))
         {
-            return (Found::Whole(fpdu), rest);
+            return (Found::Contiguous(fpdu), rest);
         }
         let length_at = markers.map_or(0, |markers| markers.length_at());
         let rest = self.fill(length_at.saturating_add(fpdu::LENGTH_LEN), octets);
-        let Some(len) = len(&self.partial) else { return (Found::Nowhere, rest) };
+        let Some(len) = len(&self.partial) else { return (Found::Incomplete, rest) };
         let rest = self.fill(len, rest);
-        if self.partial.len() < len { (Found::Nowhere, rest) } else { (Found::Partial, rest) }
+        if self.partial.len() < len { (Found::Incomplete, rest) } else { (Found::Assembled, rest) }
     }
 
     /// Returns true if no octets are stored.
@@ -152,7 +152,7 @@ impl Assembly {
         rest
     }
 
-    /// Drops the FPDU after it was handled, and its memory: most FPDUs arrive in one piece.
+    /// Drops the handled FPDU and frees its buffer, which is rarely needed.
     pub(super) fn clear(&mut self) {
         self.partial = Vec::new();
     }
@@ -162,7 +162,7 @@ impl Inbound {
     pub(super) fn new(markers: bool) -> Self {
         Inbound {
             assembly: Assembly::default(),
-            landing: None,
+            placement: None,
             markers: markers.then(Markers::default),
             fpdus: 0,
             receives: 0,
@@ -170,7 +170,7 @@ impl Inbound {
             read_msn: 1,
             send: None,
             tagged: None,
-            paid: Paid::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -179,12 +179,12 @@ impl Inbound {
     }
 
     /// Returns the progress of an incomplete FPDU, Send and RDMA Write.
-    pub(super) fn owed(&self) -> [Option<u64>; 3] {
+    pub(super) fn peer_progress(&self) -> [Option<u64>; 3] {
         let writing = matches!(self.tagged, Some(PartialTagged::Write { .. }));
         [
-            (self.landing.is_some() || !self.assembly.is_empty()).then_some(self.fpdus),
-            self.send.is_some().then_some(self.paid.sends),
-            writing.then_some(self.paid.writes),
+            (self.placement.is_some() || !self.assembly.is_empty()).then_some(self.fpdus),
+            self.send.is_some().then_some(self.counters.sends),
+            writing.then_some(self.counters.writes),
         ]
     }
 }
@@ -205,7 +205,7 @@ struct Tagged<'a> {
     stag: u32,
     offset: u64,
     payload: &'a [u8],
-    /// The size of payload that is already in its place, behind `payload`.
+    /// The number of octets after `payload` that are already at their destination.
     placed: usize,
 }
 
@@ -226,7 +226,7 @@ impl Stream {
         };
         match opened {
             Ok(ulpdu) => self.take_ulpdu(ulpdu, 0),
-            Err(FpduError::Crc) => self.refuse_crc(),
+            Err(FpduError::Crc) => self.reject_crc(),
             Err(FpduError::Marker) => {
                 let what = "a marker does not point to the start of its FPDU";
                 self.terminate(&Fault { code: Code::FPDU_LENGTH, what }, &[], 0);
@@ -234,14 +234,14 @@ impl Stream {
         }
     }
 
-    /// Takes the ULPDU of an intact FPDU. Its last `placed` octets are in their place and not in `ulpdu`.
+    /// Takes the ULPDU of an intact FPDU. Its last `placed` octets are at their destination, not in `ulpdu`.
     pub(super) fn take_ulpdu(&mut self, ulpdu: &[u8], placed: usize) {
         if let Err(fault) = self.take_segment(ulpdu, placed) {
             self.terminate(&fault, ulpdu, placed);
         }
     }
 
-    pub(super) fn refuse_crc(&mut self) {
+    pub(super) fn reject_crc(&mut self) {
         self.terminate(&Fault { code: Code::CRC, what: "the CRC of an FPDU is wrong" }, &[], 0);
     }
 
@@ -281,43 +281,43 @@ impl Stream {
                 }
                 (QUEUE_TERMINATE, 1, _) => fault(Code::INVALID_OFFSET, "a Terminate in several segments"),
                 (QUEUE_TERMINATE, ..) => fault(Code::MSN_RANGE, "a Terminate out of sequence"),
-                _ => fault(Code::INVALID_QUEUE, "a Terminate on another queue than 2"),
+                _ => fault(Code::INVALID_QUEUE, "a Terminate on a queue other than 2"),
             },
-            _ => fault(Code::UNEXPECTED_OPCODE, "the T bit does not fit the opcode"),
+            _ => fault(Code::UNEXPECTED_OPCODE, "the T bit does not match the opcode"),
         }
     }
 
     fn take_send(&mut self, opcode: Opcode, segment: &Untagged<'_>) -> Result<(), Fault> {
         if segment.queue != QUEUE_SEND {
-            return fault(Code::INVALID_QUEUE, "a Send on another queue than 0");
+            return fault(Code::INVALID_QUEUE, "a Send on a queue other than 0");
         }
         if segment.msn != self.inbound.send_msn {
             return fault(Code::MSN_RANGE, "a Send out of sequence");
         }
         let so_far = self.inbound.send.as_ref().map_or(0, |send| send.data.len());
         if usize::try_from(segment.offset) != Ok(so_far) {
-            return fault(Code::INVALID_OFFSET, "a segment of a Send is not where the last one ended");
+            return fault(Code::INVALID_OFFSET, "a segment of a Send does not follow the previous one");
         }
         if self.inbound.send.as_ref().is_some_and(|send| send.opcode != opcode) {
-            return fault(Code::UNEXPECTED_OPCODE, "a Send changes its kind on the way");
+            return fault(Code::UNEXPECTED_OPCODE, "segments of a Send have different opcodes");
         }
-        // The Send would be delivered before all data that was written before it.
+        // Otherwise the Send would be delivered before data that was written earlier.
         if segment.last && matches!(self.inbound.tagged, Some(PartialTagged::Write { .. })) {
-            return fault(Code::UNEXPECTED_OPCODE, "a Send inside of an RDMA Write");
+            return fault(Code::UNEXPECTED_OPCODE, "a Send inside an RDMA Write");
         }
         if self.inbound.receives == 0 {
-            return fault(Code::NO_BUFFER, "a Send without a Receive for it");
+            return fault(Code::NO_BUFFER, "a Send without a posted Receive");
         }
         let size = so_far.saturating_add(segment.payload.len());
         let limit = usize::try_from(self.config.receive_size).unwrap_or(usize::MAX);
         if size > limit {
             return fault(Code::TOO_LONG, "a Send is longer than a Receive");
         }
-        pay(&mut self.inbound.paid.sends, segment.payload.len(), segment.last);
+        count(&mut self.inbound.counters.sends, segment.payload.len(), segment.last);
         if !segment.last {
-            // At most the local receive size, and only for a message of several segments.
-            let fresh = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
-            self.inbound.send.get_or_insert_with(fresh).data.extend_from_slice(segment.payload);
+            // Allocates the local receive size, and only for a message of several segments.
+            let new_send = || PartialSend { opcode, data: BytesMut::with_capacity(limit) };
+            self.inbound.send.get_or_insert_with(new_send).data.extend_from_slice(segment.payload);
             return Ok(());
         }
         let message = match self.inbound.send.take() {
@@ -349,7 +349,7 @@ impl Stream {
                 return fault(Code::BASE_OR_BOUNDS, "an RDMA Write is not contiguous");
             }
             Some(PartialTagged::ReadResponse) => {
-                return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside of a Read Response");
+                return fault(Code::UNEXPECTED_OPCODE, "an RDMA Write inside a Read Response");
             }
         }
         // An empty segment places no data, so its handle is not checked.
@@ -363,9 +363,9 @@ impl Stream {
                 Refusal::Bounds => Code::BASE_OR_BOUNDS,
                 Refusal::Wrap => Code::WRAP,
             };
-            return fault(code, "an RDMA Write is refused");
+            return fault(code, "an RDMA Write is rejected");
         }
-        pay(&mut self.inbound.paid.writes, length, last);
+        count(&mut self.inbound.counters.writes, length, last);
         let offset = offset.wrapping_add(u64::try_from(length).unwrap_or(u64::MAX));
         self.inbound.tagged = (!last).then_some(PartialTagged::Write { stag, offset });
         Ok(())
@@ -373,22 +373,22 @@ impl Stream {
 
     fn take_read_request(&mut self, segment: &Untagged<'_>) -> Result<(), Fault> {
         if segment.queue != QUEUE_READ_REQUEST {
-            return fault(Code::INVALID_QUEUE, "a Read Request on another queue than 1");
+            return fault(Code::INVALID_QUEUE, "a Read Request on a queue other than 1");
         }
         if segment.msn != self.inbound.read_msn {
             return fault(Code::MSN_RANGE, "a Read Request out of sequence");
         }
         if segment.offset != 0 {
-            return fault(Code::INVALID_OFFSET, "a Read Request does not begin with its first octet");
+            return fault(Code::INVALID_OFFSET, "a Read Request does not start at offset 0");
         }
         if self.inbound.send.is_some() {
-            return fault(Code::UNEXPECTED_OPCODE, "a Read Request inside of a Send");
+            return fault(Code::UNEXPECTED_OPCODE, "a Read Request inside a Send");
         }
         let Some(request) = ReadRequest::parse(segment.payload).filter(|_| segment.last) else {
-            return fault(Code::UNSPECIFIED, "a Read Request is not of 28 octets");
+            return fault(Code::UNSPECIFIED, "a Read Request is not 28 octets long");
         };
         if u32::try_from(self.outbound.responses()).unwrap_or(u32::MAX) >= self.config.ird {
-            return fault(Code::STREAM_CATASTROPHIC, "more Read Requests than agreed on");
+            return fault(Code::STREAM_CATASTROPHIC, "more Read Requests than negotiated");
         }
         self.inbound.read_msn = self.inbound.read_msn.wrapping_add(1);
         if request.length == 0 {
@@ -401,22 +401,22 @@ impl Stream {
                 self.outbound.respond(&request, data, Some(request.source_stag));
                 Ok(())
             }
-            Err(Refusal::Unknown) => fault(Code::READ_INVALID_STAG, "a Read Request is refused"),
-            Err(Refusal::Rights) => fault(Code::ACCESS_RIGHTS, "a Read Request is refused"),
-            Err(Refusal::Bounds) => fault(Code::READ_BOUNDS, "a Read Request is refused"),
-            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "a Read Request is refused"),
+            Err(Refusal::Unknown) => fault(Code::READ_INVALID_STAG, "a Read Request is rejected"),
+            Err(Refusal::Rights) => fault(Code::ACCESS_RIGHTS, "a Read Request is rejected"),
+            Err(Refusal::Bounds) => fault(Code::READ_BOUNDS, "a Read Request is rejected"),
+            Err(Refusal::Wrap) => fault(Code::READ_WRAP, "a Read Request is rejected"),
         }
     }
 
     fn take_read_response(&mut self, segment: &Tagged<'_>) -> Result<(), Fault> {
         if matches!(self.inbound.tagged, Some(PartialTagged::Write { .. })) {
-            return fault(Code::UNEXPECTED_OPCODE, "a Read Response inside of an RDMA Write");
+            return fault(Code::UNEXPECTED_OPCODE, "a Read Response inside an RDMA Write");
         }
         let Some(read) = self.reads.front_mut() else {
             return fault(Code::UNEXPECTED_OPCODE, "an unsolicited Read Response");
         };
         if segment.stag != read.sink_stag {
-            return fault(Code::INVALID_STAG, "a Read Response for other memory");
+            return fault(Code::INVALID_STAG, "a Read Response with another STag than requested");
         }
         let so_far = read.received().saturating_sub(segment.placed);
         if !read.is_next(segment.offset, so_far) {
@@ -425,10 +425,10 @@ impl Stream {
         let length = usize::try_from(read.length).unwrap_or(usize::MAX);
         let size = so_far.saturating_add(segment.len());
         if size > length || segment.last != (size == length) {
-            return fault(Code::BASE_OR_BOUNDS, "a Read Response is not as long as the request");
+            return fault(Code::BASE_OR_BOUNDS, "the length of a Read Response differs from its request");
         }
         read.room().extend_from_slice(segment.payload);
-        pay(&mut self.inbound.paid.reads, segment.len(), segment.last);
+        count(&mut self.inbound.counters.reads, segment.len(), segment.last);
         self.inbound.tagged = (!segment.last).then_some(PartialTagged::ReadResponse);
         if segment.last
             && let Some(read) = self.reads.pop_front()
@@ -440,7 +440,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Keeps an unfinished region for its next Read. Returns no data.
+    /// Keeps an unfinished region for its next Read. Returns empty data.
     fn continue_region(&mut self, region: BytesMut) -> Bytes {
         match self.reads.front_mut() {
             Some(next) if next.part.offset > 0 => next.data = region,

@@ -7,12 +7,12 @@ use super::*;
 use crate::wire::iwarp::{Code, DdpHeader, Opcode, ReadRequest, fpdu};
 
 /// The memory of the stream under test.
-struct Memories {
+struct TestRegions {
     sink: Segment,
     source: Segment,
 }
 
-impl Memories {
+impl TestRegions {
     fn read(&self, msn: u32, change: impl Fn(&mut ReadRequest)) -> Vec<u8> {
         let mut request = ReadRequest {
             sink_stag: 5,
@@ -28,116 +28,116 @@ impl Memories {
 
 /// The contents of a Terminate besides its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum With {
+enum Contents {
     Nothing,
     Header,
     HeaderAndRequest,
 }
 
-/// The name, the octets, and the Terminate. The last FPDU is the invalid one.
-struct Case(&'static str, fn(&Memories) -> Vec<Vec<u8>>, Code, With);
+/// The name, the received FPDUs, and the expected Terminate. The last FPDU is invalid.
+struct Case(&'static str, fn(&TestRegions) -> Vec<Vec<u8>>, Code, Contents);
 
 const CASES: &[Case] = &[
     Case(
-        "a CRC that is wrong",
+        "a wrong CRC",
         |_| {
             let mut bad = untagged(SEND, true, (0, 1, 0), b"x");
             *bad.last_mut().unwrap() ^= 1;
             vec![bad]
         },
         Code::CRC,
-        With::Nothing,
+        Contents::Nothing,
     ),
     Case(
-        "a Write to no memory",
-        |memories| vec![write(true, !memories.sink.handle, 0, b"x")],
+        "a Write to an unknown handle",
+        |regions| vec![write(true, !regions.sink.handle, 0, b"x")],
         Code::INVALID_STAG,
-        With::Header,
+        Contents::Header,
     ),
     Case(
         "a Send out of sequence",
         |_| vec![untagged(SEND, true, (0, 2, 0), b"x")],
         Code::MSN_RANGE,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "a Send of one octet too many",
+        "a Send that is one octet too long",
         |_| vec![untagged(SEND, true, (0, 1, 0), &[1; 4096]), untagged(SEND, true, (0, 2, 0), &[1; 4097])],
         Code::TOO_LONG,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "a Send of one octet too many, in two segments",
+        "a Send of two segments that is one octet too long",
         |_| vec![untagged(SEND, false, (0, 1, 0), &[1; 4000]), untagged(SEND, true, (0, 1, 4000), &[1; 97])],
         Code::TOO_LONG,
-        With::Header,
+        Contents::Header,
     ),
     Case(
         "a Send without a Receive",
         |_| (1..=4).map(|msn| untagged(SEND, true, (0, msn, 0), b"")).collect(),
         Code::NO_BUFFER,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "a Send inside of an RDMA Write",
-        |memories| {
-            let begun = write(false, memories.sink.handle, memories.sink.offset, b"x");
-            vec![begun, untagged(SEND, true, (0, 1, 0), b"x")]
+        "a Send inside an RDMA Write",
+        |regions| {
+            let started = write(false, regions.sink.handle, regions.sink.offset, b"x");
+            vec![started, untagged(SEND, true, (0, 1, 0), b"x")]
         },
         Code::UNEXPECTED_OPCODE,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "a Send that invalidates no handle",
+        "a Send that invalidates an unknown handle",
         |_| vec![untagged(SEND_INVALIDATE, true, (0, 1, 0), b"x")],
         Code::CANNOT_INVALIDATE,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "a Read of no memory",
-        |memories| vec![memories.read(1, |request| request.source_stag ^= 1)],
+        "a Read of an unknown handle",
+        |regions| vec![regions.read(1, |request| request.source_stag ^= 1)],
         Code::READ_INVALID_STAG,
-        With::HeaderAndRequest,
+        Contents::HeaderAndRequest,
     ),
     Case(
-        "a Read beyond its memory",
-        |memories| vec![memories.read(1, |request| request.length = 9)],
+        "a Read beyond its region",
+        |regions| vec![regions.read(1, |request| request.length = 9)],
         Code::READ_BOUNDS,
-        With::HeaderAndRequest,
+        Contents::HeaderAndRequest,
     ),
     Case(
-        "one Read more than agreed on",
-        |memories| (1..=3).map(|msn| memories.read(msn, |_| {})).collect(),
+        "one Read more than negotiated",
+        |regions| (1..=3).map(|msn| regions.read(msn, |_| {})).collect(),
         Code::STREAM_CATASTROPHIC,
-        With::HeaderAndRequest,
+        Contents::HeaderAndRequest,
     ),
     Case(
         "a Read out of sequence, which DDP does not deliver",
-        |memories| vec![memories.read(2, |_| {})],
+        |regions| vec![regions.read(2, |_| {})],
         Code::MSN_RANGE,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "a Terminate on the queue of Sends",
+        "a Terminate on the queue for Sends",
         |_| vec![untagged(Opcode::Terminate, true, (0, 1, 0), &[0x12, 2, 0, 0])],
         Code::INVALID_QUEUE,
-        With::Header,
+        Contents::Header,
     ),
     Case(
         "a second Terminate",
         |_| vec![untagged(Opcode::Terminate, true, (2, 2, 0), &[0x12, 2, 0, 0])],
         Code::MSN_RANGE,
-        With::Header,
+        Contents::Header,
     ),
     Case(
-        "the rest of a Terminate",
+        "a Terminate that starts at offset 4",
         |_| vec![untagged(Opcode::Terminate, true, (2, 1, 4), &[0x12, 2, 0, 0])],
         Code::INVALID_OFFSET,
-        With::Header,
+        Contents::Header,
     ),
 ];
 
-/// The only message sent is one Terminate, in one segment.
+/// Checks that the only message sent is a Terminate in one segment, and returns its payload.
 fn only_terminate(what: &str, sent: &[Sent]) -> Vec<u8> {
     let [Sent { opcode: Opcode::Terminate, header, payload, .. }] = sent else { panic!("{what}: {sent:?}") };
     let control = Opcode::Terminate.control();
@@ -146,46 +146,46 @@ fn only_terminate(what: &str, sent: &[Sent]) -> Vec<u8> {
     payload.clone()
 }
 
-/// The first fault is answered with one Terminate, whatever else is queued or follows.
+/// The stream answers the first fault with one Terminate, regardless of queued work and later input.
 ///
 /// Requirement: R426, R437, R467, R469, R507, R515, R549, R550, R551, R553, R556, R557, R558, R605, R612
 /// Requirement: R614, R615, R616, R617, R618, R624, R644, R645, R646, R660, R663, R664, R666, R668, R670
 /// Requirement: R671, R672, R673
 #[test]
 fn a_fault_is_answered_with_one_terminate_that_names_it() {
-    for Case(what, arrives, code, with) in CASES {
+    for Case(what, fpdus, code, with) in CASES {
         let mut stream = responder(|_| {}, 3);
-        let memories = Memories {
+        let regions = TestRegions {
             sink: register(&mut stream, Memory::Sink(BytesMut::zeroed(8))),
             source: register(&mut stream, Memory::Source(Bytes::from_static(&[7; 8]))),
         };
         let message = Vec::from([Bytes::from_static(b"queued")]);
         stream.submit(Action::Send { token: Token(1), message, invalidate: None });
-        let arrives = arrives(&memories);
-        let fault = arrives.last().unwrap();
-        stream.receive(&arrives.concat());
+        let fpdus = fpdus(&regions);
+        let fault = fpdus.last().unwrap();
+        stream.receive(&fpdus.concat());
         stream.receive(&write(true, 1, 1, b"another fault"));
         let payload = only_terminate(what, &sent(&mut stream));
         let ulpdu = fpdu::open(fault, false).unwrap();
         let header_len = DdpHeader::parse(ulpdu).unwrap().0.wire_len();
         let (header, request) = ulpdu.split_at(header_len);
         let flags = match with {
-            With::Nothing => 0,
-            With::Header => 0xc0,
-            With::HeaderAndRequest => 0xe0,
+            Contents::Nothing => 0,
+            Contents::Header => 0xc0,
+            Contents::HeaderAndRequest => 0xe0,
         };
         let mut expected = vec![code.layer << 4 | code.etype, code.code, flags, 0];
-        if *with != With::Nothing {
+        if *with != Contents::Nothing {
             expected.extend_from_slice(&u16::try_from(ulpdu.len()).unwrap().to_be_bytes());
             expected.extend_from_slice(header);
         }
-        if *with == With::HeaderAndRequest {
+        if *with == Contents::HeaderAndRequest {
             expected.extend_from_slice(request);
         }
         assert_eq!(payload, expected, "{what}");
         let message = Vec::from([Bytes::from_static(b"late")]);
         stream.submit(Action::Send { token: Token(2), message, invalidate: None });
-        assert!(sent(&mut stream).is_empty(), "{what}: something follows the Terminate");
+        assert!(sent(&mut stream).is_empty(), "{what}: output follows the Terminate");
         stream.finish();
         let last = core::iter::from_fn(|| stream.poll_completion()).last();
         assert!(
@@ -195,7 +195,7 @@ fn a_fault_is_answered_with_one_terminate_that_names_it() {
     }
 }
 
-/// A Send of several segments is delivered when all of them have come, and not before.
+/// A Send of several segments is delivered after its last segment, not earlier.
 ///
 /// Requirement: R512, R515, R541, R649, R655
 #[test]
@@ -210,11 +210,11 @@ fn a_message_without_its_last_segment_is_not_delivered() {
     );
 }
 
-/// A request that cannot be met: a Terminate is sent in its place, without a header of the peer.
+/// Instead of invalid local work, the stream sends a Terminate without a header of the peer.
 ///
 /// Requirement: R532, R669
 #[test]
-fn an_invalid_read_request_is_answered_with_terminate() {
+fn invalid_local_work_sends_a_terminate() {
     let wrapping = Segment { handle: 1, length: 16, offset: u64::MAX - 3 };
     let piece = Bytes::from_static(&[0; 1 << 20]);
     for action in [
@@ -231,33 +231,33 @@ fn an_invalid_read_request_is_answered_with_terminate() {
     }
 }
 
-/// Work that is not complete when the stream ends has no completion but the end.
+/// Work that is incomplete when the stream ends has no completion of its own.
 ///
 /// Requirement: R544, R550, R664
 #[test]
-fn after_close_all_work_completes_and_no_new_work_starts() {
+fn after_close_outstanding_work_is_dropped_and_none_starts() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
-    let place = Segment { handle: 1, length: 4, offset: 0 };
-    stream.submit(Action::read(Token(1), place));
+    let remote = Segment { handle: 1, length: 4, offset: 0 };
+    stream.submit(Action::read(Token(1), remote));
     sent(&mut stream);
     stream.submit(Action::Close { reason: CloseReason::Local });
     let message = || Vec::from([Bytes::from_static(b"late")]);
     stream.submit(Action::Send { token: Token(2), message: message(), invalidate: None });
-    stream.submit(Action::Write { token: Token(3), sink: place, data: Bytes::from_static(b"late") });
-    stream.submit(Action::read(Token(4), place));
+    stream.submit(Action::Write { token: Token(3), sink: remote, data: Bytes::from_static(b"late") });
+    stream.submit(Action::read(Token(4), remote));
     stream.submit(Action::Register { token: Token(5), memory: Memory::Sink(BytesMut::zeroed(1)) });
     assert!(sent(&mut stream).is_empty());
     stream.finish();
-    let heard: Vec<_> = core::iter::from_fn(|| stream.poll_completion()).collect();
+    let done: Vec<_> = core::iter::from_fn(|| stream.poll_completion()).collect();
     assert!(
-        matches!(&heard[..], [Completion::Closed { reason: CloseReason::Local, returned }] if returned.len() == 1),
-        "{heard:?}"
+        matches!(&done[..], [Completion::Closed { reason: CloseReason::Local, returned }] if returned.len() == 1),
+        "{done:?}"
     );
 }
 
-/// A Terminate returns no header for an FPDU that is too short or has another version.
+/// The Terminate for an FPDU that is too short contains no header.
 #[test]
-fn a_fault_before_the_header_has_none() {
+fn a_fault_in_a_short_fpdu_sends_no_header() {
     let control = SEND.control();
     let header = DdpHeader::Untagged { last: true, control, word: 0, queue: 0, msn: 1, offset: 0 };
     let short = segment(header, &[]).len() - 1;

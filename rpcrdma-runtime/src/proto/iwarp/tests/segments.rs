@@ -1,4 +1,4 @@
-//! The octets that a stream sends, and those that it takes.
+//! The octets that a stream sends and accepts.
 
 use super::*;
 use crate::proto::work::RegionPart;
@@ -23,7 +23,7 @@ impl Sent {
     }
 }
 
-/// All that a stream sends now. Checks what holds for every segment.
+/// Returns the segments that a stream sends. Checks the rules that apply to every segment.
 pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
     let (mut pieces, mut all) = (VecDeque::new(), Vec::new());
     stream.poll_transmit(usize::MAX, &mut pieces);
@@ -35,7 +35,7 @@ pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
         assert!(one.len() % 4 == 0 && ulpdu.len() <= 64_768, "{} octets", one.len());
         let (covered, sum) = one.split_last_chunk::<4>().unwrap();
         assert!(covered[2 + ulpdu.len()..].iter().all(|octet| *octet == 0), "pad octets");
-        assert!(stream.config.crc || *sum == [0; 4], "a CRC that nobody asked for");
+        assert!(stream.config.crc || *sum == [0; 4], "a CRC that was not negotiated");
         assert_eq!(ulpdu[0] & 0x3f, 1, "reserved bits and version of DDP");
         assert_eq!(ulpdu[1] & 0xf0, 0x40, "version and reserved bits of RDMAP");
         let (header, payload) = DdpHeader::parse(ulpdu).unwrap();
@@ -46,7 +46,7 @@ pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
     all
 }
 
-/// An FPDU around a ULPDU, with these pad octets.
+/// Returns an FPDU with this ULPDU and this value of its pad octets.
 fn padded(ulpdu: &[u8], pad: u8) -> Vec<u8> {
     let mut octets = u16::try_from(ulpdu.len()).unwrap().to_be_bytes().to_vec();
     octets.extend_from_slice(ulpdu);
@@ -81,7 +81,7 @@ pub(super) fn read_request(msn: u32, request: ReadRequest) -> Vec<u8> {
     untagged(Opcode::ReadRequest, true, (1, msn, 0), &payload)
 }
 
-/// A responder that has received its first FPDU, with a Receive for each of `receives` more Sends.
+/// Returns a responder that has received its first FPDU, with this number of Receives.
 pub(super) fn responder(change: impl Fn(&mut StreamConfig), receives: u32) -> Stream {
     let mut config = config(Role::Responder);
     change(&mut config);
@@ -106,7 +106,7 @@ enum To {
     Queue { queue: u32, msn: u32, word: u32 },
 }
 
-/// Takes the segments of one message, and checks them against the message.
+/// Removes and checks the segments of one message, and returns its payload.
 fn take_message(sent: &mut impl Iterator<Item = Sent>, opcode: Opcode, to: To, limit: usize) -> Vec<u8> {
     let mut data = Vec::new();
     loop {
@@ -137,41 +137,41 @@ fn take_message(sent: &mut impl Iterator<Item = Sent>, opcode: Opcode, to: To, l
 /// Requirement: R537, R538, R539, R540, R600, R601, R602, R603, R605, R606, R607, R608, R609, R619, R620
 /// Requirement: R621, R623, R627, R628, R630, R637, R640, R641, R643, R652, R660
 #[test]
-fn messages_leave_as_segments_in_their_order() {
+fn messages_are_sent_as_segments_in_order() {
     const HANDLE: u32 = 0xaabb_ccdd;
     for (max_fpdu, limit) in [(0, 136), (200, 200), (1448, 1448), (usize::MAX, 64_772)] {
         for len in [0, 1, 2, 3, 4, 111, 112, 113, 115, 116, 117, 1000, 64_752, 64_753, 200_000] {
             let config = StreamConfig { max_fpdu, crc: len % 2 == 0, ..config(Role::Initiator) };
             let mut stream = Stream::new(config, entropy(1));
             let data = Bytes::from(pattern(len, 3));
-            let place = Segment { handle: 0x1122_3344, length: u32::MAX, offset: (1 << 40) + 7 };
+            let remote = Segment { handle: 0x1122_3344, length: u32::MAX, offset: (1 << 40) + 7 };
             let send = |invalidate| Action::Send {
                 token: Token(1),
                 message: data.chunks(100).map(Bytes::copy_from_slice).collect(),
                 invalidate,
             };
-            stream.submit(Action::Write { token: Token(1), sink: place, data: data.clone() });
+            stream.submit(Action::Write { token: Token(1), sink: remote, data: data.clone() });
             stream.submit(send(None));
             stream.submit(send(Some(HANDLE)));
-            stream.submit(Action::read(Token(2), Segment { length: 9, ..place }));
-            stream.submit(Action::read(Token(3), place));
+            stream.submit(Action::read(Token(2), Segment { length: 9, ..remote }));
+            stream.submit(Action::read(Token(3), remote));
             stream.submit(send(None));
-            stream.submit(Action::Write { token: Token(4), sink: place, data: data.clone() });
+            stream.submit(Action::Write { token: Token(4), sink: remote, data: data.clone() });
             let mut all = sent(&mut stream).into_iter();
             let mut take = |opcode, to| take_message(&mut all, opcode, to, limit);
             let queue = |queue, msn, word| To::Queue { queue, msn, word };
-            assert_eq!(take(Opcode::Write, To::Memory(place.handle, place.offset)), data);
+            assert_eq!(take(Opcode::Write, To::Memory(remote.handle, remote.offset)), data);
             assert_eq!(take(SEND, queue(0, 1, 0)), data);
             assert_eq!(take(SEND_INVALIDATE, queue(0, 2, HANDLE)), data);
             for (msn, length) in [(1, 9), (2, u32::MAX)] {
                 let request = ReadRequest::parse(&take(Opcode::ReadRequest, queue(1, msn, 0))).unwrap();
                 assert_eq!(
                     (request.source_stag, request.source_offset, request.length),
-                    (place.handle, place.offset, length)
+                    (remote.handle, remote.offset, length)
                 );
             }
             assert_eq!(take(SEND, queue(0, 3, 0)), data);
-            assert_eq!(take(Opcode::Write, To::Memory(place.handle, place.offset)), data);
+            assert_eq!(take(Opcode::Write, To::Memory(remote.handle, remote.offset)), data);
             assert!(all.next().is_none());
         }
     }
@@ -191,37 +191,37 @@ fn read_requests_are_answered_in_order_once_they_are_complete() {
         source_stag: source.handle,
         source_offset: source.offset,
     };
-    let asked = [request(21, 3000), request(22, 0), request(0xffff_ffff, 1)];
-    for (msn, request) in (1..).zip(asked) {
+    let requests = [request(21, 3000), request(22, 0), request(0xffff_ffff, 1)];
+    for (msn, request) in (1..).zip(requests) {
         let octets = read_request(msn, request);
         let (last, before) = octets.split_last().unwrap();
         before.iter().for_each(|octet| stream.receive(&[*octet]));
         if msn == 1 {
-            assert!(!stream.has_output(), "not before the request is complete");
+            assert!(!stream.has_output(), "the request is incomplete");
         }
         stream.receive(&[*last]);
     }
     let mut all = sent(&mut stream).into_iter();
-    for ReadRequest { sink_stag, sink_offset, length, .. } in asked {
+    for ReadRequest { sink_stag, sink_offset, length, .. } in requests {
         let to = To::Memory(sink_stag, sink_offset);
-        let answer = take_message(&mut all, Opcode::ReadResponse, to, 600);
-        assert_eq!(answer, data[..usize::try_from(length).unwrap()]);
+        let response = take_message(&mut all, Opcode::ReadResponse, to, 600);
+        assert_eq!(response, data[..usize::try_from(length).unwrap()]);
     }
     assert!(all.next().is_none(), "one response for each request");
-    assert!(stream.poll_completion().is_none(), "no request is delivered");
+    assert!(stream.poll_completion().is_none(), "a Read Request has no completion");
 }
 
-/// Work is complete once its last octet has left, and a Read once its response is complete.
+/// A Send or Write completes once its last octet is sent, a Read once its response is complete.
 ///
 /// Requirement: R519, R634, R650, R653, R657, R659
 #[test]
 fn sends_complete_once_written() {
     let mut stream = Stream::new(config(Role::Initiator), entropy(1));
-    let place = Segment { handle: 1, length: 3000, offset: 0 };
+    let remote = Segment { handle: 1, length: 3000, offset: 0 };
     let data = Bytes::from(pattern(3000, 0));
-    stream.submit(Action::read(Token(1), Segment { length: 4, ..place }));
+    stream.submit(Action::read(Token(1), Segment { length: 4, ..remote }));
     stream.submit(Action::Send { token: Token(2), message: Vec::from([data.clone()]), invalidate: None });
-    stream.submit(Action::Write { token: Token(3), sink: place, data });
+    stream.submit(Action::Write { token: Token(3), sink: remote, data });
     let (mut pieces, mut order) = (VecDeque::new(), Vec::new());
     let mut rounds = 0;
     while stream.poll_transmit(1, &mut pieces) > 0 {
@@ -244,7 +244,7 @@ fn sends_complete_once_written() {
         stream.receive(&padded(&segment(DdpHeader::Tagged { last, control, stag, offset }, data), 0));
         stream.poll_completion()
     };
-    assert!(response(false, offset, b"ab").is_none(), "half of it");
+    assert!(response(false, offset, b"ab").is_none(), "half of the response");
     let done = response(true, offset + 2, b"cd");
     assert!(
         matches!(&done, Some(Completion::ReadDone { token: Token(1), data }) if data == "abcd"),
@@ -257,7 +257,7 @@ fn sends_complete_once_written() {
 fn reserved_fields_and_pad_octets_are_not_checked() {
     let mut stream = responder(|_| {}, 1);
     let sink = register(&mut stream, Memory::Sink(BytesMut::zeroed(8)));
-    let bend = |header, payload: &[u8]| {
+    let with_reserved_bits = |header, payload: &[u8]| {
         let mut ulpdu = segment(header, payload);
         ulpdu[0] |= 0x3c;
         ulpdu[1] |= 0x30;
@@ -265,20 +265,20 @@ fn reserved_fields_and_pad_octets_are_not_checked() {
     };
     let control = Opcode::Write.control();
     let (stag, offset) = (sink.handle, sink.offset);
-    stream.receive(&bend(DdpHeader::Tagged { last: true, control, stag, offset }, b"abc"));
-    // The word that names a handle in a Send with Invalidate.
+    stream.receive(&with_reserved_bits(DdpHeader::Tagged { last: true, control, stag, offset }, b"abc"));
+    // In a Send with Invalidate, this word is the handle.
     let (control, word) = (SEND.control(), sink.handle);
     let header = DdpHeader::Untagged { last: true, control, word, queue: 0, msn: 1, offset: 0 };
-    stream.receive(&bend(header, b"d"));
+    stream.receive(&with_reserved_bits(header, b"d"));
     let received = stream.poll_completion();
     assert!(
         matches!(&received, Some(Completion::Received { message, invalidated: None }) if message == "d"),
         "{received:?}"
     );
     stream.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
-    let back = stream.poll_completion();
+    let done = stream.poll_completion();
     assert!(
-        matches!(&back, Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) if data.starts_with(b"abc"))
+        matches!(&done, Some(Completion::Invalidated { memory: Memory::Sink(data), .. }) if data.starts_with(b"abc"))
     );
 }
 
@@ -299,15 +299,15 @@ fn fpdus_of_any_length_are_parsed_completely() {
         matches!(stream.poll_completion(), Some(Completion::Received { message, .. }) if message == "done")
     );
     stream.submit(Action::Invalidate { token: Token(1), handle: sink.handle });
-    let back = stream.poll_completion();
+    let done = stream.poll_completion();
     assert!(
-        matches!(&back, Some(Completion::Invalidated { memory: Memory::Sink(back), .. }) if *back == data[..])
+        matches!(&done, Some(Completion::Invalidated { memory: Memory::Sink(sink), .. }) if *sink == data[..])
     );
 }
 
 /// Requirement: R411, R418, R421, R422
 #[test]
-fn crcs_are_checked_to_the_end_or_never() {
+fn crcs_are_checked_on_all_fpdus_or_none() {
     for crc in [true, false] {
         let mut stream = responder(|config| config.crc = crc, 60);
         for msn in 1..=50 {
@@ -322,10 +322,10 @@ fn crcs_are_checked_to_the_end_or_never() {
     }
 }
 
-/// The Reads of a region fill it without another copy, and the last one returns it. An unfinished region is
-/// dropped when the next one starts.
+/// The Reads of a region fill one buffer, which the last Read returns. An unfinished region is dropped when
+/// the next one starts.
 #[test]
-fn reads_of_one_region_are_returned_as_a_whole() {
+fn reads_of_one_region_return_one_buffer() {
     let mut pair = Pair::new(|_| {}, 5);
     let source = pair.register(1, Memory::Source(pattern(9000, 0).into()));
     let lengths = [3000, 5, 1995, 4000];

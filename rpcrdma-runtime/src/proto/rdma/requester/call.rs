@@ -39,7 +39,7 @@ pub(super) enum Phase {
 /// The outcome of a call once its memory is fenced.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The reply's stream, unless it is in the Reply chunk, and its chunks.
+    /// The chunks of the reply, and its stream unless that is in the Reply chunk.
     Reply {
         stream: Option<Bytes>,
         lists: ChunkLists,
@@ -63,7 +63,7 @@ impl CallState {
     pub(super) fn lists(&self, spare: &mut Spare) -> ChunkLists {
         let mut lists = spare.lists(self.write_chunks);
         for region in &self.regions {
-            let RegionState::Exposed(segment) = region.state else { continue };
+            let RegionState::Advertised(segment) = region.state else { continue };
             match region.role {
                 Role::Read(position) => lists.reads.push(ReadSegment { position, segment }),
                 Role::Write(index) => {
@@ -77,10 +77,10 @@ impl CallState {
         lists
     }
 
-    pub(super) fn exposes(&self, handle: u32) -> bool {
-        self.regions
-            .iter()
-            .any(|region| matches!(region.state, RegionState::Exposed(segment) if segment.handle == handle))
+    pub(super) fn advertises(&self, handle: u32) -> bool {
+        self.regions.iter().any(
+            |region| matches!(region.state, RegionState::Advertised(segment) if segment.handle == handle),
+        )
     }
 
     /// Interprets a reply's header for this call (RFC 8166 section 4.2.4, 4.3).
@@ -127,7 +127,7 @@ impl CallState {
     fn offered(&self, role: Role) -> impl Iterator<Item = &Segment> {
         self.regions.iter().filter(move |region| region.role == role).filter_map(|region| {
             match &region.state {
-                RegionState::Exposed(segment) => Some(segment),
+                RegionState::Advertised(segment) => Some(segment),
                 _ => None,
             }
         })
@@ -135,15 +135,15 @@ impl CallState {
 
     /// Completes a call whose connection ended. The provider has fenced its memory but does not identify the
     /// regions. An earlier reply counts if no part of it is in that memory.
-    pub(super) fn into_outcome_of_end(
+    pub(super) fn into_outcome_after_close(
         self,
         reason: &CloseReason,
         spare: &mut Spare,
     ) -> Result<IncomingReply, TransportError> {
-        let back = self.regions.iter().all(|region| matches!(region.state, RegionState::Back(_)));
+        let returned = self.regions.iter().all(|region| matches!(region.state, RegionState::Returned(_)));
         match &self.phase {
             Phase::Registering { .. } => Err(TransportError::Unsent(reason.clone())),
-            Phase::Fencing(outcome) if back || !outcome.is_placed() => self.into_outcome(spare),
+            Phase::Fencing(outcome) if returned || !outcome.is_placed() => self.into_outcome(spare),
             Phase::Sent | Phase::Fencing(_) => Err(TransportError::Closed(reason.clone())),
         }
     }

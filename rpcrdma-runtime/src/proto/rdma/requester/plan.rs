@@ -31,7 +31,7 @@ impl Plan {
 
 /// The reason why a call cannot be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unplanned {
+pub(super) enum PlanError {
     /// Its header alone, or a chunk, is too large.
     TooLarge,
     /// It exceeds the local limit of segments or Write chunks in one message.
@@ -40,7 +40,7 @@ pub(super) enum Unplanned {
     NoReads,
 }
 
-pub(super) struct Policy {
+pub(super) struct Planner {
     /// The maximum Send size.
     pub(super) threshold: u32,
     /// The maximum Send size of an RPC message, which the responder may have lowered (RFC 5666 section 6.2).
@@ -56,28 +56,30 @@ pub(super) struct Policy {
     pub(super) limits: MessageLimits,
 }
 
-impl Policy {
+impl Planner {
+    /// Chooses the form of a call.
+    ///
     /// # Errors
-    /// [`Unplanned`] if no form of the call fits.
-    pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, Unplanned> {
+    /// [`PlanError`] if no form of the call fits.
+    pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, PlanError> {
         let OutgoingCall { message, mut reply } = call;
         let write_segments = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len)));
         let writes = (reply.write_chunks.len() as u64, write_segments.fold(0, u64::saturating_add));
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
         let header = |reads: u64| ChunkLists::header_len_for(reads, writes, reply_segments);
         let offered = writes.1.saturating_add(reply_segments.unwrap_or(0));
-        let few = |reads: u64| {
+        let within_limits = |reads: u64| {
             usize::try_from(offered.saturating_add(reads)).is_ok_and(|all| all <= self.limits.segments)
         };
-        if !few(0) || reply.write_chunks.len() > self.limits.write_chunks {
-            return Err(Unplanned::TooMany);
+        if !within_limits(0) || reply.write_chunks.len() > self.limits.write_chunks {
+            return Err(PlanError::TooMany);
         }
         let fits_inline = |reads: u64, payload: u64| {
-            few(reads) && header(reads).saturating_add(payload) <= u64::from(self.inline)
+            within_limits(reads) && header(reads).saturating_add(payload) <= u64::from(self.inline)
         };
-        let fits_long = |reads: u64| few(reads) && header(reads) <= u64::from(self.threshold);
+        let fits_long = |reads: u64| within_limits(reads) && header(reads) <= u64::from(self.threshold);
         if ChunkLists::header_len_for(0, writes, reply_segments) > u64::from(self.reply_threshold) {
-            return Err(Unplanned::TooLarge);
+            return Err(PlanError::TooLarge);
         }
         let item_segments = |items: &[crate::xdr::Item]| {
             items.iter().fold(0u64, |sum, item| sum.saturating_add(self.segments(item.data.len() as u64)))
@@ -85,7 +87,7 @@ impl Policy {
         let (inline, position_zero, items) = if fits_inline(0, message.unreduced_len()) {
             (Some(message.flatten()), None, Vec::new())
         } else if !self.reads {
-            return Err(Unplanned::NoReads);
+            return Err(PlanError::NoReads);
         } else if fits_inline(item_segments(&message.items), message.stream.len() as u64) {
             (Some(message.stream), None, message.items)
         } else if self.long_call == LongCall::Reduced
@@ -100,21 +102,21 @@ impl Policy {
         let zero_segments = position_zero.as_ref().map_or(0, |stream| self.segments(stream.len() as u64));
         let long_segments = zero_segments.saturating_add(item_segments(&items));
         if inline.is_none() && !fits_long(long_segments) {
-            return Err(if few(long_segments) { Unplanned::TooLarge } else { Unplanned::TooMany });
+            return Err(if within_limits(long_segments) { PlanError::TooLarge } else { PlanError::TooMany });
         }
         let mut regions = mem::take(&mut spare.regions);
         if let Some(stream) = position_zero {
-            self.cut(&stream, Role::Read(0), &mut regions);
+            self.add_source(&stream, Role::Read(0), &mut regions);
         }
         for item in &items {
-            self.cut(&item.data, Role::Read(item.position), &mut regions);
+            self.add_source(&item.data, Role::Read(item.position), &mut regions);
         }
         for (index, len) in reply.write_chunks.iter().enumerate() {
             let memory = reply.memory.take().unwrap_or_else(|| spare.sinks.take(size_of(*len)));
-            self.cut_sink(memory, *len, Role::Write(index), &mut regions);
+            self.add_sink(memory, *len, Role::Write(index), &mut regions);
         }
         if let Some(len) = reply.reply_chunk {
-            self.cut_sink(spare.sinks.take(size_of(len)), len, Role::Reply, &mut regions);
+            self.add_sink(spare.sinks.take(size_of(len)), len, Role::Reply, &mut regions);
         }
         let write_chunks = reply.write_chunks.len();
         reply.write_chunks.clear();
@@ -126,7 +128,7 @@ impl Policy {
         len.div_ceil(u64::from(self.max_segment.max(1)))
     }
 
-    fn cut(&self, data: &Bytes, role: Role, regions: &mut Vec<Region>) {
+    fn add_source(&self, data: &Bytes, role: Role, regions: &mut Vec<Region>) {
         let size = usize::try_from(self.max_segment.max(1)).unwrap_or(usize::MAX);
         let mut rest = data.clone();
         while !rest.is_empty() {
@@ -136,14 +138,14 @@ impl Policy {
     }
 
     /// Uses the first `len` bytes of the memory as a sink.
-    fn cut_sink(&self, mut memory: BytesMut, len: u32, role: Role, regions: &mut Vec<Region>) {
-        let mut left = len;
-        while left > 0 {
-            let here = left.min(self.max_segment.max(1));
-            let behind = memory.split_off(size_of(here).min(memory.capacity()));
-            let sink = Memory::Sink(mem::replace(&mut memory, behind));
+    fn add_sink(&self, mut memory: BytesMut, len: u32, role: Role, regions: &mut Vec<Region>) {
+        let mut remaining = len;
+        while remaining > 0 {
+            let size = remaining.min(self.max_segment.max(1));
+            let rest = memory.split_off(size_of(size).min(memory.capacity()));
+            let sink = Memory::Sink(mem::replace(&mut memory, rest));
             regions.push(Region { role, state: RegionState::Planned(sink) });
-            left = left.saturating_sub(here);
+            remaining = remaining.saturating_sub(size);
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::xdr::{Placed, Received, pad_len};
 pub enum CallerId {
     /// All callers at this address, with any port: a client reconnects from another port.
     Address(IpAddr),
-    /// The same, with ports below 1024. Usually only root can use them, and a server may require them.
-    /// Replies to such a caller are therefore not replayed to others.
+    /// All callers at this address with a port below 1024. Usually only root can use such ports, and a server
+    /// may require them. Replies to these callers are therefore not replayed to others.
     Privileged(IpAddr),
     /// The peer of one connection.
     Connection(u64),
@@ -31,9 +31,9 @@ pub struct ProcedureId {
 ///
 /// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same one. The
 /// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call without chunks, so a retransmission
-/// in another form is the same call. They contain the credential, including the machine name of AUTH_SYS, and
-/// at least 584 bytes of arguments: the object, the offset and the count. A longer prefix would slow down
-/// every call that writes. It would distinguish only calls that agree in all of this and in the XID.
+/// in another form is the same call. These bytes contain the credential, including the machine name of
+/// AUTH_SYS, and at least 584 bytes of arguments: the object, the offset and the count. A longer prefix would
+/// slow down every call that writes, and hardly distinguish more calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallIdentity {
     xid: u32,
@@ -78,7 +78,7 @@ impl CallIdentity {
         CallIdentity { owner, ..self }
     }
 
-    /// Returns the owner, in whose share of the cache the call is.
+    /// Returns the owner. The call counts towards this owner's share of the cache.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.owner
@@ -103,34 +103,34 @@ impl CallIdentity {
     }
 }
 
-/// Returns the checksum of a message's first bytes, with its items inserted, and its total length.
+/// Returns the checksum of a message's first bytes, and its total length. Both include the items.
 fn digest(message: &Received) -> (u64, u64) {
-    let mut begin = Begin { bytes: [0; CallIdentity::PREFIX], filled: 0, length: 0 };
+    let mut prefix = Prefix { bytes: [0; CallIdentity::PREFIX], filled: 0, length: 0 };
     let mut rest = &message.stream[..];
     if let Placed::Positioned(items) = &message.items {
         for item in items {
-            let before = u64::from(item.position).saturating_sub(begin.length);
+            let before = u64::from(item.position).saturating_sub(prefix.length);
             let before = usize::try_from(before).unwrap_or(usize::MAX);
             let (head, tail) = rest.split_at_checked(before).unwrap_or((rest, &[]));
-            begin.put(head);
-            begin.put(&item.data);
-            begin.put([0; 3].split_at(pad_len(item.data.len())).0);
+            prefix.put(head);
+            prefix.put(&item.data);
+            prefix.put([0; 3].split_at(pad_len(item.data.len())).0);
             rest = tail;
         }
     }
-    begin.put(rest);
-    (begin.sum(), begin.length)
+    prefix.put(rest);
+    (prefix.sum(), prefix.length)
 }
 
 /// The first bytes of a message.
-struct Begin {
+struct Prefix {
     bytes: [u8; CallIdentity::PREFIX],
     filled: usize,
     /// The length of the whole message.
     length: u64,
 }
 
-impl Begin {
+impl Prefix {
     fn put(&mut self, bytes: &[u8]) {
         self.length = self.length.saturating_add(bytes.len() as u64);
         let (_, room) = self.bytes.split_at_mut(self.filled);
@@ -139,8 +139,8 @@ impl Begin {
         self.filled = self.filled.saturating_add(taken);
     }
 
-    /// Detects mistakes, not attacks: an attacker can claim any AUTH_SYS credential anyway. The bytes after
-    /// the last one are zero, and the length is compared separately.
+    /// Returns the checksum. It detects mistakes, not attacks: an attacker can claim any AUTH_SYS credential.
+    /// Unused bytes are zero, and the length is compared separately.
     fn sum(&self) -> u64 {
         let words = self.bytes.split_at(self.filled.next_multiple_of(8).min(CallIdentity::PREFIX)).0;
         words.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {

@@ -12,7 +12,7 @@ pub(super) struct Shares {
     by_bytes: Order,
 }
 
-/// Owners by the size of their share. Of equal shares, the one with the least recently used reply comes
+/// Owners by the size of their share. Among equal shares, the share with the least recently used reply is
 /// last.
 type Order = BTreeMap<(usize, Reverse<u64>), Owner>;
 
@@ -20,14 +20,14 @@ type Order = BTreeMap<(usize, Reverse<u64>), Owner>;
 struct Share {
     running: usize,
     /// Cached replies by last use.
-    kept: BTreeSet<u64>,
-    /// The memory of these replies in bytes.
+    cached: BTreeSet<u64>,
+    /// The size of these replies in bytes.
     bytes: usize,
 }
 
 impl Share {
     fn entries(&self) -> usize {
-        self.running.saturating_add(self.kept.len())
+        self.running.saturating_add(self.cached.len())
     }
 }
 
@@ -35,34 +35,34 @@ impl Share {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// A call starts.
-    Begins,
+    CallStarted,
     /// A call completed.
-    Ends,
-    /// A reply is cached: its last use and its memory.
-    Keeps(u64, usize),
-    /// A reply is used again: its previous and its new last use.
-    Uses(u64, u64),
-    /// A reply is evicted: its last use and its memory.
-    Forgets(u64, usize),
+    CallEnded,
+    /// A reply with this last use and this size is cached.
+    ReplyCached(u64, usize),
+    /// The last use of a reply changes from the first value to the second.
+    ReplyUsed(u64, u64),
+    /// A reply with this last use and this size is evicted.
+    ReplyEvicted(u64, usize),
 }
 
 impl Shares {
     pub(super) fn change(&mut self, owner: &Owner, change: Change) {
         let mut share = self.take(owner);
         match change {
-            Change::Begins => share.running = share.running.saturating_add(1),
-            Change::Ends => share.running = share.running.saturating_sub(1),
-            Change::Keeps(used, held) => {
-                share.kept.insert(used);
-                share.bytes = share.bytes.saturating_add(held);
+            Change::CallStarted => share.running = share.running.saturating_add(1),
+            Change::CallEnded => share.running = share.running.saturating_sub(1),
+            Change::ReplyCached(used, size) => {
+                share.cached.insert(used);
+                share.bytes = share.bytes.saturating_add(size);
             }
-            Change::Uses(before, now) => {
-                share.kept.remove(&before);
-                share.kept.insert(now);
+            Change::ReplyUsed(before, now) => {
+                share.cached.remove(&before);
+                share.cached.insert(now);
             }
-            Change::Forgets(used, held) => {
-                share.kept.remove(&used);
-                share.bytes = share.bytes.saturating_sub(held);
+            Change::ReplyEvicted(used, size) => {
+                share.cached.remove(&used);
+                share.bytes = share.bytes.saturating_sub(size);
             }
         }
         self.put(owner, share);
@@ -75,7 +75,7 @@ impl Shares {
         let wanted = own.map_or(0, Share::entries).saturating_add(1);
         let (entries, oldest) = last(&self.by_entries)?;
         // An owner that already has the largest share evicts its own reply.
-        if entries >= wanted { Some(oldest) } else { own?.kept.first().copied() }
+        if entries >= wanted { Some(oldest) } else { own?.cached.first().copied() }
     }
 
     /// Returns the last use of the reply to evict if there are too many.
@@ -90,7 +90,7 @@ impl Shares {
 
     fn take(&mut self, owner: &Owner) -> Share {
         let share = self.owners.remove(owner).unwrap_or_default();
-        if let Some(oldest) = share.kept.first() {
+        if let Some(oldest) = share.cached.first() {
             self.by_entries.remove(&(share.entries(), Reverse(*oldest)));
             self.by_bytes.remove(&(share.bytes, Reverse(*oldest)));
         }
@@ -98,7 +98,7 @@ impl Shares {
     }
 
     fn put(&mut self, owner: &Owner, share: Share) {
-        if let Some(oldest) = share.kept.first() {
+        if let Some(oldest) = share.cached.first() {
             self.by_entries.insert((share.entries(), Reverse(*oldest)), owner.clone());
             self.by_bytes.insert((share.bytes, Reverse(*oldest)), owner.clone());
         }
@@ -109,6 +109,6 @@ impl Shares {
 }
 
 fn last(order: &Order) -> Option<(usize, u64)> {
-    let ((most, Reverse(oldest)), _) = order.last_key_value()?;
-    Some((*most, *oldest))
+    let ((largest, Reverse(oldest)), _) = order.last_key_value()?;
+    Some((*largest, *oldest))
 }

@@ -6,22 +6,22 @@ use super::{GssContext, GssError, GssFailure, GssService};
 use crate::wire::generated::rpcsec_gss as xdr;
 use crate::xdr::{Decode, Encode, Reader, Reducer, Sink};
 
-/// Returns a reducer for the arguments or results to protect, which follow their sequence number.
-pub(super) fn begin(sequence: u32) -> Result<Reducer, GssFailure> {
+/// Returns a reducer for the arguments or results to protect. It starts with the sequence number.
+pub(super) fn new(sequence: u32) -> Result<Reducer, GssFailure> {
     let mut body = Reducer::disabled();
     body.put_u32(sequence).map_err(GssFailure::Encode)?;
     Ok(body)
 }
 
 /// Protects the data and writes it into a message.
-pub(super) fn seal<S: Sink + ?Sized>(
+pub(super) fn protect<S: Sink + ?Sized>(
     context: &dyn GssContext,
     service: GssService,
     body: Reducer,
     sink: &mut S,
 ) -> Result<(), GssFailure> {
     let body = body.into_message().stream;
-    let sealed = match service {
+    let written = match service {
         GssService::None => sink.put(&body),
         GssService::Integrity => {
             let checksum = context.get_mic(&body)?.into();
@@ -31,18 +31,18 @@ pub(super) fn seal<S: Sink + ?Sized>(
             xdr::RpcGssPrivData { databody_priv: context.wrap(&body)?.into() }.encode(sink)
         }
     };
-    sealed.map_err(GssFailure::Encode)
+    written.map_err(GssFailure::Encode)
 }
 
 /// Reads protected arguments or results, which are the rest of a message.
-pub(super) fn open(
+pub(super) fn unprotect(
     context: &dyn GssContext,
     service: GssService,
     sequence: u32,
     mut reader: Reader<'_>,
 ) -> Result<Bytes, GssFailure> {
     let body = match service {
-        // They are not protected; the caller asked for the wrong service.
+        // The caller must not request an unprotected body.
         GssService::None => return Err(GssError::FAILURE.into()),
         GssService::Integrity => {
             let data = xdr::RpcGssIntegData::decode(&mut reader).map_err(GssFailure::Decode)?;

@@ -67,8 +67,8 @@ pub struct GssServer {
     mechanism: Box<dyn GssMechanism>,
     options: GssServerOptions,
     handles: Mutex<Handles>,
-    making: Mutex<Table<Box<dyn GssExchange>>>,
-    made: Mutex<Table<Context>>,
+    exchanges: Mutex<Table<Box<dyn GssExchange>>>,
+    contexts: Mutex<Table<Context>>,
 }
 
 /// An established context and its sequence window.
@@ -78,13 +78,13 @@ struct Context {
 }
 
 /// The answer to a client during context creation.
-pub(super) struct Made {
+pub(super) struct InitReply {
     pub(super) result: xdr::RpcGssInitRes,
     pub(super) verifier: Verifier,
 }
 
 /// A call whose caller is authenticated by the context.
-pub(super) struct Admitted {
+pub(super) struct AuthenticatedCall {
     pub(super) context: Arc<dyn GssContext>,
     pub(super) service: GssService,
     pub(super) sequence: u32,
@@ -98,7 +98,7 @@ pub(super) enum Refused {
     /// The call is denied.
     Denied(AuthStat),
     /// The call is a duplicate, or may be one: it gets no reply (RFC 2203 section 5.3.3.1).
-    Silently,
+    NoReply,
 }
 
 impl GssServer {
@@ -114,30 +114,30 @@ impl GssServer {
             mechanism: Box::new(mechanism),
             options,
             handles: Mutex::default(),
-            making: Mutex::new(Table::new(options.unfinished)),
-            made: Mutex::new(Table::new(options.contexts)),
+            exchanges: Mutex::new(Table::new(options.unfinished)),
+            contexts: Mutex::new(Table::new(options.contexts)),
         }
     }
 
     /// Returns the number of established contexts.
     #[must_use]
     pub fn contexts(&self) -> usize {
-        lock(&self.made).len()
+        lock(&self.contexts).len()
     }
 
     /// Returns the number of contexts under construction.
     #[must_use]
     pub fn unfinished(&self) -> usize {
-        lock(&self.making).len()
+        lock(&self.exchanges).len()
     }
 
     /// Processes a client's token.
-    pub(super) fn make(
+    pub(super) fn process_token(
         &self,
         credential: &GssCredential,
         verifier: &Verifier,
         token: &[u8],
-    ) -> Result<Made, AuthStat> {
+    ) -> Result<InitReply, AuthStat> {
         if *verifier != Verifier::default() {
             return Err(AuthStat::BadVerifier);
         }
@@ -149,15 +149,15 @@ impl GssServer {
                     Err(error) => return Ok(failed(error)),
                 }
             }
-            GssControl::ContinueInit => self.taken_out(&credential.handle)?,
+            GssControl::ContinueInit => self.take_exchange(&credential.handle)?,
             _ => return Err(AuthStat::BadCredential),
         };
         Ok(self.step(handle, exchange, token).unwrap_or_else(failed))
     }
 
     /// Removes the exchange of a context that receives another token, so that this call owns it.
-    fn taken_out(&self, handle: &[u8]) -> Result<(Handle, Box<dyn GssExchange>), AuthStat> {
-        match (Handle::try_from(handle), lock(&self.making).remove(handle)) {
+    fn take_exchange(&self, handle: &[u8]) -> Result<(Handle, Box<dyn GssExchange>), AuthStat> {
+        match (Handle::try_from(handle), lock(&self.exchanges).remove(handle)) {
             (Ok(handle), Some(exchange)) => Ok((handle, exchange)),
             _ => Err(AuthStat::RejectedCredential),
         }
@@ -168,16 +168,16 @@ impl GssServer {
         handle: Handle,
         mut exchange: Box<dyn GssExchange>,
         token: &[u8],
-    ) -> Result<Made, GssError> {
+    ) -> Result<InitReply, GssError> {
         let window = self.options.window;
         let (major, token, verifier) = match exchange.step(token)? {
             GssStep::Continue(token) => {
-                lock(&self.making).insert(handle, exchange);
+                lock(&self.exchanges).insert(handle, exchange);
                 (xdr::GSS_S_CONTINUE_NEEDED, token, Verifier::default())
             }
             GssStep::Done(token, context) => {
                 let verifier = checksum(&*context, &window.to_be_bytes())?;
-                lock(&self.made).insert(handle, Context { context, window: SequenceWindow::new(window) });
+                lock(&self.contexts).insert(handle, Context { context, window: SequenceWindow::new(window) });
                 (xdr::GSS_S_COMPLETE, token, verifier)
             }
         };
@@ -188,7 +188,7 @@ impl GssServer {
             seq_window: window,
             gss_token: token.into(),
         };
-        Ok(Made { result, verifier })
+        Ok(InitReply { result, verifier })
     }
 
     /// Returns the context of a call if its verifier is valid. `header` is the part of the message before the
@@ -199,7 +199,7 @@ impl GssServer {
         verifier: &Verifier,
         header: &[u8],
     ) -> Result<Arc<dyn GssContext>, AuthStat> {
-        let context = lock(&self.made).get(&credential.handle[..]).map(|made| made.context.clone());
+        let context = lock(&self.contexts).get(&credential.handle[..]).map(|entry| entry.context.clone());
         let context = context.ok_or(AuthStat::GssCredentialProblem)?;
         if verifier.flavor != RPCSEC_GSS {
             return Err(AuthStat::BadVerifier);
@@ -211,12 +211,12 @@ impl GssServer {
     }
 
     /// Authenticates a call that is about to run, and uses up its sequence number.
-    pub(super) fn admit(
+    pub(super) fn authenticate_call(
         &self,
         credential: &GssCredential,
         verifier: &Verifier,
         header: &[u8],
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<AuthenticatedCall, Refused> {
         let (handle, sequence) = (&credential.handle[..], credential.sequence);
         let unknown = Refused::Denied(AuthStat::GssCredentialProblem);
         let context = self.verify(credential, verifier, header).map_err(Refused::Denied)?;
@@ -227,18 +227,18 @@ impl GssServer {
         if service < self.options.at_least && credential.control == GssControl::Data {
             return Err(Refused::Denied(AuthStat::TooWeak));
         }
-        let new = lock(&self.made).get(handle).map(|made| made.window.take(sequence)).ok_or(unknown)?;
+        let new = lock(&self.contexts).get(handle).map(|entry| entry.window.take(sequence)).ok_or(unknown)?;
         if !new {
-            return Err(Refused::Silently);
+            return Err(Refused::NoReply);
         }
         let verifier = checksum(&*context, &sequence.to_be_bytes())
             .map_err(|_| Refused::Denied(AuthStat::GssContextProblem))?;
-        Ok(Admitted { context, service, sequence, verifier })
+        Ok(AuthenticatedCall { context, service, sequence, verifier })
     }
 
     /// Removes a context.
-    pub(super) fn forget(&self, handle: &[u8]) {
-        lock(&self.made).remove(handle);
+    pub(super) fn remove(&self, handle: &[u8]) {
+        lock(&self.contexts).remove(handle);
     }
 }
 
@@ -251,10 +251,10 @@ fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssErr
 }
 
 /// Returns the answer if no context is created.
-fn failed(error: GssError) -> Made {
-    debug!(%error, "no context was made");
+fn failed(error: GssError) -> InitReply {
+    debug!(%error, "context creation failed");
     let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };
-    Made { result, verifier: Verifier::default() }
+    InitReply { result, verifier: Verifier::default() }
 }
 
 impl fmt::Debug for GssServer {

@@ -58,7 +58,7 @@ impl GssSession {
         Ok(message.into_message())
     }
 
-    /// Returns the maximum size of the reply to such a message.
+    /// Returns the maximum size of the reply to [`GssSession::init_call`].
     #[must_use]
     pub fn init_bounds(longest_token: u32) -> ReplyBounds {
         // Two counts, three numbers and the handle.
@@ -67,7 +67,7 @@ impl GssSession {
         ReplyBounds { whole, reduced: whole, item: Size::ZERO, items: Size::ZERO }
     }
 
-    /// Decodes the reply to such a message.
+    /// Decodes the reply to [`GssSession::init_call`].
     ///
     /// # Errors
     /// [`GssFailure::Refused`] if no context is created, or the error of an invalid reply.
@@ -140,13 +140,13 @@ impl GssSession {
             GssService::None => Reducer::new(min_item),
             GssService::Integrity | GssService::Privacy => Reducer::disabled(),
         };
-        self.head::<Q::Program>(xid, sequence, GssControl::Data, Q::NUMBER, &mut message)?;
+        self.encode_header::<Q::Program>(xid, sequence, GssControl::Data, Q::NUMBER, &mut message)?;
         if self.service == GssService::None {
             args.encode(&mut message).map_err(GssFailure::Encode)?;
         } else {
-            let mut body = body::begin(sequence)?;
+            let mut body = body::new(sequence)?;
             args.encode(&mut body).map_err(GssFailure::Encode)?;
-            body::seal(&*self.context, self.service, body, &mut message)?;
+            body::protect(&*self.context, self.service, body, &mut message)?;
         }
         Ok(message.into_message())
     }
@@ -157,12 +157,12 @@ impl GssSession {
     /// Fails as [`GssSession::call`] does.
     pub fn destroy<P: Program>(&self, xid: u32, sequence: u32) -> Result<Message, GssFailure> {
         let mut message = Reducer::disabled();
-        self.head::<P>(xid, sequence, GssControl::Destroy, 0, &mut message)?;
+        self.encode_header::<P>(xid, sequence, GssControl::Destroy, 0, &mut message)?;
         Ok(message.into_message())
     }
 
     /// Encodes the header, with its checksum in the verifier.
-    fn head<P: Program>(
+    fn encode_header<P: Program>(
         &self,
         xid: u32,
         sequence: u32,
@@ -190,8 +190,8 @@ impl GssSession {
     pub fn reply_bounds(&self, bounds: ReplyBounds) -> ReplyBounds {
         let overhead = self.context.overhead();
         let mic = Size::padded(u64::from(overhead.mic));
-        // The count and the sequence number of the body, and padding, because a mechanism's output may have
-        // any length.
+        // Adds the count and the sequence number of the body, and padding for a mechanism's output of any
+        // length.
         let more = match self.service {
             GssService::None => return bounds,
             GssService::Integrity => Size::Bounded(4 + 4 + 4).plus(mic),
@@ -207,12 +207,12 @@ impl GssSession {
     /// Returns [`GssFailure`] if the reply is invalid.
     pub fn ended(&self, xid: u32, sequence: u32, reply: &Received) -> Result<(), GssFailure> {
         let mut reader = Reader::new(reply);
-        self.accepted(&mut reader, xid, sequence)?;
+        self.verify_reply(&mut reader, xid, sequence)?;
         if reader.remaining() == 0 {
             return Ok(());
         }
-        // Some servers protect the reply as the service requires, like a reply without results.
-        body::open(&*self.context, self.service, sequence, reader).map(drop)
+        // Some servers protect this reply like any other reply without results.
+        body::unprotect(&*self.context, self.service, sequence, reader).map(drop)
     }
 
     /// Returns the result of a call. A reply without a result counts only if it is verified to come from the
@@ -227,13 +227,13 @@ impl GssSession {
         reply: &Received,
     ) -> Result<Res, GssFailure> {
         let mut reader = Reader::new(reply);
-        self.accepted(&mut reader, xid, sequence)?;
+        self.verify_reply(&mut reader, xid, sequence)?;
         if self.service == GssService::None {
             let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
             reader.finish().map_err(GssFailure::Decode)?;
             return Ok(result);
         }
-        let body = body::open(&*self.context, self.service, sequence, reader)?;
+        let body = body::unprotect(&*self.context, self.service, sequence, reader)?;
         let mut reader = Reader::from_bytes(&body);
         let result = Res::decode(&mut reader).map_err(GssFailure::Decode)?;
         reader.finish().map_err(GssFailure::Decode)?;
@@ -243,7 +243,7 @@ impl GssSession {
 
 impl GssSession {
     /// Reads a reply's header and verifies its sender.
-    fn accepted(&self, reader: &mut Reader<'_>, xid: u32, sequence: u32) -> Result<(), GssFailure> {
+    fn verify_reply(&self, reader: &mut Reader<'_>, xid: u32, sequence: u32) -> Result<(), GssFailure> {
         let (verifier, status) = decode_verified(reader, xid)?;
         if let Some(verifier) = verifier {
             verify(&*self.context, &sequence.to_be_bytes(), &verifier)?;

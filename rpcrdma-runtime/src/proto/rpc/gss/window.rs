@@ -44,7 +44,7 @@ impl SequenceWindow {
 
     /// Marks a number. Returns false if it was already marked.
     fn mark(&mut self, number: u32) -> bool {
-        let (index, bit) = self.place(number);
+        let (index, bit) = self.position(number);
         let Some(word) = self.seen.get_mut(index) else { return false };
         let new = *word & bit == 0;
         *word |= bit;
@@ -52,13 +52,13 @@ impl SequenceWindow {
     }
 
     fn clear(&mut self, number: u32) {
-        let (index, bit) = self.place(number);
+        let (index, bit) = self.position(number);
         if let Some(word) = self.seen.get_mut(index) {
             *word &= !bit;
         }
     }
 
-    fn place(&self, number: u32) -> (usize, u64) {
+    fn position(&self, number: u32) -> (usize, u64) {
         let at = number.checked_rem(self.size).unwrap_or(0);
         (usize::try_from(at / 64).unwrap_or(usize::MAX), 1 << (at % 64))
     }
@@ -93,9 +93,9 @@ mod tests {
         }
     }
 
-    /// Compared with a set of all numbers that were taken.
+    /// Compares the window with a set of all accepted numbers.
     #[test]
-    fn as_if_every_number_were_remembered() {
+    fn the_window_equals_a_set_of_all_numbers() {
         for size in [1, 2, 63, 64, 65, 200] {
             let mut window = SequenceWindow::new(size);
             let (mut all, mut highest, mut state) = (BTreeSet::new(), None::<u32>, 1u32);

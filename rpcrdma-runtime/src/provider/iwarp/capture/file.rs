@@ -28,7 +28,7 @@ pub(super) type Flow = (SocketAddr, SocketAddr);
 /// clone ends the capture.
 ///
 /// It is a pcap file of IP packets. Each packet is written to the system immediately, so that no captured
-/// packet is lost however the process ends. If a write fails, the capture ends with a `tracing` warning and
+/// packet is lost if the process is killed. If a write fails, the capture ends with a `tracing` warning and
 /// the connections continue.
 #[derive(Clone)]
 pub struct CaptureFile(Arc<Shared>);
@@ -43,9 +43,10 @@ struct State {
     /// The buffer for one packet.
     packet: Vec<u8>,
     /// Length of the complete packets in the file, in octets; `None` after a failure.
-    good: Option<u64>,
+    size: Option<u64>,
     flows: HashSet<Flow>,
-    begun: u32,
+    /// The number of connections so far.
+    count: u32,
 }
 
 impl CaptureFile {
@@ -58,7 +59,7 @@ impl CaptureFile {
         match begin(&path) {
             Ok(file) => {
                 let state =
-                    State { file, packet: Vec::new(), good: Some(HEAD_LEN), flows: HashSet::new(), begun: 0 };
+                    State { file, packet: Vec::new(), size: Some(HEAD_LEN), flows: HashSet::new(), count: 0 };
                 Ok(CaptureFile(Arc::new(Shared { path, state: Mutex::new(state) })))
             }
             Err(error) => Err(CaptureError { path, why: error.to_string() }),
@@ -73,23 +74,23 @@ impl CaptureFile {
 
     /// Returns true if all packets so far were written.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.lock().good.is_some()
+    pub fn is_complete(&self) -> bool {
+        self.lock().size.is_some()
     }
 
-    /// Registers a connection for one of its sides to write, and returns the number of earlier connections.
-    /// Returns `None` if the peer is in the same process and already writes the connection.
+    /// Registers a connection, and returns the number of earlier connections. Returns `None` if the peer is
+    /// in the same process and already captures the connection.
     pub(super) fn begin(&self, flow: Flow) -> Option<u32> {
         let mut state = self.lock();
-        let number = state.begun;
+        let number = state.count;
         if !state.flows.insert(flow) {
             return None;
         }
-        state.begun = state.begun.wrapping_add(1);
+        state.count = state.count.wrapping_add(1);
         Some(number)
     }
 
-    /// Removes a connection whose writer has ended.
+    /// Removes a connection whose capture has ended.
     pub(super) fn end(&self, flow: &Flow) {
         self.lock().flows.remove(flow);
     }
@@ -97,14 +98,14 @@ impl CaptureFile {
     /// Appends a packet, unless the file has failed.
     pub(super) fn append(&self, segment: &Segment, payload: &[u8]) {
         let mut state = self.lock();
-        let Some(good) = state.good else { return };
+        let Some(size) = state.size else { return };
         match state.append(segment, payload) {
-            Ok(len) => state.good = Some(good.saturating_add(len)),
+            Ok(len) => state.size = Some(size.saturating_add(len)),
             Err(error) => {
-                state.good = None;
+                state.size = None;
                 // Remove the incomplete packet, so that the file ends with a complete one.
-                let _ = state.file.set_len(good);
-                warn!(path = %self.0.path.display(), %error, "the capture ends here");
+                let _ = state.file.set_len(size);
+                warn!(path = %self.0.path.display(), %error, "the capture ended: its file cannot be written");
             }
         }
     }
@@ -115,7 +116,7 @@ impl CaptureFile {
 }
 
 impl State {
-    /// Writes a packet with a single write and returns its length.
+    /// Writes a packet with a single system call and returns its length.
     fn append(&mut self, segment: &Segment, payload: &[u8]) -> io::Result<u64> {
         let State { file, packet, .. } = self;
         packet.clear();
@@ -165,7 +166,7 @@ fn lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
-            "a capture is being written to it already; %p in a name of the environment's is the process's number",
+            "another capture is being written to the file; in RPCRDMA_PCAP, %p stands for the process ID",
         )),
         // The file system does not support locks.
         Err(TryLockError::Error(_)) => Ok(()),
@@ -173,7 +174,7 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 impl PartialEq for CaptureFile {
-    /// Returns true if both are the same capture.
+    /// Returns true if both are clones of the same capture.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -203,13 +204,13 @@ mod tests {
         let path = dir.path().join("a.pcap");
         let capture = CaptureFile::create(&path).unwrap();
         capture.append(&segment(), b"one");
-        let whole = std::fs::read(&path).unwrap();
+        let complete = std::fs::read(&path).unwrap();
         // Every write fails, as on a full disk.
         capture.lock().file = File::open(&path).unwrap();
         capture.append(&segment(), b"two");
-        assert!(!capture.is_whole());
+        assert!(!capture.is_complete());
         capture.append(&segment(), b"three");
-        assert_eq!(std::fs::read(&path).unwrap(), whole, "what was there is there");
+        assert_eq!(std::fs::read(&path).unwrap(), complete, "earlier packets are intact");
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 
-/// Maximum payload of one packet, in octets: fits IPv4's length field, and holds a whole FPDU of the
+/// Maximum payload of one packet, in octets: fits IPv4's length field, and holds a complete FPDU of the
 /// loopback interface.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
-/// The window of all packets and its shift count (RFC 7323 section 2): 1 GiB. The real window is unknown,
-/// and no capture may look as if it was overrun.
+/// The window of all packets and its shift count (RFC 7323 section 2): 1 GiB. The real window is unknown, and
+/// a smaller one could appear to be exceeded.
 const WINDOW: u16 = u16::MAX;
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_in_ipv6_is_ipv4_and_two_families_are_no_packet() {
+    fn mapped_ipv4_is_ipv4_and_mixed_families_are_rejected() {
         let mapped = packet("[::ffff:192.0.2.1]:1", "192.0.2.2:2", Flag::Push, b"x").unwrap();
         assert!(LaxSlicedPacket::from_ip(&mapped).is_ok());
         assert_eq!(mapped[0] >> 4, 4);

@@ -9,31 +9,31 @@ use super::{Capture, CaptureError, CaptureFile};
 use crate::proto::iwarp::{Agreed, Role};
 use crate::wire::iwarp::{Markers, fpdu};
 
-/// The distance between the initial sequence numbers of connections. It is odd, so that no two are the same
-/// and a reused port starts a new connection.
-const APART: u32 = 0x3c6e_f35f;
+/// The distance between the initial sequence numbers of connections. It is odd, so that all of them differ
+/// and Wireshark detects a reused port as a new connection.
+const SEQUENCE_STRIDE: u32 = 0x3c6e_f35f;
 
-/// Captures one connection. Most connections have no capture, and then it does nothing.
+/// Captures one connection. Does nothing if captures are off.
 #[derive(Debug)]
 pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
 /// A side of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum Side {
     /// The local side.
-    Near,
+    Local,
     /// The peer.
-    Far,
+    Peer,
 }
 
 #[derive(Debug)]
 struct Recorder {
     file: CaptureFile,
     flow: (SocketAddr, SocketAddr),
-    near: Direction,
-    far: Direction,
+    local: Direction,
+    peer: Direction,
     /// Octets at the front of the connection's output queue that are already recorded.
-    ahead: usize,
+    recorded: usize,
 }
 
 /// The packets of one direction.
@@ -42,25 +42,25 @@ struct Direction {
     from: SocketAddr,
     seq: u32,
     ended: bool,
-    cutter: Cutter,
+    splitter: PacketSplitter,
 }
 
-/// Splits the stream into packets. TCP's own segments are unknown here, so each packet holds what an RFC
-/// 5044 section 5 sender would put into it: an FPDU or a part of one. Wireshark (4.0) loses messages if
-/// several end in one packet.
+/// Splits the stream into packets. TCP's own segments are unknown here, so each packet holds an FPDU or a
+/// part of one, as RFC 5044 section 5 recommends. Wireshark (4.0) loses messages if several end in one
+/// packet.
 #[derive(Debug, Default)]
-struct Cutter {
-    /// The MPA frames are complete.
+struct PacketSplitter {
+    /// Whether the MPA frames are complete.
     framed: bool,
     /// The markers of this direction, if it has any.
     markers: Option<Markers>,
     /// Remaining octets of the current FPDU.
-    left: usize,
+    remaining: usize,
     /// The start of an FPDU up to its length field, if that was split.
     head: Vec<u8>,
 }
 
-impl Cutter {
+impl PacketSplitter {
     /// Switches to FPDUs.
     fn begin(&mut self, markers: bool) {
         self.framed = true;
@@ -69,11 +69,11 @@ impl Cutter {
 
     /// Returns how many of these octets the next packet holds: at least one, if there are any.
     fn next(&mut self, octets: &[u8]) -> usize {
-        let most = octets.len().min(MAX_PAYLOAD);
+        let max = octets.len().min(MAX_PAYLOAD);
         if !self.framed {
-            return most;
+            return max;
         }
-        if self.left == 0 {
+        if self.remaining == 0 {
             let known = self.head.len();
             let needed = fpdu::LENGTH_LEN + self.markers.map_or(0, |markers| markers.length_at());
             self.head.extend(octets.iter().take(needed.saturating_sub(known)));
@@ -81,21 +81,21 @@ impl Cutter {
                 None => fpdu::len(&self.head),
                 Some(markers) => markers.fpdu_len(&self.head),
             };
-            let Some(len) = len else { return most };
+            let Some(len) = len else { return max };
             self.head.clear();
-            self.left = len.saturating_sub(known);
+            self.remaining = len.saturating_sub(known);
             if let Some(markers) = &mut self.markers {
                 markers.skip(len);
             }
         }
-        let here = self.left.min(most);
-        self.left = self.left.saturating_sub(here);
-        here
+        let len = self.remaining.min(max);
+        self.remaining = self.remaining.saturating_sub(len);
+        len
     }
 }
 
 impl Tap {
-    /// Opens the capture file, if there is one, so that a failure is known before a connection is made.
+    /// Opens the capture file, if there is one, so that an error is reported before a connection is made.
     ///
     /// # Errors
     /// [`CaptureError`] if the file cannot be written.
@@ -115,63 +115,63 @@ impl Tap {
     ) -> Result<Self, CaptureError> {
         let Some(file) = capture.file()? else { return Ok(Tap(None)) };
         // A lost connection has no addresses and nothing to capture.
-        let (Ok(near), Ok(far)) = (socket.local_addr(), socket.peer_addr()) else { return Ok(Tap(None)) };
-        let flow = if role == Role::Initiator { (near, far) } else { (far, near) };
+        let (Ok(local), Ok(peer)) = (socket.local_addr(), socket.peer_addr()) else { return Ok(Tap(None)) };
+        let flow = if role == Role::Initiator { (local, peer) } else { (peer, local) };
         let Some(number) = file.begin(flow) else { return Ok(Tap(None)) };
-        let seq = number.wrapping_mul(APART);
-        let direction = |from| Direction { from, seq, ended: false, cutter: Cutter::default() };
+        let seq = number.wrapping_mul(SEQUENCE_STRIDE);
+        let direction = |from| Direction { from, seq, ended: false, splitter: PacketSplitter::default() };
         let mut recorder =
-            Box::new(Recorder { file, flow, near: direction(near), far: direction(far), ahead: 0 });
-        recorder.greet(role);
+            Box::new(Recorder { file, flow, local: direction(local), peer: direction(peer), recorded: 0 });
+        recorder.record_handshake(role);
         Ok(Tap(Some(recorder)))
     }
 
     /// Switches both directions to FPDUs.
     pub(in super::super) fn begin_fpdus(&mut self, agreed: Agreed) {
         if let Some(recorder) = &mut self.0 {
-            recorder.near.cutter.begin(agreed.markers_out);
-            recorder.far.cutter.begin(agreed.markers_in);
+            recorder.local.splitter.begin(agreed.markers_out);
+            recorder.peer.splitter.begin(agreed.markers_in);
         }
     }
 
     /// Records octets before they are written to TCP. If the process is killed, its capture holds
     /// everything that the peer received.
     pub(in super::super) fn sending(&mut self, octets: &[u8]) {
-        self.carried(End::Near, octets);
+        self.record(Side::Local, octets);
     }
 
-    /// Records the pieces of a queue, of which those at the front may already be recorded.
+    /// Records the octets of a queue that are not recorded yet.
     pub(in super::super) fn sending_all(&mut self, queue: &VecDeque<Bytes>) {
         let Some(recorder) = &mut self.0 else { return };
-        let mut known = recorder.ahead;
+        let mut known = recorder.recorded;
         let mut octets = Vec::new();
         for piece in queue {
             let skipped = known.min(piece.len());
             known -= skipped;
             octets.extend_from_slice(piece.get(skipped..).unwrap_or_default());
         }
-        recorder.ahead = recorder.ahead.saturating_add(octets.len());
-        // One call for all pieces: they rarely match packets.
+        recorder.recorded = recorder.recorded.saturating_add(octets.len());
+        // All pieces are recorded in one call, since they rarely match packets.
         self.sending(&octets);
     }
 
     /// Skips octets at the front of the queue that TCP accepted.
     pub(in super::super) fn sent(&mut self, count: usize) {
         if let Some(recorder) = &mut self.0 {
-            recorder.ahead = recorder.ahead.saturating_sub(count);
+            recorder.recorded = recorder.recorded.saturating_sub(count);
         }
     }
 
     /// Records octets that were read from TCP.
     pub(in super::super) fn received(&mut self, octets: &[u8]) {
-        self.carried(End::Far, octets);
+        self.record(Side::Peer, octets);
     }
 
-    fn carried(&mut self, by: End, octets: &[u8]) {
+    fn record(&mut self, by: Side, octets: &[u8]) {
         if let Some(recorder) = &mut self.0 {
             let mut rest = octets;
             while !rest.is_empty() {
-                let len = recorder.direction(by).cutter.next(rest);
+                let len = recorder.direction(by).splitter.next(rest);
                 let (piece, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
                 let flag = if after.is_empty() { Flag::Push } else { Flag::None };
                 recorder.put(by, flag, piece);
@@ -182,20 +182,20 @@ impl Tap {
 
     /// Records that the local side sends nothing more.
     pub(in super::super) fn closed(&mut self) {
-        self.last(End::Near, Flag::Fin);
+        self.record_end(Side::Local, Flag::Fin);
     }
 
     /// Records that the peer sends nothing more.
     pub(in super::super) fn peer_closed(&mut self) {
-        self.last(End::Far, Flag::Fin);
+        self.record_end(Side::Peer, Flag::Fin);
     }
 
     /// Records that the connection to the peer failed.
     pub(in super::super) fn peer_reset(&mut self) {
-        self.last(End::Far, Flag::Reset);
+        self.record_end(Side::Peer, Flag::Reset);
     }
 
-    fn last(&mut self, by: End, flag: Flag) {
+    fn record_end(&mut self, by: Side, flag: Flag) {
         if let Some(recorder) = &mut self.0 {
             let direction = recorder.direction(by);
             if !std::mem::replace(&mut direction.ended, true) {
@@ -216,20 +216,20 @@ impl Drop for Tap {
 
 impl Recorder {
     /// Writes the three packets that open a connection (RFC 9293 section 3.5).
-    fn greet(&mut self, role: Role) {
-        let (asks, answers) = match role {
-            Role::Initiator => (End::Near, End::Far),
-            Role::Responder => (End::Far, End::Near),
+    fn record_handshake(&mut self, role: Role) {
+        let (initiator, responder) = match role {
+            Role::Initiator => (Side::Local, Side::Peer),
+            Role::Responder => (Side::Peer, Side::Local),
         };
-        self.put(asks, Flag::Syn, &[]);
-        self.put(answers, Flag::Syn, &[]);
-        self.put(asks, Flag::None, &[]);
+        self.put(initiator, Flag::Syn, &[]);
+        self.put(responder, Flag::Syn, &[]);
+        self.put(initiator, Flag::None, &[]);
     }
 
-    fn put(&mut self, by: End, flag: Flag, payload: &[u8]) {
+    fn put(&mut self, by: Side, flag: Flag, payload: &[u8]) {
         let (this, other) = match by {
-            End::Near => (&mut self.near, &self.far),
-            End::Far => (&mut self.far, &self.near),
+            Side::Local => (&mut self.local, &self.peer),
+            Side::Peer => (&mut self.peer, &self.local),
         };
         // The first SYN acknowledges nothing: the SYN of the peer is the second packet.
         let first = flag == Flag::Syn && this.seq == other.seq;
@@ -241,10 +241,10 @@ impl Recorder {
         this.seq = this.seq.wrapping_add(len).wrapping_add(counted);
     }
 
-    fn direction(&mut self, by: End) -> &mut Direction {
+    fn direction(&mut self, by: Side) -> &mut Direction {
         match by {
-            End::Near => &mut self.near,
-            End::Far => &mut self.far,
+            Side::Local => &mut self.local,
+            Side::Peer => &mut self.peer,
         }
     }
 }
@@ -255,12 +255,12 @@ mod tests {
 
     /// Returns the lengths of packets for a stream that arrives in pieces of `step` octets.
     fn packets(stream: &[u8], step: usize, markers: bool) -> Vec<usize> {
-        let mut cutter = Cutter::default();
-        cutter.begin(markers);
+        let mut splitter = PacketSplitter::default();
+        splitter.begin(markers);
         let mut lengths = Vec::new();
         for mut piece in stream.chunks(step) {
             while !piece.is_empty() {
-                let len = cutter.next(piece);
+                let len = splitter.next(piece);
                 assert!(len > 0);
                 lengths.push(len);
                 piece = &piece[len..];
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn packets_of_a_stream_with_markers_end_with_its_fpdus() {
-        // A marker, FPDUs of 8 and 504 octets with the next marker in the last one, and one of 16.
+        // A marker, an FPDU of 8 octets, an FPDU of 504 octets that contains a marker, and an FPDU of 16.
         let mut stream = vec![0; 4 + 8 + 504 + 4 + 16];
         stream[5] = 2;
         stream[12..14].copy_from_slice(&498_u16.to_be_bytes());

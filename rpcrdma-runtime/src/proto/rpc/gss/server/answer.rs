@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tracing::debug;
 
 use super::super::{GssControl, GssCredential, GssService, body};
-use super::{Admitted, GssCaller, GssServer, Refused};
+use super::{AuthenticatedCall, GssCaller, GssServer, Refused};
 use crate::proto::program::{AuthStat, CallContext, Origin, Reject, Service};
 use crate::proto::rpc::Services;
 use crate::proto::rpc::services::AnswersGss;
@@ -47,7 +47,7 @@ impl AnswersGss for GssServer {
 }
 
 impl GssServer {
-    /// Runs a call over RPCSEC_GSS, or creates or destroys a context. `credential` is the credential's body.
+    /// Runs an RPCSEC_GSS call, or creates or destroys a context. `credential` is the credential's body.
     async fn run_or_step(
         &self,
         services: &Services,
@@ -64,37 +64,37 @@ impl GssServer {
             return RpcReply::reject(xid, Reject::AuthError(AuthStat::BadCredential));
         }
         if matches!(credential.control, GssControl::Init | GssControl::ContinueInit) {
-            return make(self, &credential, &call);
+            return process_token(self, &credential, &call);
         }
-        let admitted = match self.admit(&credential, &call.verifier, call.unverified()) {
-            Ok(admitted) => admitted,
+        let authenticated = match self.authenticate_call(&credential, &call.verifier, call.unverified()) {
+            Ok(authenticated) => authenticated,
             Err(Refused::Denied(stat)) => return RpcReply::reject(xid, Reject::AuthError(stat)),
-            Err(Refused::Silently) => {
-                debug!(xid, sequence = credential.sequence, "a repeated or outdated sequence number");
+            Err(Refused::NoReply) => {
+                debug!(xid, sequence = credential.sequence, "repeated or old sequence number: call dropped");
                 return None;
             }
         };
         if credential.control == GssControl::Destroy {
-            self.forget(&credential.handle);
-            return RpcReply::without_results(xid, ReplyHeader::Success, &admitted.verifier);
+            self.remove(&credential.handle);
+            return RpcReply::without_results(xid, ReplyHeader::Success, &authenticated.verifier);
         }
         match services.find(&call.header) {
-            Ok(service) => run(service, &admitted, call, origin).await,
-            Err(refused) => RpcReply::without_results(xid, refused, &admitted.verifier),
+            Ok(service) => run(service, &authenticated, call, origin).await,
+            Err(refused) => RpcReply::without_results(xid, refused, &authenticated.verifier),
         }
     }
 }
 
 /// Processes a token.
-fn make(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
+fn process_token(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<RpcReply> {
     let (xid, mut args) = (call.header.xid, call.args());
     let token = xdr::RpcGssInitArg::decode(&mut args).and_then(|token| args.finish().map(|()| token));
     let Ok(token) = token else { return RpcReply::reject(xid, Reject::GarbageArguments) };
-    match gss.make(credential, &call.verifier, &token.gss_token) {
-        Ok(made) => {
+    match gss.process_token(credential, &call.verifier, &token.gss_token) {
+        Ok(answer) => {
             let mut reply = Reducer::disabled();
-            ReplyHeader::Success.encode_verified(xid, &made.verifier, &mut reply).ok()?;
-            made.result.encode(&mut reply).ok()?;
+            ReplyHeader::Success.encode_verified(xid, &answer.verifier, &mut reply).ok()?;
+            answer.result.encode(&mut reply).ok()?;
             Some(RpcReply::success(reply))
         }
         Err(stat) => RpcReply::reject(xid, Reject::AuthError(stat)),
@@ -104,36 +104,36 @@ fn make(gss: &GssServer, credential: &GssCredential, call: &RpcCall) -> Option<R
 /// Runs a call with an authenticated caller.
 async fn run(
     service: &Arc<dyn Service>,
-    admitted: &Admitted,
+    authenticated: &AuthenticatedCall,
     mut call: RpcCall,
     origin: Origin,
 ) -> Option<RpcReply> {
-    let Admitted { context, service: protection, sequence, verifier } = admitted;
+    let AuthenticatedCall { context, service: protection, sequence, verifier } = authenticated;
     let xid = call.header.xid;
     let caller = GssCaller { name: context.peer().to_vec().into(), service: *protection };
     let origin = Origin { extensions: origin.extensions.with(caller), ..origin };
-    let about = CallContext::new(&mut call, origin);
+    let call_context = CallContext::new(&mut call, origin);
     let rejected = |reject| RpcReply::without_results(xid, ReplyHeader::Rejected(reject), verifier);
     if *protection == GssService::None {
         let mut reply = Reducer::new(1);
         ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
-        return match service.dispatch(&about, call.args(), &mut reply).await {
+        return match service.dispatch(&call_context, call.args(), &mut reply).await {
             Ok(()) => Some(RpcReply::success(reply)),
             Err(reject) => rejected(reject),
         };
     }
-    let Ok(args) = body::open(&**context, *protection, *sequence, call.args()) else {
+    let Ok(args) = body::unprotect(&**context, *protection, *sequence, call.args()) else {
         return rejected(Reject::GarbageArguments);
     };
-    let mut results = body::begin(*sequence).ok()?;
-    if let Err(reject) = service.dispatch(&about, Reader::from_bytes(&args), &mut results).await {
+    let mut results = body::new(*sequence).ok()?;
+    if let Err(reject) = service.dispatch(&call_context, Reader::from_bytes(&args), &mut results).await {
         return rejected(reject);
     }
     let mut reply = Reducer::disabled();
     ReplyHeader::Success.encode_verified(xid, verifier, &mut reply).ok()?;
     // Results that cannot be protected are not sent (RFC 2203 section 5.3.3.4).
-    if let Err(error) = body::seal(&**context, *protection, results, &mut reply) {
-        debug!(xid, %error, "results cannot be protected");
+    if let Err(error) = body::protect(&**context, *protection, results, &mut reply) {
+        debug!(xid, %error, "the results cannot be protected");
         return None;
     }
     Some(RpcReply::success(reply))

@@ -9,7 +9,7 @@ pub(super) type Handle = [u8; 16];
 
 /// Values by handle, up to a maximum number.
 pub(super) struct Table<T> {
-    most: usize,
+    capacity: usize,
     entries: HashMap<Handle, Entry<T>>,
     /// Handles by last use.
     used: BTreeMap<u64, Handle>,
@@ -25,15 +25,15 @@ struct Entry<T> {
 #[derive(Default)]
 pub(super) struct Handles {
     random: RandomState,
-    made: u64,
+    count: u64,
 }
 
 impl Handles {
     pub(super) fn next(&mut self) -> Handle {
-        self.made = self.made.wrapping_add(1);
+        self.count = self.count.wrapping_add(1);
         let half = |salt: u64| {
             let mut hasher = self.random.build_hasher();
-            hasher.write_u64(self.made);
+            hasher.write_u64(self.count);
             hasher.write_u64(salt);
             hasher.finish()
         };
@@ -42,14 +42,14 @@ impl Handles {
 }
 
 impl<T> Table<T> {
-    pub(super) fn new(most: usize) -> Self {
-        Table { most: most.max(1), entries: HashMap::new(), used: BTreeMap::new(), now: 0 }
+    pub(super) fn new(capacity: usize) -> Self {
+        Table { capacity: capacity.max(1), entries: HashMap::new(), used: BTreeMap::new(), now: 0 }
     }
 
-    /// Inserts a value. Evicts the least recently used one if the table is full.
+    /// Inserts a value. Evicts the least recently used value if the table is full.
     pub(super) fn insert(&mut self, handle: Handle, value: T) {
         self.remove(&handle);
-        if self.entries.len() >= self.most
+        if self.entries.len() >= self.capacity
             && let Some((_, oldest)) = self.used.pop_first()
         {
             self.entries.remove(&oldest);

@@ -1,4 +1,4 @@
-//! Payload that is received at its destination.
+//! Payload that is received directly at its destination.
 
 use bytes::BufMut;
 
@@ -7,17 +7,17 @@ use super::*;
 
 const SIZE: usize = 200_000;
 
-/// Delivers octets as a connection does: directly to their place if they have one. Returns how many of them
-/// had one. Each read takes at most as many octets as `limit` returns.
+/// Delivers octets as a connection does: directly to their destination if possible. Returns how many were
+/// received in place. Each read takes at most as many octets as `limit` returns.
 fn deliver(stream: &mut Stream, octets: &[u8], mut limit: impl FnMut() -> usize) -> usize {
     let (mut rest, mut direct) = (octets, 0);
     while !rest.is_empty() {
         let at = limit().clamp(1, rest.len());
-        let taken = match stream.landing() {
+        let taken = match stream.placement_buffer() {
             Some(mut place) => {
                 let at = at.min(place.remaining_mut());
                 place.put_slice(&rest[..at]);
-                stream.landed(|seen| assert!(seen == &rest[..at]));
+                stream.commit_placement(|seen| assert!(seen == &rest[..at]));
                 direct += at;
                 at
             }
@@ -31,7 +31,7 @@ fn deliver(stream: &mut Stream, octets: &[u8], mut limit: impl FnMut() -> usize)
     direct
 }
 
-/// A responder with a sink, and the octets of Writes that fill it, followed by a Send.
+/// Returns a responder with a sink, and the octets of Writes that fill it, followed by a Send.
 fn writes(crc: bool, cuts: &[usize]) -> (Stream, Segment, Vec<u8>) {
     let change = |config: &mut StreamConfig| (config.crc, config.max_fpdu) = (crc, usize::MAX);
     let mut receiver = responder(change, 1);
@@ -58,7 +58,7 @@ fn octets(stream: &mut Stream) -> Vec<u8> {
     pieces.iter().flatten().copied().collect()
 }
 
-/// Takes a sink back.
+/// Invalidates a sink and returns its content.
 fn content(stream: &mut Stream, sink: Segment) -> BytesMut {
     stream.submit(Action::Invalidate { token: Token(9), handle: sink.handle });
     match stream.poll_completion() {
@@ -73,13 +73,13 @@ proptest! {
     /// Requirement: R006, R360, R534, R541
     #[test]
     fn writes_and_responses_arrive_however_tcp_splits_them(
-        crc in any::<bool>(), mut cuts in prop::collection::vec(0..SIZE, 0..3), most in 1usize..100_000,
+        crc in any::<bool>(), mut cuts in prop::collection::vec(0..SIZE, 0..3), max_read in 1usize..100_000,
         seed in any::<u64>(),
     ) {
         cuts.sort_unstable();
         let (mut receiver, sink, written) = writes(crc, &cuts);
         let mut random = Random(seed);
-        deliver(&mut receiver, &written, || random.below(most));
+        deliver(&mut receiver, &written, || random.below(max_read));
         let received = receiver.poll_completion();
         assert!(matches!(&received, Some(Completion::Received { message, .. }) if message == "done"));
         assert!(content(&mut receiver, sink) == pattern(SIZE, 3));
@@ -91,7 +91,7 @@ proptest! {
         let request = octets(&mut reader);
         receiver.receive(&request);
         let response = octets(&mut receiver);
-        deliver(&mut reader, &response, || random.below(most));
+        deliver(&mut reader, &response, || random.below(max_read));
         let done = reader.poll_completion();
         assert!(matches!(&done, Some(Completion::ReadDone { data, .. }) if *data == pattern(SIZE, 5)));
     }
@@ -104,13 +104,13 @@ fn most_of_a_long_write_is_received_in_place() {
     assert!(direct > SIZE / 2, "{direct} octets");
 }
 
-/// A sink has room for nothing but its own octets.
+/// The buffer for the next octets never exceeds the sink.
 #[test]
-fn a_place_ends_with_its_memory() {
+fn a_receive_buffer_ends_with_its_sink() {
     let (mut receiver, sink, octets) = writes(true, &[SIZE - 20_000]);
     let mut rest = &octets[..];
     while rest.len() > 10_000 {
-        let at = receiver.landing().map_or(100, |place| place.remaining_mut());
+        let at = receiver.placement_buffer().map_or(100, |place| place.remaining_mut());
         let (now, later) = rest.split_at(at);
         deliver(&mut receiver, now, || at);
         rest = later;
@@ -121,28 +121,25 @@ fn a_place_ends_with_its_memory() {
 
 /// Requirement: R421, R422
 #[test]
-fn octets_with_a_wrong_crc_are_not_in_the_memory_that_comes_back() {
+fn octets_with_a_wrong_crc_are_not_in_returned_memory() {
     for at in [100_000, 64_772 * 2 - 1] {
         let (mut receiver, sink, mut octets) = writes(true, &[]);
         octets[at] ^= 1;
         deliver(&mut receiver, &octets, || 30_000);
         assert!(!receiver.is_open());
-        assert!(
-            content(&mut receiver, sink) == pattern(64_752, 3),
-            "the first FPDU, and nothing of the next"
-        );
+        assert!(content(&mut receiver, sink) == pattern(64_752, 3), "only the first FPDU");
     }
 }
 
 #[test]
-fn a_sink_that_is_taken_back_loses_the_fpdu_that_arrives() {
+fn an_invalidated_sink_lacks_an_incomplete_fpdu() {
     let (mut receiver, sink, octets) = writes(true, &[]);
     deliver(&mut receiver, &octets[..100_000], || 30_000);
-    assert!(receiver.landing().is_some() && receiver.owed()[0].is_some());
+    assert!(receiver.placement_buffer().is_some() && receiver.peer_progress()[0].is_some());
     assert!(content(&mut receiver, sink) == pattern(64_752, 3));
-    assert!(receiver.landing().is_none(), "its memory is gone");
+    assert!(receiver.placement_buffer().is_none(), "the sink is invalid");
     assert_eq!(deliver(&mut receiver, &octets[100_000..], || 30_000), 0);
-    let [terminate] = &sent(&mut receiver)[..] else { panic!("one Terminate") };
+    let [terminate] = &sent(&mut receiver)[..] else { panic!("expected one Terminate") };
     let header = &octets[64_772 + 2..][..14];
     assert_eq!(terminate.payload[..4], [0x11, 0, 0xc0, 0], "an invalid STag, with a header");
     assert_eq!(terminate.payload[4..6], 64_766_u16.to_be_bytes(), "the length of the segment");
@@ -150,7 +147,7 @@ fn a_sink_that_is_taken_back_loses_the_fpdu_that_arrives() {
 }
 
 #[test]
-fn a_sink_that_is_abandoned_drops_the_fpdu_that_arrives() {
+fn an_abandoned_sink_drops_an_incomplete_fpdu() {
     let (mut receiver, sink, octets) = writes(true, &[]);
     deliver(&mut receiver, &octets[..100_000], || 30_000);
     receiver.submit(Action::Abandon { handle: sink.handle });
@@ -161,7 +158,7 @@ fn a_sink_that_is_abandoned_drops_the_fpdu_that_arrives() {
 
 /// Requirement: R352, R666
 #[test]
-fn a_long_write_to_the_wrong_place_is_refused() {
+fn a_long_write_outside_a_sink_is_rejected() {
     let data = pattern(50_000, 1);
     for (change_handle, change_offset) in [(1, 0), (0, SIZE as u64 - 49_999), (0, u64::MAX)] {
         let mut stream = responder(|_| {}, 1);
@@ -174,7 +171,7 @@ fn a_long_write_to_the_wrong_place_is_refused() {
     }
 }
 
-/// A Write that does not begin where the last one ended is placed once it is complete.
+/// A Write that does not start where the previous one ended is placed once it is complete.
 #[test]
 fn writes_in_any_order_are_placed() {
     let mut stream = responder(|_| {}, 1);

@@ -2,32 +2,32 @@ use alloc::collections::VecDeque;
 
 use bytes::BytesMut;
 
-/// The maximum number of bytes kept for the sinks of later calls.
-const MAX_KEPT: usize = 16 << 20;
-/// The maximum number of buffers kept.
-const MAX_PIECES: usize = 64;
+/// The maximum number of bytes stored for the sinks of later calls.
+const MAX_BYTES: usize = 16 << 20;
+/// The maximum number of stored buffers.
+const MAX_BUFFERS: usize = 64;
 
-/// The sinks of one connection. Their memory is reused once no received data refers to it, and is never
-/// zeroed.
+/// Memory for the sinks of one connection. A buffer is reused once no received data refers to it, and is
+/// never zeroed.
 #[derive(Debug, Default)]
-pub(super) struct Sinks {
+pub(super) struct SinkPool {
     /// A share of each buffer, and its size. The most recently used buffer is first.
-    kept: VecDeque<(usize, BytesMut)>,
+    buffers: VecDeque<(usize, BytesMut)>,
     bytes: usize,
 }
 
-impl Sinks {
+impl SinkPool {
     /// Returns an empty buffer with this capacity.
     pub(super) fn take(&mut self, len: usize) -> BytesMut {
-        for at in 0..self.kept.len() {
-            let Some((size, share)) = self.kept.get_mut(at) else { break };
+        for at in 0..self.buffers.len() {
+            let Some((size, share)) = self.buffers.get_mut(at) else { break };
             // Chooses an unshared buffer of at most twice the required size.
             if (len..=len.saturating_mul(2)).contains(size) && share.try_reclaim(len) {
                 let mut sink = share.split_off(0);
-                // Returns the rest of the memory to the share that is kept.
+                // Returns the rest of the memory to the stored share.
                 drop(sink.split_off(len));
-                if let Some(used) = self.kept.remove(at) {
-                    self.kept.push_front(used);
+                if let Some(used) = self.buffers.remove(at) {
+                    self.buffers.push_front(used);
                 }
                 return sink;
             }
@@ -35,9 +35,9 @@ impl Sinks {
         let mut share = BytesMut::with_capacity(len);
         let sink = share.split_off(0);
         self.bytes = self.bytes.saturating_add(len);
-        self.kept.push_front((len, share));
-        while self.bytes > MAX_KEPT || self.kept.len() > MAX_PIECES {
-            let Some((size, _)) = self.kept.pop_back() else { break };
+        self.buffers.push_front((len, share));
+        while self.bytes > MAX_BYTES || self.buffers.len() > MAX_BUFFERS {
+            let Some((size, _)) = self.buffers.pop_back() else { break };
             self.bytes = self.bytes.saturating_sub(size);
         }
         sink
@@ -50,27 +50,27 @@ mod tests {
 
     #[test]
     fn memory_is_reused_after_its_last_reference() {
-        let mut sinks = Sinks::default();
+        let mut sinks = SinkPool::default();
         let mut first = sinks.take(1000);
         assert_eq!((first.len(), first.capacity()), (0, 1000));
         first.resize(1000, 7);
         let (place, held) = (first.as_ptr(), first.freeze().slice(10..20));
         let second = sinks.take(1000);
-        assert_ne!(second.as_ptr(), place, "somebody holds a part of the first");
+        assert_ne!(second.as_ptr(), place, "the first buffer is still shared");
         drop((held, second));
         let both = [sinks.take(600), sinks.take(1000)];
         assert_eq!(both.each_ref().map(|sink| (sink.len(), sink.capacity())), [(0, 600), (0, 1000)]);
-        assert_eq!(sinks.bytes, 2000, "no memory is new");
+        assert_eq!(sinks.bytes, 2000, "no buffer was allocated");
     }
 
     #[test]
-    fn stored_replies_are_bounded() {
-        let mut sinks = Sinks::default();
+    fn stored_memory_is_bounded() {
+        let mut sinks = SinkPool::default();
         let all: Vec<_> = (0..40).map(|_| sinks.take(1 << 20)).collect();
-        assert_eq!((sinks.kept.len(), sinks.bytes), (16, MAX_KEPT));
+        assert_eq!((sinks.buffers.len(), sinks.bytes), (16, MAX_BYTES));
         drop(all);
         let short: Vec<_> = (0..100).map(|_| sinks.take(16)).collect();
-        assert!(short.len() == 100 && sinks.kept.len() <= MAX_PIECES && sinks.bytes <= MAX_KEPT);
-        assert!(sinks.take(MAX_KEPT + 1).capacity() > MAX_KEPT, "it is not kept");
+        assert!(short.len() == 100 && sinks.buffers.len() <= MAX_BUFFERS && sinks.bytes <= MAX_BYTES);
+        assert!(sinks.take(MAX_BYTES + 1).capacity() > MAX_BYTES, "the buffer is not stored");
     }
 }
