@@ -57,7 +57,7 @@ pub mod hir;
 pub mod include;
 pub mod ir;
 mod keywords;
-mod likeness;
+mod similarity;
 mod lower;
 pub mod names;
 mod namespace;

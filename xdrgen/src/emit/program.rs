@@ -1,6 +1,6 @@
 //! Programs: a module for each version, with its procedures, its client and its server.
 //!
-//! Borrowed output has the same parts, based on `program::borrowed` of the runtime.
+//! Borrowed output has the same parts, which use `program::borrowed` of the runtime.
 
 use std::fmt::Display;
 
@@ -13,12 +13,12 @@ use super::{Emitter, Place};
 use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::sizes::messages as sizes;
 
-/// A dispatcher of more procedures than this has more lines than Clippy accepts.
+/// Maximum number of procedures in a dispatcher that is short enough for Clippy.
 const MANY: usize = 10;
 
-/// The error documentation of a client's method.
+/// The `# Errors` section of a client method.
 const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure with a status in the protocol is a result.";
-/// The error documentation of a handler's method.
+/// The `# Errors` section of a handler method.
 const HANDLER_REFUSES: &str =
     "Returns an error if the call itself fails. A failure with a status in the protocol is a result.";
 
@@ -123,7 +123,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Writes the parameter that takes the arguments of a procedure, if it has any.
+    /// Writes the parameter for the arguments of a procedure, if it has any.
     fn args(&self, procedure: &Procedure, reference: &str, code: &mut Code) {
         if procedure.arguments != Type::Void {
             let parameter = code.comma().add([&procedure.parameter, ": ", reference]);
@@ -138,7 +138,7 @@ impl Emitter<'_> {
             if self.is_borrowed() { " A reply owns its message; `get` has the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        // A bound of the implementation would be reported at each call without the notes of the trait.
+        // With the bound on the `impl`, an error at a call would lack the notes of the trait.
         code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));
@@ -392,13 +392,13 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
-/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention,
-/// procedure 0 of any program takes and returns nothing (RFC 5531 section 12.1).
+/// Returns true if a version does not declare procedure 0. Its server answers procedure 0 anyway: by
+/// convention, it takes and returns nothing in any program (RFC 5531 section 12.1).
 fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }
 
-/// Returns true if a procedure does nothing, as procedure 0 of any program: handlers need not implement it.
+/// Returns true for procedure 0 without arguments and results, which handlers need not implement.
 fn is_null(procedure: &Procedure) -> bool {
     procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
 }

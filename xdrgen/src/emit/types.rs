@@ -1,4 +1,4 @@
-//! Types and constants.
+//! Emission of types and constants.
 
 use super::code::Code;
 use super::docs::{self, Lines};
@@ -6,7 +6,7 @@ use super::{Emitter, Place, parameter};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
 use crate::namespace::last;
 
-/// The path of the runtime that derives assume.
+/// The path of the runtime that the derives use by default.
 const OWN_PATH: &str = "::rpcrdma_runtime";
 
 /// The placement of an attribute.
@@ -120,7 +120,7 @@ impl Emitter<'_> {
 
     /// Writes the attributes of a field for additional derives.
     fn field_attributes(&self, field: &Field, stands: Stands, code: &mut Code) {
-        // Borrowing types carry these properties in their types.
+        // The types of borrowed arrays include these properties.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let says = |holds: bool, attribute: &str, code: &mut Code| {
             if holds {
@@ -159,7 +159,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the members that share their value with one before them: constants.
+    /// Writes constants for the members that share their value with an earlier member.
     fn other_names(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
         for member in members {
             let Some(same) = member.same_as.and_then(|same| members.get(same as usize)) else { continue };
@@ -198,7 +198,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes an arm's variant.
+    /// Writes the variant of an arm.
     fn arm(&self, of: &str, union: &Union, index: usize, discriminant: &str, code: &mut Code) {
         let Some(arm) = union.arms.get(index) else { return };
         self.arm_hint(union, arm, code);
@@ -295,7 +295,7 @@ fn member_docs(member: &Member, code: &mut Code) {
     alias(&member.name, &member.ident, code);
 }
 
-/// Writes the document's name for searches in the documentation, where Rust's differs.
+/// Writes the document's name as a search alias in the documentation, if Rust's name differs.
 pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
     let name = last(name);
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());

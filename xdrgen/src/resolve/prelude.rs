@@ -1,7 +1,7 @@
-//! Names that documents use and leave to the system's headers, or to the RFCs on RPC.
+//! The prelude: names that documents use without definition, from system headers or from the RFCs on RPC.
 //!
-//! A run takes from here only names that it uses and does not define. Names of integers are mapped
-//! directly; the rest is XDR text, and is emitted like that of the document.
+//! A run uses only those names of the prelude that it does not define. Names of integers are mapped
+//! directly. The other names are defined by XDR text, and emitted like definitions of a document.
 
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
@@ -10,8 +10,8 @@ use crate::ir::Scalar;
 use crate::parse::{Options, parse_extract};
 use crate::source::Span;
 
-/// Definitions of RPC's documents and of C's RPC headers. Flavors are integers: an unknown flavor must be
-/// decoded before a reply can reject it.
+/// Definitions from the documents on RPC and from C's RPC headers. Flavors are integers: an unknown
+/// flavor must be decoded before a reply can reject it.
 const TEXT: &str = "
 /* No authentication (RFC 5531 section 8.2). */
 const AUTH_NONE = 0;
@@ -80,8 +80,8 @@ typedef opaque des_block[8];
 const MAXNETNAMELEN = 255;
 ";
 
-/// The integers that documents have other names for. XDR's smallest is four bytes long; the narrower ones are
-/// sent as four bytes, too, and checked for their range.
+/// Returns the type for another name of an integer. XDR's smallest integer has four bytes. Narrower ones
+/// are sent as four bytes, and their range is checked.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
@@ -104,7 +104,7 @@ pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     })
 }
 
-/// The number of a name that needs no definition.
+/// Returns the value of a built-in name.
 pub(crate) fn built_in(name: &str) -> Option<i128> {
     match name {
         "TRUE" | "true" => Some(1),
@@ -113,8 +113,8 @@ pub(crate) fn built_in(name: &str) -> Option<i128> {
     }
 }
 
-/// The prelude's definitions by name, as text with the comment before it. A run parses only those that it
-/// uses.
+/// The definitions of the prelude by name, as text with the preceding comment. A run parses only those
+/// that it uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);
 
@@ -125,18 +125,19 @@ impl Prelude {
         Prelude(named.collect())
     }
 
-    /// The definition of a name, as if written at a position.
+    /// Returns the definition of a name, with a given position.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
         parsed(self.0.get(name)?, place).pop()
     }
 }
 
-/// The name that one of the definitions above defines: the last word before its body.
+/// Returns the name that a definition defines: the last word before its body.
 fn name_of(definition: &'static str) -> Option<&'static str> {
     definition.split(['{', '=', ';', '<', '[']).next()?.split_ascii_whitespace().next_back()
 }
 
-/// The definitions of a text that is not in a document, as if written at a position; none if it is invalid.
+/// Parses definitions that are not in a document and gives them a position. Returns none if the text is
+/// invalid.
 pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
     let mut map = Map::new(place.source);
     map.push(0, place.start as usize, 0);
