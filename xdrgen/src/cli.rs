@@ -1,9 +1,9 @@
 //! The command line.
 
-mod rerun;
 mod compat;
 mod diff;
 mod report;
+mod rerun;
 mod sizes;
 mod versions;
 
@@ -273,7 +273,9 @@ fn run_explain(code: &str) -> Result<(), Failure> {
         Some(page) => print(&(page + "\n")),
         None => {
             let (first, last) = (diag::codes().next().unwrap_or(""), diag::codes().last().unwrap_or(""));
-            Err(Failure::Usage(format!("no finding has the code `{code}`; codes range from {first} to {last}")))
+            Err(Failure::Usage(format!(
+                "no finding has the code `{code}`; codes range from {first} to {last}"
+            )))
         }
     }
 }

@@ -404,7 +404,8 @@ impl<'m> Walk<'m> {
             hir.typed().filter(|(_, ty)| is_alone(&ty.name)).map(|(id, _)| id).collect()
         };
         let (olds, news) = (unmatched(base, &named), unmatched(new, &known));
-        let renamed = find_similar([base, new], &olds, &news, |old, new| self.same(Use::Id(old), Use::Id(new)));
+        let renamed =
+            find_similar([base, new], &olds, &news, |old, new| self.same(Use::Id(old), Use::Id(new)));
         let is_removed = |id: TypeId| !named.contains_key(view::name(base, id));
         let used: HashSet<TypeId> =
             self.bodies.iter().filter(|(old, _)| is_removed(*old)).map(|(_, new)| *new).collect();

@@ -228,7 +228,8 @@ fn analyzed(
         procedures: hir.procedures().count(),
     };
     // If definitions are missing after an error, correct bindings would be reported as invalid.
-    let module = if is_complete { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
+    let module =
+        if is_complete { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);

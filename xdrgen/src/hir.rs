@@ -357,7 +357,9 @@ impl Hir {
         let place = |id: TypeId| places.get(id.0).copied().flatten();
         let move_to = |ty: &mut Type| ty.rename(&|id| place(id).unwrap_or(id));
         let is_removed = |ty: &Type| ty.named().is_some_and(|id| types.contains(&id));
-        for Version { procedures, omitted_procedures, .. } in self.programs.iter_mut().flat_map(|one| &mut one.versions) {
+        for Version { procedures, omitted_procedures, .. } in
+            self.programs.iter_mut().flat_map(|one| &mut one.versions)
+        {
             procedures.retain(|one| {
                 let stays = !is_removed(&one.arguments) && !is_removed(&one.result);
                 omitted_procedures.extend((!stays).then(|| one.name.clone()));

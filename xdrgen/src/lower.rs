@@ -12,7 +12,7 @@ use crate::binding::Binding;
 use crate::diag::Found;
 use crate::graph::Graph;
 use crate::hash::HashMap;
-use crate::hir::{self, Selector, Hir, TypeId};
+use crate::hir::{self, Hir, Selector, TypeId};
 use crate::ir::{
     Arm, Body, Bound, Const, ConstType, Data, Derives, Field, FieldPath, Label, Member, Module, Procedure,
     Program, ReplyBounds, Sum, Type, TypeDef, Union, Version,

@@ -9,11 +9,7 @@ pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
 }
 
 /// Returns the most similar candidate that differs in at most `max` letters.
-pub(crate) fn near<'c>(
-    name: &str,
-    max: usize,
-    candidates: impl Iterator<Item = &'c str>,
-) -> Option<&'c str> {
+pub(crate) fn near<'c>(name: &str, max: usize, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= max)
         .map(|candidate| (distance(name, candidate), candidate))

@@ -23,8 +23,8 @@ fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
     let info = measure(|| {
         let generated = generate(&sources, &Options::module("a"));
         let findings = diag::render(&generated.diagnostics, &sources, false);
-        assert_eq!(shape.sound, !generated.has_errors(), "{}:\n{findings}", shape.name);
-        if !shape.sound {
+        assert_eq!(shape.is_valid, !generated.has_errors(), "{}:\n{findings}", shape.name);
+        if !shape.is_valid {
             assert!(generated.diagnostics.len() >= parts, "{}:\n{findings}", shape.name);
         }
     });

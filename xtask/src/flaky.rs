@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let (failed, runs) = (failures.len(), options.runs);
-    Err(format!("{failed} of {runs} runs failed:\n{}process {}", failures.concat(), folder.display()))
+    Err(format!("{failed} of {runs} runs failed:\n{}see {}", failures.concat(), folder.display()))
 }
 
 /// Runs the suite once. Returns the failures, one per line.
@@ -135,7 +135,8 @@ mod tests {
     fn a_binary_that_names_no_test_is_named_itself() {
         let mut failed = Failed::default();
         failed.process("     Running tests/b.rs (target/debug/deps/b-34)");
-        let expected = "timed out without naming a test; the last binary was tests/b.rs (target/debug/deps/b-34)";
+        let expected =
+            "timed out without naming a test; the last binary was tests/b.rs (target/debug/deps/b-34)";
         assert_eq!(failed.tests("timed out"), [expected]);
     }
 }

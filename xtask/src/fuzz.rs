@@ -110,7 +110,8 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String>
 /// Returns the host's target triple. If cargo receives it explicitly, the flags do not apply to build
 /// scripts.
 fn host() -> Result<String, String> {
-    let output = Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
+    let output =
+        Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
     let output = String::from_utf8_lossy(&output.stdout);
     let host = output.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "`rustc -vV` does not name its host".to_owned())

@@ -3,7 +3,7 @@
 use super::Facts;
 use crate::diag::{Few, Found, UnionKind};
 use crate::hash::HashSet;
-use crate::hir::{Body, Selector, Hir, Union};
+use crate::hir::{Body, Hir, Selector, Union};
 
 /// Maximum number of values named in a warning.
 const NAMED: usize = 5;

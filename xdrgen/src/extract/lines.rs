@@ -53,17 +53,18 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
         let text = lines.get(index).map_or("", |line| line.text(document));
         let feed = text.as_bytes().contains(&b'\x0c');
         let blank = is_blank(text);
-        let is_page_break = if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}'))) {
-            for line in lines.get_mut(blank_from..index).unwrap_or_default() {
-                line.is_page_break = true;
-            }
-            after_break = true;
-            true
-        } else if blank {
-            after_break
-        } else {
-            after_break && is_header(text)
-        };
+        let is_page_break =
+            if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}'))) {
+                for line in lines.get_mut(blank_from..index).unwrap_or_default() {
+                    line.is_page_break = true;
+                }
+                after_break = true;
+                true
+            } else if blank {
+                after_break
+            } else {
+                after_break && is_header(text)
+            };
         if let Some(line) = lines.get_mut(index) {
             line.is_page_break = is_page_break;
         }

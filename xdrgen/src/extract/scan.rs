@@ -73,7 +73,9 @@ pub(super) fn indented(
 
 /// Copies lines, without page breaks and without the indentation that all of them share.
 fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
-    for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.is_page_break) {
+    for line in
+        lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.is_page_break)
+    {
         let text = line.text(builder.document);
         let blanks = (text.len() - text.trim_start_matches(' ').len()).min(found.indent);
         let start = line.range.start + blanks;
@@ -238,7 +240,8 @@ impl<'a> Scan<'a> {
     fn comment_before(&self, line: usize, free: usize) -> Option<usize> {
         let above = (free..line).rev();
         let last = above.clone().find(|above| !self.text(*above).trim().is_empty())?;
-        let apart = line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.is_page_break);
+        let apart =
+            line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.is_page_break);
         if apart || !self.text(last).trim_end().ends_with("*/") {
             return None;
         }

@@ -44,7 +44,9 @@ pub(crate) fn find(text: &str) -> Vec<Block> {
 /// Returns the block whose first comment has the phrase before `at`.
 fn block(text: &str, at: usize) -> Option<Block> {
     let rest = text.get(at..)?;
-    let end = rest.find("*/").filter(|end| rest.get(..*end).is_some_and(|text_between| text_between.len() < 200))?;
+    let end = rest
+        .find("*/")
+        .filter(|end| rest.get(..*end).is_some_and(|text_between| text_between.len() < 200))?;
     let name = name(rest.get(..end)?)?;
     let comment_end = at + end + 2;
     let after = text.get(comment_end..)?;

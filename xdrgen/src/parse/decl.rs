@@ -57,7 +57,9 @@ fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, M
     match input.word(0) {
         "[" if is_string => return Err(fail(input, Reason::Kind(&SyntaxKind::StringSize))),
         "[" | "<" => {}
-        ";" if is_string => context.report(PortabilityKind::StringWithoutBound.at(context.position_after(input.at))),
+        ";" if is_string => {
+            context.report(PortabilityKind::StringWithoutBound.at(context.position_after(input.at)))
+        }
         _ if is_string || context.dialect == Dialect::Xdrzcc => {}
         _ => return Err(fail(input, Reason::Kind(&SyntaxKind::OpaqueSize))),
     }

@@ -10,7 +10,7 @@ use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
 use super::program::program_def;
 use super::recover;
-use super::token::{OtherLine, Comment, Kind, Piece, Placed};
+use super::token::{Comment, Kind, OtherLine, Piece, Placed};
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
     token, warn,

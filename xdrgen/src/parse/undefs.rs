@@ -4,7 +4,7 @@
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::token::{OtherLine, Kind, Lexed};
+use super::token::{Kind, Lexed, OtherLine};
 
 /// A macro with a number, and the range of tokens and directives in which it is defined.
 struct Ended {

@@ -77,7 +77,9 @@ impl Resolver<'_> {
     fn member_value(&mut self, value: i128, span: Span, reported: &mut Option<Severity>) -> Option<i32> {
         // C writes -1 as 0xffffffff: the same four bytes.
         if let Ok(unsigned) = u32::try_from(value) {
-            if unsigned > i32::MAX.unsigned_abs() && reported.replace(reported.unwrap_or(Severity::Warning)).is_none() {
+            if unsigned > i32::MAX.unsigned_abs()
+                && reported.replace(reported.unwrap_or(Severity::Warning)).is_none()
+            {
                 self.found.push(MeaningKind::SentNegative { number: unsigned }.at(span));
             }
             return Some(unsigned.cast_signed());

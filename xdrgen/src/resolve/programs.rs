@@ -58,7 +58,14 @@ impl<'a> Resolver<'a> {
             procedures.push(Procedure { name, number, arguments, parameter, result, item, whole, docs });
         }
         let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
-        Version { name: version.name.name.clone(), number, procedures, omitted_procedures, binding: None, docs }
+        Version {
+            name: version.name.name.clone(),
+            number,
+            procedures,
+            omitted_procedures,
+            binding: None,
+            docs,
+        }
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {

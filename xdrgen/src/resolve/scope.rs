@@ -14,8 +14,8 @@ use crate::ast::{
 };
 use crate::diag::{Diagnostic, Found, MeaningKind, Twice};
 use crate::hash::{HashMap, HashSet};
-use crate::similarity::{distance, is_slip, near, nearest};
 use crate::namespace::split;
+use crate::similarity::{distance, is_slip, near, nearest};
 use crate::source::{SourceId, Span, Trust, narrow};
 
 /// A named value: a constant, or a member of an enum.

@@ -6,7 +6,7 @@ use super::text;
 use crate::ast::{CaseSpec, Declaration, Identifier, UnionBody, Value};
 use crate::diag::{Few, PortabilityKind, UnionKind};
 use crate::hash::HashMap;
-use crate::hir::{Arm, Body, Selector, Docs, Label, Member, Scalar, Type, TypeId, Union};
+use crate::hir::{Arm, Body, Docs, Label, Member, Scalar, Selector, Type, TypeId, Union};
 use crate::source::Span;
 
 /// Maximum number of values named in a warning.

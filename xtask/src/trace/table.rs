@@ -77,7 +77,8 @@ pub(super) fn markdown(trace: &Trace) -> String {
         let level = entry.level.map_or("", |level| level.word());
         let (place, status) = (place(entry), status(trace, entry));
         let rule_text = rule_text(entry);
-        let _ = writeln!(text, "| {} | {place} | {level} | {} | {rule_text} | {status} |", entry.id, entry.binds);
+        let _ =
+            writeln!(text, "| {} | {place} | {level} | {} | {rule_text} | {status} |", entry.id, entry.binds);
     }
     text.push_str("\n## Hostile inputs\n\n| Id | Input | Outcome | Status |\n|---|---|---|---|\n");
     for entry in trace.entries.iter().filter(|entry| entry.level.is_none()) {

@@ -11,7 +11,7 @@ use crate::parse::condition::undefined;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{
-    OtherLine, Kind, Piece, Placed, is_word, joined_length, line_length, one_token, only_number,
+    Kind, OtherLine, Piece, Placed, is_word, joined_length, line_length, one_token, only_number,
 };
 use crate::source::{Span, narrow};
 
