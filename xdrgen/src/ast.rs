@@ -141,7 +141,7 @@ pub enum Value {
 pub struct Declaration {
     /// Its type.
     pub specifier: TypeSpecifier,
-    /// The name. `void` has no name; for arguments and results it is optional.
+    /// The name. Absent for `void`, optional for arguments and results.
     pub name: Option<Identifier>,
     /// The number of values that a declaration has.
     pub multiplicity: Multiplicity,

@@ -44,7 +44,7 @@ const RULES: &[(&str, Rule)] = &[
     ("X222", Rule::Protocol(cycles::infinite_types)),
     ("X223", Rule::Protocol(cycles::alias_cycles)),
     ("X225", Rule::Protocol(cycles::depth)),
-    ("X226", Rule::Protocol(unions::idle_defaults)),
+    ("X226", Rule::Protocol(unions::unused_defaults)),
     ("X232", Rule::Protocol(programs::shared_numbers)),
     ("X305", Rule::Binding(bindings::ineligible_items)),
     ("X306", Rule::Binding(bindings::repeated_items)),

@@ -220,11 +220,11 @@ pub fn main() -> ExitCode {
         Err(Failure::Findings) => ExitCode::from(1),
         Err(Failure::Incomparable) => ExitCode::from(2),
         Err(Failure::File(path, error)) => {
-            reporting.complain(Some(&path), &error.to_string());
+            reporting.print_failure(Some(&path), &error.to_string());
             ExitCode::from(2)
         }
         Err(Failure::Usage(what)) => {
-            reporting.complain(None, &what);
+            reporting.print_failure(None, &what);
             ExitCode::from(2)
         }
     }

@@ -111,7 +111,7 @@ pub(crate) enum Kind<'m> {
     /// The number of fields in each of two structs.
     Parts(usize, usize),
     /// Two protocols that share too little to be compared further.
-    TooFar,
+    TooDifferent,
 }
 
 /// A numbered part: kind, name, number, documentation.
@@ -127,7 +127,7 @@ impl Kind<'_> {
             Kind::Arm(..) => "arm",
             Kind::Number([one, other], _) => one.or(*other).map_or("", |(part, ..)| part.name()),
             Kind::Written(what) => what,
-            Kind::Form(..) | Kind::Bound(..) | Kind::Part(..) | Kind::Parts(..) | Kind::TooFar => "",
+            Kind::Form(..) | Kind::Bound(..) | Kind::Part(..) | Kind::Parts(..) | Kind::TooDifferent => "",
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     let (mut module, mut naming) = Lower::run(hir, style, found);
     lists::make_lists(&mut module, &mut naming);
     if data == Data::Bytes {
-        layout::hold_small_opaque(&mut module);
+        layout::store_small_opaque_in_place(&mut module);
     }
     // Boxes do not change which types use one another, so the graph stays valid.
     let graph = Graph::of_module(&module);
@@ -51,7 +51,7 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     }
     let held = layout::Held::of(&module);
     layout::decide_derives(&mut module, &graph, &held);
-    layout::weigh_unions(&mut module, &held);
+    layout::find_uneven_unions(&mut module, &held);
     module
 }
 

@@ -27,7 +27,7 @@ impl<'s> Unread<'s> {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Returns true if a word is this name, or begins with it: the separator after it may be missing.
+    /// Returns true if a word equals the name, or begins with it, since a separator may be missing.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

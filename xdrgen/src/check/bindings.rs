@@ -266,7 +266,7 @@ fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f I
     })
 }
 
-/// X305: the field is not eligible.
+/// X305: a field that cannot be eligible.
 pub(super) fn ineligible_items(facts: &Facts<'_>, found: &mut Found) {
     for (_, item, field) in items(facts).filter(|(_, item, _)| matches!(item.size, ItemSize::None)) {
         let inside = facts.hir.resolve_alias(&field.ty).named().and_then(|id| inside(facts.hir, id));

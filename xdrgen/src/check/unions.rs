@@ -21,7 +21,7 @@ pub(super) fn uncovered_values(hir: &Hir, found: &mut Found) {
 
 /// X226: a default arm that no value selects. Only a bool is checked: an enum may gain values in another
 /// version.
-pub(super) fn idle_defaults(facts: &Facts<'_>, found: &mut Found) {
+pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
     for ty in &facts.hir.types {
         let Body::Union(union) = &ty.body else { continue };
         let labels: usize = union.arms.iter().map(|arm| arm.labels.len()).sum();
@@ -29,7 +29,7 @@ pub(super) fn idle_defaults(facts: &Facts<'_>, found: &mut Found) {
         if let Some(default) = default.filter(|_| union.has_all_labels && labels == 2)
             && facts.hir.selector(&union.discriminant) == Some(Selector::Bool)
         {
-            found.push(UnionKind::IdleDefault.at(default.docs.span));
+            found.push(UnionKind::UnusedDefault.at(default.docs.span));
         }
     }
 }

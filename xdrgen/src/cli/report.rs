@@ -61,7 +61,8 @@ impl Reporting {
         if found.is_empty() {
             return Ok(());
         }
-        let shown = foremost(found).cloned().map(|found| self.weighed(found)).collect::<Vec<_>>();
+        let shown =
+            first_findings(found).cloned().map(|found| self.with_denied_warnings(found)).collect::<Vec<_>>();
         let hidden = found.len() - shown.len() + more.errors + more.warnings;
         let count = Count::of(found);
         let (errors, warnings) = (count.errors + more.errors, count.warnings + more.warnings);
@@ -70,7 +71,7 @@ impl Reporting {
             None => Count { errors, warnings },
         };
         let shown = shown.as_slice();
-        complain(&match self.message_format {
+        print_error(&match self.message_format {
             Form::Human => {
                 let text = diag::render(shown, sources, self.has_colour());
                 format!("{text}\n{}", summary(count, hidden, shown))
@@ -87,16 +88,16 @@ impl Reporting {
     }
 
     /// Reports why a run could not start or finish.
-    pub(super) fn complain(&self, file: Option<&Path>, message: &str) {
+    pub(super) fn print_failure(&self, file: Option<&Path>, message: &str) {
         let file = file.map(|file| file.to_string_lossy());
-        complain(&match (self.message_format, &file) {
+        print_error(&match (self.message_format, &file) {
             (Form::Json, _) => diag::json_failure(file.as_deref(), message),
             (_, Some(file)) => format!("rpcrdma-xdrgen: {file}: {message}\n"),
             (_, None) => format!("rpcrdma-xdrgen: {message}\n"),
         });
     }
 
-    fn weighed(&self, found: Diagnostic) -> Diagnostic {
+    fn with_denied_warnings(&self, found: Diagnostic) -> Diagnostic {
         let denied = self.deny == Some(Deny::Warnings);
         if denied { Diagnostic { severity: Severity::Error, ..found } } else { found }
     }
@@ -116,7 +117,7 @@ impl Reporting {
 }
 
 /// Returns the findings that are shown, in their order. If there are too many, errors take precedence.
-fn foremost(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;
     found.iter().filter(move |found| {
@@ -138,6 +139,6 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
 }
 
 /// Writes to standard error, and ignores errors such as a closed pipe.
-fn complain(text: &str) {
+fn print_error(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

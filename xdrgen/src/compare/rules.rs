@@ -220,7 +220,7 @@ impl<'m> Judge<'m> {
         if !self.unread.names.is_empty() {
             return self.not_compared_because(name, Gap::Type, span);
         }
-        self.breach(span, BreachKind::Gone { name: name.to_owned() });
+        self.breach(span, BreachKind::Removed { name: name.to_owned() });
     }
 
     /// Judges a program, a version or a procedure that was removed or added. Only its number counts: names
@@ -232,7 +232,7 @@ impl<'m> Judge<'m> {
             } else {
                 let is_in = path.new != Span::default();
                 let (base, span) = if is_in { (Some(docs.span), path.new) } else { (None, docs.span) };
-                self.breach(span, BreachKind::NumberGone { part, name: name.to_owned(), base });
+                self.breach(span, BreachKind::NumberRemoved { part, name: name.to_owned(), base });
             }
         }
         match new {
@@ -266,7 +266,7 @@ impl<'m> Judge<'m> {
         let Some(value) = value else {
             let is_gone = pair[0].is_some();
             let kind = if is_gone {
-                BreachKind::DefaultGone { of, base }
+                BreachKind::DefaultRemoved { of, base }
             } else {
                 BreachKind::NewDefault { of, base }
             };
@@ -277,7 +277,7 @@ impl<'m> Judge<'m> {
             ([Some(_), _], _) if !has_value => {}
             ([Some(arm), _], _) => {
                 let arm = arm.docs.declaration.clone();
-                self.breach(path.new, BreachKind::ArmGone { of, value, arm, base });
+                self.breach(path.new, BreachKind::ArmRemoved { of, value, arm, base });
             }
             (_, Some(default)) => {
                 self.breach(path.new, BreachKind::ArmOfDefault { of, value, default: default.docs.span });
@@ -299,12 +299,12 @@ impl<'m> Judge<'m> {
         match pair {
             [Some(old), Some(new)] if is_sent => {
                 let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.span);
-                self.breach(new.span, BreachKind::ValueMoved { name, of, was, is, base });
+                self.breach(new.span, BreachKind::ValueChanged { name, of, was, is, base });
             }
             [Some(old), None] if is_sent => self.removed_value(path, old),
             [Some(old), _] if self.together => {
                 let name = old.name.clone();
-                self.breach(path.new, BreachKind::MemberGone { name, of, base: path.base });
+                self.breach(path.new, BreachKind::MemberRemoved { name, of, base: path.base });
             }
             [None, Some(new)] if is_sent => self.new_value(ids, new),
             _ => {}
@@ -313,7 +313,7 @@ impl<'m> Judge<'m> {
 
     fn removed_value(&mut self, path: &Path<'m>, member: &Member) {
         let (name, of) = (member.name.clone(), path.names[0].to_owned());
-        let breach = BreachKind::ValueGone { name, of, value: member.value, base: member.span };
+        let breach = BreachKind::ValueRemoved { name, of, value: member.value, base: member.span };
         self.breach(path.new, breach);
     }
 
@@ -383,7 +383,7 @@ impl<'m> Judge<'m> {
             [Some(old), None] if self.rules == Rules::Rfc8178 => {
                 let kept = self.kept.get_or_insert_with(|| flags(self.new, None, ""));
                 if flag(&old, owner).is_some_and(|flag| !kept.contains_key(&flag)) {
-                    self.breach(old.2, BreachKind::FlagGone { name: old.0.to_owned() });
+                    self.breach(old.2, BreachKind::FlagRemoved { name: old.0.to_owned() });
                 }
             }
             _ => {}

@@ -132,7 +132,7 @@ impl<'m> Walk<'m> {
             }
             let Some(left) = self.left.checked_sub(1) else {
                 self.pending.clear();
-                return self.emit_sent(path, Kind::TooFar);
+                return self.emit_sent(path, Kind::TooDifferent);
             };
             self.left = left;
             self.pair(base, new, path);
@@ -204,8 +204,8 @@ impl<'m> Walk<'m> {
     fn streams(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         let (old_hir, new_hir) = (self.base, self.new);
         let both = |max, arrays| (items(old_hir, base, max, arrays), items(new_hir, new, max, arrays));
-        let uneven = |(one, other): &(Vec<Sent<'m>>, Vec<Sent<'m>>), is: fn(&View<'m>) -> bool| {
-            let is_in = |hir, item: &Sent<'m>| is(&View::of(hir, item.of));
+        let uneven = |(one, other): &(Vec<Element<'m>>, Vec<Element<'m>>), is: fn(&View<'m>) -> bool| {
+            let is_in = |hir, item: &Element<'m>| is(&View::of(hir, item.of));
             let mut pairs = one.iter().zip(other);
             one.len() != other.len() || pairs.any(|(one, other)| is_in(old_hir, one) != is_in(new_hir, other))
         };
@@ -238,8 +238,8 @@ impl<'m> Walk<'m> {
     }
 
     /// Compares structs without a common layout: compares the fields that both have, and adds the others.
-    fn parts(&mut self, one: &[Sent<'m>], other: &[Sent<'m>], path: Path<'m>) {
-        let fields = |items: &[Sent<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
+    fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
+        let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()
         };
         let (one, other, mut is_named) = (fields(one), fields(other), false);
@@ -396,29 +396,30 @@ fn label(arm: &Arm) -> &str {
 }
 
 /// An element of a sequence: a field with the name of its struct, or a type that is not a field.
-struct Sent<'m> {
+struct Element<'m> {
     of: Use<'m>,
     field: Option<(&'m str, &'m Field)>,
 }
 
 /// Returns the fields of a use in wire order. Expands nested structs while there are fewer than `max`
 /// fields; the first struct is always expanded. With `arrays`, also expands short arrays of fixed length.
-fn items<'m>(hir: &'m Hir, of: Use<'m>, max: usize, arrays: bool) -> Vec<Sent<'m>> {
+fn items<'m>(hir: &'m Hir, of: Use<'m>, max: usize, arrays: bool) -> Vec<Element<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;
-    let mut pending = vec![Sent { of, field: None }];
+    let mut pending = vec![Element { of, field: None }];
     while let Some(item) = pending.pop() {
         match View::of(hir, item.of) {
             View::Struct(id, fields) if opened < max => {
                 opened += 1;
                 let owner = name(hir, id);
-                let inner =
-                    fields.iter().map(|field| Sent { of: Use::Type(&field.ty), field: Some((owner, field)) });
+                let inner = fields
+                    .iter()
+                    .map(|field| Element { of: Use::Type(&field.ty), field: Some((owner, field)) });
                 pending.extend(inner.rev());
             }
             View::FixedArray(of, len) if arrays && opened.saturating_add(len as usize) < max => {
                 opened += len as usize;
-                pending.extend((0..len).map(|_| Sent { of, field: item.field }));
+                pending.extend((0..len).map(|_| Element { of, field: item.field }));
             }
             _ => sent.push(item),
         }

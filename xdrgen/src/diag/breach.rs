@@ -36,7 +36,7 @@ kinds! {
     /// -struct hello { unsigned int version; };
     /// +struct greeting { unsigned int version; };
     /// ```
-    X500 Error Gone { name: String } => text(format!("`{name}` was removed"))
+    X500 Error Removed { name: String } => text(format!("`{name}` was removed"))
         .label("defined in the base; no type of the new protocol has its layout")
         .help("valid messages must stay valid");
     /// fields were added or removed
@@ -114,16 +114,16 @@ kinds! {
     /// +enum kind { QUESTION = 0, ANSWER = 1 };
     ///  struct hello { kind is; };
     /// ```
-    X504 Error ValueMoved { name: String, of: String, was: i32, is: i32, base: Span } =>
+    X504 Error ValueChanged { name: String, of: String, was: i32, is: i32, base: Span } =>
         both(format!("`{name}` of `{of}` was {was} and is {is}"), *base);
     /// A value without a member.
-    X504 Error ValueGone { name: String, of: String, value: i32, base: Span } =>
+    X504 Error ValueRemoved { name: String, of: String, value: i32, base: Span } =>
         both(format!("the value {value} (`{name}`) of `{of}` was removed"), *base);
     /// A name that was replaced.
-    X504 Error MemberGone { name: String, of: String, base: Span } =>
+    X504 Error MemberRemoved { name: String, of: String, base: Span } =>
         both(format!("the member `{name}` of `{of}` was removed"), *base);
     /// A flag whose bit is unused.
-    X504 Error FlagGone { name: String } => text(format!("the flag `{name}` was removed"))
+    X504 Error FlagRemoved { name: String } => text(format!("the flag `{name}` was removed"))
         .label("no flag of the new protocol has its bit")
         .help("RFC 8178 forbids the removal of flags");
     /// a new value that does not select an arm
@@ -171,7 +171,7 @@ kinds! {
     ///  };
     /// ```
     X506 Error ValueWithoutArm { name: String, of: String, new: Span, base: Span, more: usize } =>
-        text(format!("`{name}` is a new value without an arm in `{of}`{}", as_well(*more)))
+        text(format!("`{name}` is a new value without an arm in `{of}`{}", more_places(*more)))
         .label("the new value")
         .and(*new, "this union has no arm for it")
         .and(*base, "in the base")
@@ -201,7 +201,7 @@ kinds! {
         .and(*default, "the base's default arm");
     /// A value without an arm.
     X507 Error ValueForDefault { name: String, of: String, default: Span, more: usize } =>
-        text(format!("`{name}` is a new value for the default arm of `{of}`{}", as_well(*more)))
+        text(format!("`{name}` is a new value for the default arm of `{of}`{}", more_places(*more)))
         .label("the new value")
         .and(*default, "the base's default arm");
     /// an arm was removed
@@ -223,7 +223,7 @@ kinds! {
     ///     case TELL: int what;
     ///  };
     /// ```
-    X508 Error ArmGone { of: String, value: i128, arm: String, base: Span } =>
+    X508 Error ArmRemoved { of: String, value: i128, arm: String, base: Span } =>
         both(format!("the arm for {value} of `{of}` was removed ({arm})"), *base);
     /// a new arm for an existing value
     ///
@@ -268,7 +268,7 @@ kinds! {
     /// +   case 2: void;
     ///  };
     /// ```
-    X510 Error DefaultGone { of: String, base: Span } => both(format!("the default arm of `{of}` was removed"), *base);
+    X510 Error DefaultRemoved { of: String, base: Span } => both(format!("the default arm of `{of}` was removed"), *base);
     /// A new default arm.
     X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a new default arm"), *base);
     /// the value of a constant changed
@@ -326,7 +326,7 @@ kinds! {
     ///     } = 1;
     ///  } = 536870913;
     /// ```
-    X513 Error NumberGone { part: Part, name: String, base: Option<Span> } => {
+    X513 Error NumberRemoved { part: Part, name: String, base: Option<Span> } => {
         let text = text(format!("the {} `{name}` was removed", part.name()));
         match base {
             Some(base) => text.label("missing here").and(*base, "in the base"),
@@ -367,7 +367,7 @@ fn both(message: String, base: Span) -> Text {
     text(message).label("here").and(base, "in the base")
 }
 
-fn as_well(more: usize) -> String {
+fn more_places(more: usize) -> String {
     match more {
         0 => String::new(),
         1 => ", and the same in 1 more place".to_owned(),

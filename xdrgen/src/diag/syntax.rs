@@ -366,7 +366,7 @@ kinds! {
     X120 Error OpaqueSize => text("opaque data without a size")
         .label("expected `[` or `<`")
         .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
-    /// a string has no fixed size
+    /// a string cannot have a fixed size
     ///
     /// A string includes its length, so `[n]` has no effect.
     ///

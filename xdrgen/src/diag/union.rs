@@ -167,7 +167,7 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X226 Warning IdleDefault => text("no value selects the default arm")
+    X226 Warning UnusedDefault => text("no value selects the default arm")
         .label("`TRUE` and `FALSE` already have arms")
         .help("remove the default arm");
     }

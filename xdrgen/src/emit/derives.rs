@@ -2,7 +2,7 @@
 //! enforce bounds.
 
 use super::code::Code;
-use super::types::{Stands, field_attribute};
+use super::types::{Placement, field_attribute};
 use super::{Emitter, spaced};
 use crate::hash::HashSet;
 use crate::hir::MAX_DEPTH;
@@ -93,17 +93,17 @@ impl Emitter<'_> {
     }
 
     /// Writes the attributes of a field for additional derives.
-    pub(super) fn field_hints(&self, field: &Field, stands: Stands, code: &mut Code) {
+    pub(super) fn field_hints(&self, field: &Field, placement: Placement, code: &mut Code) {
         if self.knows(Known::Serde)
             && let Some(shape) = self.shape(&field.ty, field.max.as_ref())
         {
             let with = format!("{}::xdr::serde_as::As::<{shape}>", self.runtime);
-            self.hint(Known::Serde, stands, code, |code| _ = code.add(["\"", &with, "\""]));
+            self.hint(Known::Serde, placement, code, |code| _ = code.add(["\"", &with, "\""]));
         }
         if self.knows(Known::Arbitrary)
             && let Some(max) = &field.max
         {
-            self.hint(Known::Arbitrary, stands, code, |code| {
+            self.hint(Known::Arbitrary, placement, code, |code| {
                 code.add([&self.runtime, "::xdr::arbitrary_with::array::"]).open("<");
                 code.push("_").comma().then(|code| self.argument_bound(max, code)).close(">");
             });
@@ -114,7 +114,7 @@ impl Emitter<'_> {
     /// discriminant selects.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
-            self.attribute(Known::Arbitrary, Stands::Alone, code, |code| _ = code.push("skip"));
+            self.attribute(Known::Arbitrary, Placement::Alone, code, |code| _ = code.push("skip"));
         }
     }
 
@@ -124,7 +124,7 @@ impl Emitter<'_> {
         if self.knows(Known::Arbitrary)
             && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))
         {
-            self.hint(Known::Arbitrary, Stands::Inline, code, |code| {
+            self.hint(Known::Arbitrary, Placement::Inline, code, |code| {
                 code.add([&self.runtime, "::xdr::arbitrary_with::", function]).open("(").open("&[");
                 labels.iter().for_each(|label| self.label(label, code.comma()));
                 code.close("]").close(")");
@@ -132,7 +132,7 @@ impl Emitter<'_> {
         }
         if self.knows(Known::Serde) {
             let with = format!("{}::xdr::serde_as::Kept::<{name}, {index}>", self.runtime);
-            self.hint(Known::Serde, Stands::Inline, code, |code| _ = code.add(["\"", &with, "\""]));
+            self.hint(Known::Serde, Placement::Inline, code, |code| _ = code.add(["\"", &with, "\""]));
         }
     }
 
@@ -215,13 +215,13 @@ impl Emitter<'_> {
     }
 
     /// Writes an attribute of a derive that names a function or a form.
-    fn hint(&self, of: Known, stands: Stands, code: &mut Code, with: impl FnOnce(&mut Code)) {
-        self.attribute(of, stands, code, |code| with(code.push("with = ")));
+    fn hint(&self, of: Known, placement: Placement, code: &mut Code, with: impl FnOnce(&mut Code)) {
+        self.attribute(of, placement, code, |code| with(code.push("with = ")));
     }
 
     /// Writes an attribute of a derive. In a crate, it depends on the feature.
-    fn attribute(&self, of: Known, stands: Stands, code: &mut Code, argument: impl FnOnce(&mut Code)) {
-        field_attribute(stands, code, |code| {
+    fn attribute(&self, of: Known, placement: Placement, code: &mut Code, argument: impl FnOnce(&mut Code)) {
+        field_attribute(placement, code, |code| {
             code.push("#[");
             if self.features {
                 code.open("cfg_attr(").add(["feature = \"", of.name(), "\""]).comma();

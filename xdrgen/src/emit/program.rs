@@ -17,10 +17,10 @@ use crate::sizes::messages as sizes;
 const MANY: usize = 10;
 
 /// The `# Errors` section of a client method.
-const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure with a status in the protocol is a result.";
+const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure status of the protocol is part of the result.";
 /// The `# Errors` section of a handler method.
 const HANDLER_REFUSES: &str =
-    "Returns an error if the call itself fails. A failure with a status in the protocol is a result.";
+    "Returns an error if the call itself fails. A failure status of the protocol is part of the result.";
 
 impl Emitter<'_> {
     pub(super) fn version(&self, program: &Program, version: &Version, code: &mut Code) {
@@ -65,7 +65,7 @@ impl Emitter<'_> {
     /// Writes a type for each procedure.
     fn procedures(&self, version: &Version, code: &mut Code) {
         code.apart();
-        code.line(["/// The procedures, one type each."]);
+        code.line(["/// A type for each procedure."]);
         code.line(["pub mod proc {"]);
         code.block(|code| {
             if !version.procedures.is_empty() {
@@ -134,8 +134,8 @@ impl Emitter<'_> {
     fn client(&self, version: &Version, code: &mut Code) {
         code.apart();
         code.line([
-            "/// A client over anything that carries calls of this version.",
-            if self.is_borrowed() { " A reply owns its message; `get` has the result." } else { "" },
+            "/// A client over any transport that carries calls of this version.",
+            if self.is_borrowed() { " A reply owns its message; `get` returns the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
         // With the bound on the `impl`, an error at a call would lack the notes of the trait.
@@ -176,10 +176,10 @@ impl Emitter<'_> {
     fn handler(&self, version: &Version, code: &mut Code) {
         code.apart();
         code.lines(if self.is_borrowed() {
-            "/// What a server of this version does: one method a procedure. An `async fn` implements each, and hands its\n\
-             /// result to `answer` while what the result borrows is there."
+            "/// The procedures that a server of this version implements, each by an `async fn`. It passes its result to\n\
+             /// `answer` while the data that the result borrows is alive."
         } else {
-            "/// What a server of this version does: one method a procedure. An `async fn` implements each."
+            "/// The procedures that a server of this version implements, each by an `async fn`."
         });
         code.line(["pub trait Handler: Send + Sync + 'static {"]);
         code.block(|code| {
@@ -218,7 +218,7 @@ impl Emitter<'_> {
         let (program, runtime) = (&version.ident, &self.runtime);
         let heap = if self.std { "::std" } else { "::alloc" };
         let allow = if version.procedures.len() > MANY {
-            "    #[allow(clippy::too_many_lines, reason = \"one arm a procedure\")]\n"
+            "    #[allow(clippy::too_many_lines, reason = \"one arm for each procedure\")]\n"
         } else {
             ""
         };
@@ -228,7 +228,7 @@ impl Emitter<'_> {
         code.apart();
         code.lines(&format!(
             "\
-/// The server of a handler: decodes arguments, calls the method, encodes the result.
+/// A server with a handler: decodes arguments, calls the method and encodes the result.
 #[derive(Clone, Debug)]
 pub struct Server<H>(pub H);
 
@@ -284,7 +284,7 @@ impl<H: Handler> program::Service for Server<H> {{
             for procedure in &version.procedures {
                 code.begin().show(procedure.number).push(" => ");
                 if self.is_borrowed() {
-                    lent_call(procedure, code);
+                    borrowed_call(procedure, code);
                 } else {
                     call(procedure, code);
                 }
@@ -369,7 +369,7 @@ fn call(procedure: &Procedure, code: &mut Code) {
 }
 
 /// Writes the dispatch of one procedure whose arguments borrow.
-fn lent_call(procedure: &Procedure, code: &mut Code) {
+fn borrowed_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     code.push("{\n").block(|code| {
         code.begin().push(if has_args { "let args = " } else { "" });

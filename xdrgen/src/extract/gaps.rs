@@ -7,7 +7,7 @@ use crate::diag::{Diagnostic, DocumentKind};
 use crate::keywords::definition_keyword;
 use crate::source::{SourceId, Span, narrow};
 
-/// The unmarked lines to read as marked ones, and their findings.
+/// Unmarked lines that are read as XDR, and findings about them.
 #[derive(Default)]
 pub(super) struct Gaps {
     /// The line numbers, in order.

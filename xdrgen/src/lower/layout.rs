@@ -15,7 +15,7 @@ const DEFAULT_ARRAY: u32 = 32;
 const UNEVEN: u64 = 160;
 
 /// Stores small opaque data in place, unless it is eligible: eligible data shares the message's memory.
-pub(crate) fn hold_small_opaque(module: &mut Module) {
+pub(crate) fn store_small_opaque_in_place(module: &mut Module) {
     let shared = shared(module);
     let small = |ty: &mut Type| {
         if let Type::Opaque(Some(bound)) = ty
@@ -246,7 +246,7 @@ impl Held {
 }
 
 /// Finds unions with one arm that takes much more memory than the others.
-pub(crate) fn weigh_unions(module: &mut Module, held: &Held) {
+pub(crate) fn find_uneven_unions(module: &mut Module, held: &Held) {
     let memory = Memory::of(module, held);
     for ty in &mut module.types {
         if let Body::Union(union) = &mut ty.body {

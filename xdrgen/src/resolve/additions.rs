@@ -64,7 +64,7 @@ fn listed(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Returns the numbers of members, if they are literals or follow from one.
+/// Returns the value of each member, if the value is a literal or follows from one.
 fn numbered(body: &EnumBody) -> Vec<Option<i128>> {
     let mut next = Some(0_i128);
     let number = |member: &crate::ast::EnumMember| {
@@ -107,7 +107,7 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
         by_name.insert(name.name.clone(), (name.span, number));
         by_number.extend(number.map(|number| (number, name.clone())));
         added.push(name.name.clone());
-        // After members without values, an implicit value would differ from its value in the addition.
+        // An implicit value would change if the member is appended to others, so it becomes explicit.
         if let (None, Some(value)) = (&member.value, number) {
             member.value = Some(Value::Literal { value, span: member.name.span });
         }

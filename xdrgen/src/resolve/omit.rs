@@ -196,7 +196,7 @@ impl<'a> Omission<'a> {
             }
             let mut is_reported = false;
             for (document, definition, span) in self.uses.remove(&name).unwrap_or_default() {
-                if self.is_out(definition) {
+                if self.is_omitted(definition) {
                     continue;
                 }
                 let used = Identifier { name: name.1.clone(), span };
@@ -215,7 +215,7 @@ impl<'a> Omission<'a> {
         self.scope
             .definition_of(*space, name)
             .and_then(|span| self.holding(span, Some(name)))
-            .is_some_and(|definition| !self.is_out(definition))
+            .is_some_and(|definition| !self.is_omitted(definition))
     }
 
     /// Returns the document and the definition at a position.
@@ -253,11 +253,11 @@ impl<'a> Omission<'a> {
     /// Removes omitted definitions from the protocol, and drops their findings.
     fn remove_from(&mut self, hir: &mut Hir) {
         let mut kept = std::mem::take(&mut self.kept);
-        let is_out =
-            |span: Span, name: Option<&str>| self.holding(span, name).is_some_and(|one| self.is_out(one));
-        let is_type_out = |ty: &TypeDef| is_out(ty.docs.span, ty.name.split('.').next());
+        let is_omitted =
+            |span: Span, name: Option<&str>| self.holding(span, name).is_some_and(|one| self.is_omitted(one));
+        let is_type_omitted = |ty: &TypeDef| is_omitted(ty.docs.span, ty.name.split('.').next());
         let mut types: HashSet<TypeId> =
-            hir.typed().filter(|(_, ty)| is_type_out(ty)).map(|(id, _)| id).collect();
+            hir.typed().filter(|(_, ty)| is_type_omitted(ty)).map(|(id, _)| id).collect();
         // The type for several arguments of a procedure is defined within the program.
         let mut more = true;
         while more {
@@ -272,15 +272,15 @@ impl<'a> Omission<'a> {
         let consts = hir
             .consts
             .iter()
-            .filter(|one| is_out(one.docs.span, Some(&one.name)))
+            .filter(|one| is_omitted(one.docs.span, Some(&one.name)))
             .map(|one| one.name.clone());
         let consts: HashSet<String> = consts.collect();
         hir.remove(&types, &consts);
-        kept.retain(|found| found.is_error() || !is_out(found.span, found.within.as_deref()));
+        kept.retain(|found| found.is_error() || !is_omitted(found.span, found.within.as_deref()));
         self.kept = kept;
     }
 
-    fn is_out(&self, definition: &Definition) -> bool {
+    fn is_omitted(&self, definition: &Definition) -> bool {
         self.omitted.contains(&std::ptr::from_ref(definition))
     }
 }

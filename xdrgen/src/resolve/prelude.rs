@@ -15,17 +15,17 @@ use crate::source::Span;
 const TEXT: &str = "
 /* No authentication (RFC 5531 section 8.2). */
 const AUTH_NONE = 0;
-/* AUTH_NONE, as it was called first. */
+/* The former name of AUTH_NONE. */
 const AUTH_NULL = 0;
 /* User and group numbers (RFC 5531 appendix A). */
 const AUTH_SYS = 1;
-/* AUTH_SYS, as it was called first. */
+/* The former name of AUTH_SYS. */
 const AUTH_UNIX = 1;
 /* A short hand for AUTH_SYS (RFC 5531 appendix A). */
 const AUTH_SHORT = 2;
 /* Diffie-Hellman (RFC 2695). */
 const AUTH_DH = 3;
-/* AUTH_DH, as it was called first. */
+/* The former name of AUTH_DH. */
 const AUTH_DES = 3;
 /* Kerberos without the GSS-API (RFC 2695). */
 const AUTH_KERB = 4;
@@ -46,7 +46,7 @@ enum auth_flavor {
     RPCSEC_GSS = 6,
     AUTH_TLS = 7
 };
-/* A credential or a verifier: its flavor and what that flavor makes of it (RFC 5531 section 8.2). */
+/* A credential or a verifier: its flavor and its body (RFC 5531 section 8.2). */
 struct opaque_auth {
     int flavor;
     opaque body<400>;
@@ -59,24 +59,24 @@ struct authsys_parms {
     unsigned int gid;
     unsigned int gids<16>;
 };
-/* What GSS-API does to a call besides naming its caller (RFC 2203 section 5.3.1). */
+/* The protection of a call besides authentication (RFC 2203 section 5.3.1). */
 enum rpc_gss_svc_t {
     rpc_gss_svc_none = 1,
     rpc_gss_svc_integrity = 2,
     rpc_gss_svc_privacy = 3
 };
-/* rpc_gss_svc_t, as newer documents call it. */
+/* The name of rpc_gss_svc_t in newer documents. */
 typedef rpc_gss_svc_t rpc_gss_service_t;
-/* An object of which the network knows the bytes alone (RFC 1813 section 6.1). */
+/* An object that is opaque to the network (RFC 1813 section 6.1). */
 typedef opaque netobj<1024>;
-/* An address as the transport has it (RFC 1833 section 2.1). */
+/* An address in the form of the transport (RFC 1833 section 2.1). */
 struct netbuf {
     unsigned int maxlen;
     opaque buf<>;
 };
-/* A key or a block of DES: 8 bytes. */
+/* A DES key or block: 8 bytes. */
 typedef opaque des_block[8];
-/* The longest name of a user or a machine on a network (RFC 2695). */
+/* The maximum length of the network name of a user or a machine (RFC 2695). */
 const MAXNETNAMELEN = 255;
 ";
 

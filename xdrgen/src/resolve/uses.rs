@@ -130,7 +130,7 @@ pub(crate) struct Defined {
 }
 
 impl<'d> Uses<'d> {
-    /// Returns no uses yet. Names that `known` defines are excluded.
+    /// Creates an empty collection, to which names that `known` defines are not added.
     pub(crate) fn beyond(known: &'d Defined) -> Self {
         Uses { known: Some(known), ..Uses::default() }
     }
