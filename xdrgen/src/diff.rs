@@ -14,7 +14,7 @@ use crate::source::{SourceId, Sources};
 
 pub use crate::compare::Side;
 
-/// Whether something was added, removed or changed.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {

@@ -233,7 +233,7 @@ fn analyzed(
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // Definitions that need an unreadable part are omitted, and the reason is already reported.
+    // Unparsed text may define a missing name. `keep_going` reports the name as the reason of an omission.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);

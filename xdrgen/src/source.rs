@@ -122,7 +122,7 @@ impl Source {
     }
 }
 
-/// Whether a document can be corrected, which determines how errors in it are handled.
+/// Determines how errors in a document are handled: some documents cannot be corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// The author can correct the document: mistakes are errors.

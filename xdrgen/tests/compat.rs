@@ -415,7 +415,7 @@ fn an_incompatible_redefinition_is_an_error_with_its_breach() {
     let message = found.first().expect("an error").text().message;
     assert_eq!(
         message,
-        "the second definition is not an extension of the first: the bound of `body.answer` was 64 and is 32"
+        "the second definition is not an extension of the first: the bound of `body.answer` changed from 64 to 32"
     );
 }
 

@@ -84,7 +84,7 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
         ),
     );
     let mut lib = String::from("//! Emitted.\n\n");
-    let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\n");
+    let mut main = String::from("//! Tests of the emitted code.\n#![allow(unreachable_pub)]\n\n");
     let shared = [("sample", samples::SUPPORT), ("lend", LEND), ("files", FILES), ("calls", CALLS)];
     for (name, text) in shared {
         scratch.write(&format!("tests/all/{name}.rs"), text);

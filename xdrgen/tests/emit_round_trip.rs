@@ -231,7 +231,8 @@ fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     let scratch = Scratch::new("emitted", &format!("{manifest}{LINTS}"));
     let mut lib = String::from("//! Emitted.\n\n");
     // The tests are a separate crate: they use the types as a user does, and the types are compiled once.
-    let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
+    let mut main =
+        String::from("//! Tests of the emitted code.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
     scratch.write("tests/all/sample.rs", samples::SUPPORT);
     for one in emitted {
         for (path, text) in &one.files {

@@ -387,7 +387,7 @@ fn invalid_code_in_a_published_document_is_omitted() {
         let expected = [10, 16, 22].map(|at| format!("X200 {}:10", at + line));
         assert_eq!(found, expected);
         let shown = render(&generated.diagnostics, &sources, false);
-        assert!(!generated.has_errors() && shown.contains("taken for `good`"), "{shown}");
+        assert!(!generated.has_errors() && shown.contains("interpreted as `good`"), "{shown}");
         assert_eq!(generated.summary.types, 2);
     }
 }

@@ -104,7 +104,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// Returns the wire form, for messages.
+    /// Returns the wire form, for findings.
     pub(super) fn form(&self, hir: &Hir) -> Form {
         let name = |id: &TypeId| name(hir, *id).to_owned();
         match self {

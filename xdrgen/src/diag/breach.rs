@@ -57,7 +57,7 @@ kinds! {
     X501 Error NoField { of: String, field: String, base: Span } => both(format!("the field `{field}` of `{of}` was removed"), *base);
     /// Parts that are not fields.
     X501 Error Parts { of: String, was: usize, is: usize, base: Span } =>
-        both(format!("`{of}` had {was} parts and has {is}"), *base);
+        both(format!("the number of parts of `{of}` changed from {was} to {is}"), *base);
     /// a type changed
     ///
     /// The encoding differs. A type may get another name: typedefs are followed, optional data may be
@@ -74,7 +74,7 @@ kinds! {
     /// -struct hello { unsigned int version; };
     /// +struct hello { version_number version; };
     /// ```
-    X502 Error OtherType { of: String, was: Form, is: Form, base: Span } => both(format!("`{of}` was {was} and is {is}"), *base);
+    X502 Error OtherType { of: String, was: Form, is: Form, base: Span } => both(format!("`{of}` changed from {was} to {is}"), *base);
     /// The comparison reached its limit.
     X502 Error TooDifferent { base: Span } =>
         both("the two protocols share too little to be compared further".to_owned(), *base);
@@ -95,7 +95,7 @@ kinds! {
     /// ```
     X503 Error Size { what: &'static str, of: String, was: u32, is: u32, base: Span } => {
         let shown = |bound: u32| if bound == u32::MAX { "none".to_owned() } else { bound.to_string() };
-        both(format!("the {what} of `{of}` was {} and is {}", shown(*was), shown(*is)), *base)
+        both(format!("the {what} of `{of}` changed from {} to {}", shown(*was), shown(*is)), *base)
     };
     /// a value was removed or changed
     ///
@@ -115,7 +115,7 @@ kinds! {
     ///  struct hello { kind is; };
     /// ```
     X504 Error ValueChanged { name: String, of: String, was: i32, is: i32, base: Span } =>
-        both(format!("`{name}` of `{of}` was {was} and is {is}"), *base);
+        both(format!("`{name}` of `{of}` changed from {was} to {is}"), *base);
     /// A value without a member.
     X504 Error ValueRemoved { name: String, of: String, value: i32, base: Span } =>
         both(format!("the value {value} (`{name}`) of `{of}` was removed"), *base);
@@ -285,7 +285,7 @@ kinds! {
     /// +const VERSION_2 = 2;
     /// ```
     X511 Error Constant { name: String, was: i128, is: i128, base: Span } =>
-        both(format!("`{name}` was {was} and is {is}"), *base).label("the new value");
+        both(format!("`{name}` changed from {was} to {is}"), *base).label("the new value");
     /// two flags share a bit
     ///
     /// The flags of one word are the members of an enum that no message contains, or constants whose names

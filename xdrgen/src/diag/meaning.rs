@@ -504,7 +504,7 @@ fn unresolved(of: &Unresolved) -> Text {
     let what = if of.space == Space::Type { "type" } else { "constant" };
     let text = text(format!("no {what} named `{}`", of.name));
     match &of.reason {
-        Reason::Erratum(near) => return text.label(format!("taken for `{near}`")),
+        Reason::Erratum(near) => return text.label(format!("interpreted as `{near}`")),
         Reason::LeftOut => return text.label("its definition is omitted"),
         _ => {}
     }

@@ -386,9 +386,9 @@ kinds! {
         .help("write `<n>` for up to n bytes, `<>` for any number");
     /// a definition inside another
     ///
-    /// A body in place of a type is anonymous. In C it may have a name.
-    ///
     /// A body in place of a type has no name. C allows a name there.
+    ///
+    /// ```xdr
     /// typedef struct point {
     ///    int x;
     /// } point;

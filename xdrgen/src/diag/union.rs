@@ -70,7 +70,7 @@ kinds! {
         no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
     /// An erratum.
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
-        text(format!("`{of}` has no member `{name}`")).label(format!("taken for `{near}`"));
+        text(format!("`{of}` has no member `{name}`")).label(format!("interpreted as `{near}`"));
     /// a value has no arm
     ///
     /// A union without a default arm cannot encode some values of its discriminant, so a message with

@@ -11,7 +11,7 @@ use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
 /// Maximum length of an array that serde supports.
 const SERDE_ARRAY: u32 = 32;
 
-/// Derives with special support.
+/// Derives that the compiler supports specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Serde,

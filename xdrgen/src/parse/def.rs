@@ -235,7 +235,7 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
-        // xdrzcc writes `typedef zcopaque`, and this case has its own error.
+        // Only a field can be `zcopaque`.
         "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
             Err(fail(next, Reason::Expected(Expected::Type, &[])))
         }

@@ -25,7 +25,7 @@ pub(crate) struct Known<'a> {
     pub(crate) prelude: bool,
     /// True if invalid definitions are omitted from any document, not only from published ones.
     pub(crate) keep_going: bool,
-    /// Whether it is an error that a published document loses a procedure.
+    /// True if the omission of a procedure from a published document is an error.
     pub(crate) complete_programs: bool,
 }
 
