@@ -194,7 +194,7 @@ impl<'m> Judge<'m> {
             Of::Parts(was, is) => {
                 self.breach(path.new, BreachKind::Parts { of: name, was: *was, is: *is, base });
             }
-            Of::TooFar => self.breach(path.new, BreachKind::TooDifferent { base }),
+            Of::TooDifferent => self.breach(path.new, BreachKind::TooDifferent { base }),
             Of::Type(..) | Of::Written(_) => {}
         }
     }

@@ -146,7 +146,7 @@ kinds! {
     ///  };
     /// ```
     X505 Error PlainValue { name: String, of: String, base: Span } =>
-        text(format!("`{name}` is a new value of `{of}` that does not select an arm of a union"))
+        text(format!("`{of}` may have the new value `{name}`, which does not select an arm of a union"))
         .label("the new value")
         .and(*base, "used here in the base")
         .help("an old peer recognizes an extension only by a value that selects an arm of a union");
