@@ -61,7 +61,7 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
         let _ = writeln!(
             std::io::stderr(),
             "the guest's kernel reported a bug; booting another guest:\n{}",
-            guest.console_tail()
+            guest.last_lines()
         );
         // Stop the old guest before booting another, because both use the same directory.
         guest.machine = None;
@@ -129,7 +129,7 @@ impl Guest {
     /// Runs a bash script, which must succeed, and returns its output.
     pub(crate) fn run(&self, script: &str) -> String {
         let ran = self.execute(script, LIMIT);
-        assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.console_tail());
+        assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_lines());
         ran.printed
     }
 
@@ -144,7 +144,7 @@ impl Guest {
             Some(machine) => machine.run(script, limit),
             None => run_here(script, limit),
         }
-        .unwrap_or_else(|error| panic!("{error}\n{}", self.console_tail()))
+        .unwrap_or_else(|error| panic!("{error}\n{}", self.last_lines()))
     }
 
     fn machine(&self) -> &Machine {
@@ -192,8 +192,8 @@ impl Guest {
     }
 
     /// Returns the last messages of the guest's kernel.
-    fn console_tail(&self) -> String {
-        self.machine.as_ref().map(Machine::console_tail).unwrap_or_default()
+    fn last_lines(&self) -> String {
+        self.machine.as_ref().map(Machine::last_lines).unwrap_or_default()
     }
 
     /// Returns the guest's ports at [`address`](crate::place::address).

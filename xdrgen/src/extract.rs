@@ -139,7 +139,7 @@ fn marked(
     let mut prose = false;
     let gaps = gaps::gaps(id, document, lines, published, recognizer);
     let mut unmarked_lines = gaps.lines.iter().peekable();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_page_break) {
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
         // A line without its mark is reported. It is also parsed, which avoids further findings.
         let unmarked = unmarked_lines.next_if(|unmarked_lines| **unmarked_lines == index).map(|_| 0);
@@ -168,7 +168,7 @@ fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> V
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();
     let mut found = Vec::new();
-    for line in lines.iter().filter(|line| !line.is_page_break) {
+    for line in lines.iter().filter(|line| !line.page_break) {
         let text = line.text(document);
         let Some(name) = definition_keyword(text).filter(|name| !words.contains(name)) else { continue };
         let start = line.range.start + text.len() - text.trim_start().len();

@@ -134,11 +134,7 @@ impl Graph {
 
     /// Computes a property of each type from the types that it uses, until nothing changes. `of` must
     /// change a value in one direction only.
-    pub(crate) fn fixed_point<T: Clone + PartialEq>(
-        &self,
-        start: T,
-        of: impl Fn(TypeId, &[T]) -> T,
-    ) -> Vec<T> {
+    pub(crate) fn solve<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
         let mut values = vec![start; self.len()];
         let used_by = self.users();
         let mut pending: VecDeque<TypeId> = self.order.iter().copied().collect();

@@ -207,7 +207,7 @@ pub struct Version {
     /// Its procedures in order.
     pub procedures: Vec<Procedure>,
     /// The names of omitted procedures.
-    pub omitted_procedures: Vec<String>,
+    pub omitted: Vec<String>,
     /// Its Upper-Layer Binding.
     pub binding: Option<Binding>,
     /// Its documentation.
@@ -357,12 +357,11 @@ impl Hir {
         let place = |id: TypeId| places.get(id.0).copied().flatten();
         let move_to = |ty: &mut Type| ty.rename(&|id| place(id).unwrap_or(id));
         let is_removed = |ty: &Type| ty.named().is_some_and(|id| types.contains(&id));
-        for Version { procedures, omitted_procedures, .. } in
-            self.programs.iter_mut().flat_map(|one| &mut one.versions)
+        for Version { procedures, omitted, .. } in self.programs.iter_mut().flat_map(|one| &mut one.versions)
         {
             procedures.retain(|one| {
                 let stays = !is_removed(&one.arguments) && !is_removed(&one.result);
-                omitted_procedures.extend((!stays).then(|| one.name.clone()));
+                omitted.extend((!stays).then(|| one.name.clone()));
                 stays
             });
             procedures.iter_mut().flat_map(|one| [&mut one.arguments, &mut one.result]).for_each(move_to);

@@ -266,10 +266,10 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     fn version(&mut self, program: &str, version: hir::Version) -> Version {
-        let hir::Version { name, number, procedures, omitted_procedures, binding, docs } = version;
+        let hir::Version { name, number, procedures, omitted, binding, docs } = version;
         // The names of procedures do not depend on omitted procedures.
         let all: Vec<&str> =
-            procedures.iter().map(|one| &one.name).chain(&omitted_procedures).map(String::as_str).collect();
+            procedures.iter().map(|one| &one.name).chain(&omitted).map(String::as_str).collect();
         let prefix = self.naming.names.prefix(&all).to_owned();
         let mut idents = self.naming.for_procedures();
         let mut methods = Taken::default();

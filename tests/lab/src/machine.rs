@@ -146,7 +146,7 @@ impl Machine {
             sleep(Duration::from_millis(250));
             if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
                 let errors = fs::read_to_string(log).unwrap_or_default();
-                let (errors, console) = (last_lines(&errors, 20), self.console_tail());
+                let (errors, console) = (last_lines(&errors, 20), self.last_lines());
                 return Err(format!("QEMU exited ({status}):\n{errors}\n{console}"));
             }
             let console = fs::read(&self.console).unwrap_or_default();
@@ -172,7 +172,7 @@ impl Machine {
 
     /// Returns the last 60 lines of the guest's console.
     #[must_use]
-    pub fn console_tail(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let console = fs::read(&self.console).unwrap_or_default();
         last_lines(&String::from_utf8_lossy(&console), 60)
     }

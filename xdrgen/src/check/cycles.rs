@@ -76,33 +76,27 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
         let span = place(id, ty);
         let others = path.into_iter().filter(|other| *other != id).take(NAMED);
         let others = others.filter_map(|other| Some((other, hir.get(other)?)));
-        let path = others.map(|(other, ty)| (place(other, ty), ty.name.clone())).collect();
+        let via = others.map(|(other, ty)| (place(other, ty), ty.name.clone())).collect();
         let name = ty.name.clone();
-        let cycle = if of_aliases {
-            CycleKind::AliasCycle { name, path }
-        } else {
-            CycleKind::Infinite { name, path }
-        };
+        let cycle =
+            if of_aliases { CycleKind::AliasCycle { name, via } } else { CycleKind::Infinite { name, via } };
         found.push(cycle.at(span));
     }
 }
 
 /// Returns for each type whether it has finite values.
 fn finite(facts: &Facts<'_>) -> Vec<bool> {
-    facts
-        .graph
-        .fixed_point(false, |id, finite| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite)))
+    facts.graph.solve(false, |id, finite| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite)))
 }
 
-fn is_finite(body: &Body, finite: &[bool]) -> bool {
-    let is_finite = |ty: &Type| in_place(ty).is_none_or(|id| finite.get(id.0).copied().unwrap_or(true));
+fn is_finite(body: &Body, known: &[bool]) -> bool {
+    let finite = |ty: &Type| in_place(ty).is_none_or(|id| known.get(id.0).copied().unwrap_or(true));
     match body {
         Body::Union(union) => {
-            let payload =
-                |arm: &crate::hir::Arm| arm.payload.as_ref().is_none_or(|field| is_finite(&field.ty));
+            let payload = |arm: &crate::hir::Arm| arm.payload.as_ref().is_none_or(|field| finite(&field.ty));
             union.arms.is_empty() || union.arms.iter().any(payload)
         }
-        body => body.declared().all(|field| is_finite(&field.ty)),
+        body => body.declared().all(|field| finite(&field.ty)),
     }
 }
 

@@ -18,8 +18,8 @@ kinds! {
     /// ```xdr
     /// struct entry { int id; entry *next; };
     /// ```
-    X222 Error Infinite { name: String, path: Vec<(Span, String)> } =>
-        with_path(text(format!("`{name}` is infinitely large")), path)
+    X222 Error Infinite { name: String, via: Vec<(Span, String)> } =>
+        with_path(text(format!("`{name}` is infinitely large")), via)
         .label(format!("contains `{name}` again"))
         .help("make it optional (`*`) or a counted array (`<>`)");
     /// type alias cycle
@@ -35,8 +35,8 @@ kinds! {
     /// struct body { one next; };
     /// typedef body *one;
     /// ```
-    X223 Error AliasCycle { name: String, path: Vec<(Span, String)> } =>
-        with_path(text(format!("type alias cycle: `{name}` is defined as itself")), path)
+    X223 Error AliasCycle { name: String, via: Vec<(Span, String)> } =>
+        with_path(text(format!("type alias cycle: `{name}` is defined as itself")), via)
         .label("leads back to itself through typedefs alone")
         .help("make one of the typedefs name another type, or put a struct in between");
     /// definitions are nested too deeply
@@ -79,6 +79,6 @@ kinds! {
     }
 }
 
-fn with_path(text: Text, path: &[(Span, String)]) -> Text {
-    path.iter().fold(text, |text, (place, name)| text.and(*place, format!("through `{name}`")))
+fn with_path(text: Text, via: &[(Span, String)]) -> Text {
+    via.iter().fold(text, |text, (place, name)| text.and(*place, format!("through `{name}`")))
 }

@@ -36,8 +36,8 @@ impl Known {
     /// Returns the description of the feature.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
-            Known::Serde => "every type can be written and read by [serde](https://serde.rs).",
-            Known::Arbitrary => "every type can be made from the bytes of a fuzzer.",
+            Known::Serde => "every type can be serialized with [serde](https://serde.rs).",
+            Known::Arbitrary => "every type can be generated from a fuzzer's bytes.",
         }
     }
 

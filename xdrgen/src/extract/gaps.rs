@@ -27,7 +27,7 @@ pub(super) fn gaps(
     let mut body = Body::default();
     // Lines that count as unmarked if a marked line of the same body follows.
     let mut waiting: Vec<usize> = Vec::new();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_page_break) {
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
         if let Some(skip) = mark(text) {
             let xdr = text.get(skip..).unwrap_or("");

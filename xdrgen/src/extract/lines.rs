@@ -9,7 +9,7 @@ pub(crate) struct Line {
     /// The bytes, without the line ending.
     pub(crate) range: Range<usize>,
     /// True for a line of a page break: footer, form feed, header and the surrounding blank lines.
-    pub(crate) is_page_break: bool,
+    pub(crate) page_break: bool,
 }
 
 impl Line {
@@ -38,7 +38,7 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
         let length = piece.trim_end_matches(['\n', '\r']).len();
         // A byte-order mark is not part of the first line.
         let mark = if start == 0 && piece.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        lines.push(Line { range: start + mark..start + length.max(mark), is_page_break: false });
+        lines.push(Line { range: start + mark..start + length.max(mark), page_break: false });
         start += piece.len();
     }
     mark_page_breaks(document, &mut lines);
@@ -53,25 +53,25 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
         let text = lines.get(index).map_or("", |line| line.text(document));
         let feed = text.as_bytes().contains(&b'\x0c');
         let blank = is_blank(text);
-        let is_page_break =
-            if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}'))) {
-                for line in lines.get_mut(blank_from..index).unwrap_or_default() {
-                    line.is_page_break = true;
-                }
-                after_break = true;
-                true
-            } else if blank {
-                after_break
-            } else {
-                after_break && is_header(text)
-            };
+        let page_break = if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}')))
+        {
+            for line in lines.get_mut(blank_from..index).unwrap_or_default() {
+                line.page_break = true;
+            }
+            after_break = true;
+            true
+        } else if blank {
+            after_break
+        } else {
+            after_break && is_header(text)
+        };
         if let Some(line) = lines.get_mut(index) {
-            line.is_page_break = is_page_break;
+            line.page_break = page_break;
         }
-        if !blank && !is_page_break {
+        if !blank && !page_break {
             after_break = false;
         }
-        if !blank || is_page_break {
+        if !blank || page_break {
             blank_from = index + 1;
         }
     }
@@ -112,7 +112,7 @@ fn is_header(line: &str) -> bool {
 
 /// Returns true if a document looks like an RFC: it has page breaks or an RFC's headings.
 pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
-    lines.iter().any(|line| line.is_page_break)
+    lines.iter().any(|line| line.page_break)
         || document.contains("Request for Comments:")
         || document.contains("Internet-Draft")
 }
@@ -133,7 +133,7 @@ pub(crate) fn is_paged(document: &str, lines: &[Line]) -> bool {
 /// Returns the sections of a document, in order.
 pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     let mut sections = Vec::new();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_page_break) {
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let Some(title) = heading(line.text(document)) else { continue };
         let mut title = title.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
         // A long title continues on the next line, indented.
@@ -175,14 +175,14 @@ mod tests {
     fn a_page_break_includes_its_blank_lines() {
         let text = "a\n\n\nLever, et al.   Standards Track   [Page 20]\n\u{c}\nRFC 8166    RPC    June 2017\n\n\nb\n\nc\n";
         let kept: Vec<&str> =
-            lines(text).iter().filter(|line| !line.is_page_break).map(|line| line.text(text)).collect();
+            lines(text).iter().filter(|line| !line.page_break).map(|line| line.text(text)).collect();
         assert_eq!(kept, ["a", "b", "", "c"]);
     }
 
     #[test]
     fn a_header_counts_only_after_a_page_break() {
         let text = "RFC 8166 came in June 2017\n";
-        assert!(lines(text).iter().all(|line| !line.is_page_break));
+        assert!(lines(text).iter().all(|line| !line.page_break));
     }
 
     #[test]

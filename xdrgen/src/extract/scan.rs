@@ -73,8 +73,7 @@ pub(super) fn indented(
 
 /// Copies lines, without page breaks and without the indentation that all of them share.
 fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
-    for line in
-        lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.is_page_break)
+    for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.page_break)
     {
         let text = line.text(builder.document);
         let blanks = (text.len() - text.trim_start_matches(' ').len()).min(found.indent);
@@ -122,7 +121,7 @@ impl<'a> Scan<'a> {
     }
 
     fn text(&self, line: usize) -> &'a str {
-        self.lines.get(line).filter(|line| !line.is_page_break).map_or("", |line| line.text(self.document))
+        self.lines.get(line).filter(|line| !line.page_break).map_or("", |line| line.text(self.document))
     }
 
     fn run(&mut self) {
@@ -241,7 +240,7 @@ impl<'a> Scan<'a> {
         let above = (free..line).rev();
         let last = above.clone().find(|above| !self.text(*above).trim().is_empty())?;
         let apart =
-            line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.is_page_break);
+            line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.page_break);
         if apart || !self.text(last).trim_end().ends_with("*/") {
             return None;
         }
@@ -253,7 +252,7 @@ impl<'a> Scan<'a> {
     fn sizes(&self) -> Vec<Size> {
         let mut wanted: BTreeSet<&str> = self.sizes.difference(&self.constants).map(String::as_str).collect();
         let mut sizes = Vec::new();
-        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.is_page_break) {
+        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
             let text = line.text(self.document);
             let mut words = text.split_ascii_whitespace();
             let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else {

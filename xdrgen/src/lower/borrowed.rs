@@ -30,7 +30,7 @@ pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Fou
 /// Finds the types that borrow: those that contain variable-length data, an array, a list or a borrowing
 /// type.
 pub(crate) fn find_borrowing(module: &mut Module, graph: &Graph) {
-    let borrows = graph.fixed_point(false, |id, borrows| {
+    let borrows = graph.solve(false, |id, borrows| {
         module.get(id).is_some_and(|ty| match &ty.body {
             Body::Alias(of) => type_borrows(of, borrows),
             body => body.fields().any(|field| type_borrows(&field.ty, borrows)),

@@ -73,7 +73,7 @@ pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
 
 /// Returns for each type whether it is a typedef of a counted array.
 fn array_names(module: &Module, graph: &Graph) -> Vec<bool> {
-    graph.fixed_point(false, |id, arrays| {
+    graph.solve(false, |id, arrays| {
         matches!(module.get(id).map(|ty| &ty.body), Some(Body::Alias(of)) if is_array(of, arrays))
     })
 }
@@ -120,7 +120,7 @@ pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
     // `Copy` and `Eq` are assumed until a part lacks them. `Default` is assumed only once a value is
     // known to be finite.
     let start = Derives { copy: true, eq: true, default: false };
-    let derives = graph.fixed_point(start, |id, derives| {
+    let derives = graph.solve(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
         Derives {
             copy: is_small.get(id.0) == Some(&true)

@@ -37,7 +37,7 @@ impl<'a> Resolver<'a> {
 
     fn version(&mut self, version: &'a VersionDef, number: u32) -> Version {
         let mut seen = Seen::default();
-        let (mut procedures, mut omitted_procedures) = (Vec::new(), Vec::new());
+        let (mut procedures, mut omitted) = (Vec::new(), Vec::new());
         for procedure in &version.procedures {
             let number = self.number(&procedure.number);
             let good = self.is_new(&procedure.name, &procedure.number, number, Part::Procedure, &mut seen);
@@ -45,7 +45,7 @@ impl<'a> Resolver<'a> {
             let result = self.result(version, procedure);
             let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
             else {
-                omitted_procedures.push(procedure.name.name.clone());
+                omitted.push(procedure.name.name.clone());
                 continue;
             };
             let name = procedure.name.name.clone();
@@ -58,14 +58,7 @@ impl<'a> Resolver<'a> {
             procedures.push(Procedure { name, number, arguments, parameter, result, item, whole, docs });
         }
         let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
-        Version {
-            name: version.name.name.clone(),
-            number,
-            procedures,
-            omitted_procedures,
-            binding: None,
-            docs,
-        }
+        Version { name: version.name.name.clone(), number, procedures, omitted, binding: None, docs }
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {

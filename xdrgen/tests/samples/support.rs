@@ -264,14 +264,14 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Long streams of one word: links that all continue, and nested counts of one.
+/// Decodes long streams of one word: links that all continue, and nested counts of one.
 fn bears_endless_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         bears(codec, &word.to_be_bytes().repeat(10_000));
     }
 }
 
-/// Decoding allocates in proportion to the input, whatever its counts claim; accepted input round-trips.
+/// Decoding allocates in proportion to the input, regardless of its counts. Accepted input round-trips.
 fn bears(codec: &Codec, bytes: &[u8]) {
     let mut result = None;
     let used = measure(|| result = Some((codec.reencode)(bytes)));

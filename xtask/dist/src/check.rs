@@ -110,10 +110,7 @@ fn deterministic(unpacked: &Unpacked<'_>) -> Result<()> {
     }
     let again = unpacked.scratch.join("again.tar.gz");
     archive::pack(unpacked.workspace, &again)?;
-    ensure!(
-        fs::read(&again)? == fs::read(unpacked.archive)?,
-        "packing the same files again gives other bytes"
-    );
+    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packing again gives other bytes");
     Ok(())
 }
 
@@ -129,11 +126,7 @@ fn static_programs(unpacked: &Unpacked<'_>) -> Result<()> {
         };
         ensure!(!headers.contains("INTERP"), "{}: dynamically linked", path.display());
         let shown = run::output(Command::new(&path).arg("--version"))?;
-        ensure!(
-            shown.contains(&unpacked.workspace.version()?),
-            "{}: unexpected version {shown}",
-            path.display()
-        );
+        ensure!(shown.contains(&unpacked.workspace.version()?), "{}: wrong version {shown}", path.display());
     }
     Ok(())
 }
@@ -229,11 +222,8 @@ fn debian_root(unpacked: &Unpacked<'_>) -> Result<()> {
     can_chroot()?;
     let root = unpacked.scratch.join(DEBIAN);
     // debootstrap leaves a partial tree if it fails.
-    let version_file = root.join("etc/debian_version");
-    if !root.join("var/lib/dpkg/status").exists()
-        || !version_file.exists()
-        || root.join("debootstrap").exists()
-    {
+    let version = root.join("etc/debian_version");
+    if !root.join("var/lib/dpkg/status").exists() || !version.exists() || root.join("debootstrap").exists() {
         need("debootstrap", "debootstrap")?;
         fresh(&root)?;
         let mut debootstrap = Command::new("debootstrap");
