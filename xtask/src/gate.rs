@@ -137,7 +137,7 @@ impl<'a> Gate<'a> {
             match self.limited(job, limit)? {
                 (Outcome::NotRun | Outcome::NotReached, _) => tried.push(job),
                 (Outcome::TimedOut, _) => {
-                    self.report.excuse(job, "the deadline of the gate ended it");
+                    self.report.excuse(job, "terminated by the deadline of the gate");
                     return Ok(());
                 }
                 (outcome @ (Outcome::Passed | Outcome::Failed), took) => {

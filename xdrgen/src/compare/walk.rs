@@ -237,7 +237,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares structs without a common layout: compares the fields that both have, and adds the others.
+    /// Compares structs without a common layout: compares common fields, and adds the others as changes.
     fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
         let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()
