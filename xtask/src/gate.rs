@@ -137,7 +137,7 @@ impl<'a> Gate<'a> {
             match self.limited(job, limit)? {
                 (Outcome::NotRun | Outcome::NotReached, _) => tried.push(job),
                 (Outcome::TimedOut, _) => {
-                    self.report.excuse(job, "terminated by the deadline of the gate");
+                    self.report.set_not_run(job, "terminated by the deadline of the gate");
                     return Ok(());
                 }
                 (outcome @ (Outcome::Passed | Outcome::Failed), took) => {

@@ -139,7 +139,7 @@ impl Report {
     }
 
     /// Turns the outcome of the latest step into "not run".
-    pub(crate) fn excuse(&mut self, step: &str, why: &str) {
+    pub(crate) fn set_not_run(&mut self, step: &str, why: &str) {
         if let Some((_, outcome, _)) = self.steps.last_mut() {
             *outcome = Outcome::NotRun;
         }

@@ -60,7 +60,7 @@ pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
 
 fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     let missing: Vec<String> =
-        trace.entries.iter().filter(|entry| entry.is_debt()).map(table::line).collect();
+        trace.entries.iter().filter(|entry| entry.is_missing_must()).map(table::line).collect();
     report(&missing).map_err(|list| format!("missing rules:{list}"))
 }
 
@@ -182,12 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_must_is_a_debt() {
-        assert!(entry("R001", Status::Missing).is_debt());
-        assert!(!entry("R001", Status::Excepted).is_debt());
+    fn missing_musts_are_distinguished() {
+        assert!(entry("R001", Status::Missing).is_missing_must());
+        assert!(!entry("R001", Status::Excepted).is_missing_must());
         let level = |level| Entry { level, ..entry("R001", Status::Missing) };
-        assert!(level(Some(Level::MustNot)).is_debt());
-        assert!(!level(Some(Level::Should)).is_debt());
-        assert!(!level(None).is_debt());
+        assert!(level(Some(Level::MustNot)).is_missing_must());
+        assert!(!level(Some(Level::Should)).is_missing_must());
+        assert!(!level(None).is_missing_must());
     }
 }

@@ -103,7 +103,7 @@ impl Status {
 impl Entry {
     /// Returns true if `cargo xtask trace` fails because of it.
     #[must_use]
-    pub fn is_debt(&self) -> bool {
+    pub fn is_missing_must(&self) -> bool {
         self.status == Status::Missing && matches!(self.level, Some(Level::Must | Level::MustNot))
     }
 }

@@ -67,8 +67,8 @@ pub(super) fn markdown(trace: &Trace) -> String {
     for (source, [met, excepted, not_applicable, missing]) in counts(trace) {
         let _ = writeln!(text, "| {source} | {met} | {excepted} | {not_applicable} | {missing} |");
     }
-    let debts = trace.entries.iter().filter(|entry| entry.is_debt()).count();
-    let _ = writeln!(text, "\n{debts} of the missing rules are a MUST or a MUST NOT.");
+    let musts = trace.entries.iter().filter(|entry| entry.is_missing_must()).count();
+    let _ = writeln!(text, "\n{musts} of the missing rules are a MUST or a MUST NOT.");
     let rules = trace.entries.iter().filter(|entry| entry.level.is_some());
     text.push_str(
         "\n## Rules\n\n| Id | Where | Level | Binds | Rule | Status |\n|---|---|---|---|---|---|\n",
