@@ -61,7 +61,7 @@ pub(crate) fn guest(siw: Siw) -> Option<MutexGuard<'static, Guest>> {
         let _ = writeln!(
             std::io::stderr(),
             "the guest's kernel reported a bug; booting another guest:\n{}",
-            guest.last_words()
+            guest.last_lines()
         );
         // Stop the old guest before booting another, because both use the same directory.
         guest.machine = None;
@@ -113,7 +113,7 @@ impl Guest {
     fn is_broken(&self) -> bool {
         ["BUG: ", "Oops: ", "Kernel panic"].iter().any(|word| {
             let machine = self.machine.as_ref();
-            machine.is_some_and(|machine| machine.has_said(word))
+            machine.is_some_and(|machine| machine.console_contains(word))
         })
     }
 
@@ -129,7 +129,7 @@ impl Guest {
     /// Runs a bash script, which must succeed, and returns its output.
     pub(crate) fn run(&self, script: &str) -> String {
         let ran = self.execute(script, LIMIT);
-        assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_words());
+        assert_eq!(ran.status, 0, "{script}\n{}\n{}", ran.printed, self.last_lines());
         ran.printed
     }
 
@@ -144,7 +144,7 @@ impl Guest {
             Some(machine) => machine.run(script, limit),
             None => run_here(script, limit),
         }
-        .unwrap_or_else(|error| panic!("{error}\n{}", self.last_words()))
+        .unwrap_or_else(|error| panic!("{error}\n{}", self.last_lines()))
     }
 
     fn machine(&self) -> &Machine {
@@ -192,8 +192,8 @@ impl Guest {
     }
 
     /// Returns the last messages of the guest's kernel.
-    fn last_words(&self) -> String {
-        self.machine.as_ref().map(Machine::last_words).unwrap_or_default()
+    fn last_lines(&self) -> String {
+        self.machine.as_ref().map(Machine::last_lines).unwrap_or_default()
     }
 
     /// Returns the guest's ports at [`address`](crate::place::address).

@@ -1,10 +1,10 @@
 //! Time and memory of the compiler: `cargo bench -p rpcrdma-xdrgen --bench speed [RUNS]`.
 //!
-//! First, whole processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if it is there, on
-//! the same XDR. They take turns, so that a busy machine slows both. Then documents of many shapes, and ten
-//! times as long, by whole processes as well.
+//! First runs complete processes: `rpcrdma-xdrgen generate` on the text of RFC 5662, and rpcgen, if
+//! installed, on the same XDR. They take turns, so that a busy machine slows both. Then runs complete
+//! processes on documents of many shapes in two sizes.
 
-#![allow(clippy::print_stdout, reason = "what it measures is its output")]
+#![allow(clippy::print_stdout, reason = "the output is the measurements")]
 
 mod shapes;
 
@@ -18,20 +18,20 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use shapes::{SHAPES, Shape};
 
 const XDRGEN: &str = env!("CARGO_BIN_EXE_rpcrdma-xdrgen");
-/// Runs of each command, unless the command line says otherwise.
+/// Runs of each command, unless the command line has another number.
 const RUNS: usize = 101;
-/// Parts of the shorter documents.
+/// Number of parts of the shorter documents.
 const PARTS: usize = 300;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Without `--bench` it is a test run without optimization, which only shows that it works.
+    // Without `--bench` this is an unoptimized test run, which only shows that the benchmark works.
     let measures = std::env::args().any(|argument| argument == "--bench");
     let runs = std::env::args().find_map(|argument| argument.parse().ok());
     processes(runs.unwrap_or(if measures { RUNS } else { 1 }).max(1))?;
     shapes_at_two_sizes(if measures { [31, 11] } else { [1, 1] })
 }
 
-/// A command that is measured.
+/// A measured command.
 struct Contender {
     name: &'static str,
     program: &'static str,
@@ -45,7 +45,7 @@ impl Contender {
         Contender { name, program, arguments, times: Vec::new() }
     }
 
-    /// The command, to be run in a directory with only its input.
+    /// Returns the command, for a directory that contains only its input.
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.arguments).current_dir(directory);
@@ -65,7 +65,7 @@ impl Contender {
         median(&mut self.times)
     }
 
-    /// The most memory that a run had at once, in KiB, where GNU time is there to ask.
+    /// Returns the peak memory of a run in KiB, if GNU time is installed.
     fn peak(&self, directory: &Path) -> Option<u64> {
         let mut command = Command::new("/usr/bin/time");
         command.args(["-f", "%M", self.program]).args(&self.arguments).current_dir(directory);
@@ -98,7 +98,7 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
         all.push(Contender::new("rpcgen: header, codecs, client and server in C", "rpcgen", &[x]));
         all.push(Contender::new("rpcgen -c: codecs alone", "rpcgen", &[Path::new("-c"), x]));
     } else {
-        println!("rpcgen is not installed: nothing to compare with");
+        println!("rpcgen is not installed: no comparison");
     }
     for _ in 0..runs {
         for contender in &mut all {
@@ -111,28 +111,28 @@ fn processes(runs: usize) -> Result<(), Box<dyn Error>> {
         let median = contender.median();
         let memory = contender.peak(&directory(scratch.path(), &xdr)?);
         let memory =
-            memory.map_or("no GNU time to ask".to_owned(), |kib| format!("{:.1} MB", kib as f64 * 0.001024));
+            memory.map_or("no GNU time".to_owned(), |kib| format!("{:.1} MB", kib as f64 * 0.001024));
         let ratio = median.as_secs_f64() / first.as_secs_f64();
         println!("  {:8.2} ms  {ratio:6.2}x  peak {memory:>8}  {}", ms(median), contender.name);
     }
     Ok(())
 }
 
-/// The document: RFC 5662 if available, else this project's own text of NFS version 3.
+/// Returns the document: RFC 5662 if available, else this project's text of NFS version 3.
 fn documents() -> (&'static str, Vec<PathBuf>) {
     let corpus =
         std::env::var_os("XDRGEN_CORPUS").map(|corpus| PathBuf::from(corpus).join("rfc/rfc5662.txt"));
     match corpus.filter(|path| path.exists()) {
         Some(path) => ("RFC 5662", vec![path]),
         None => {
-            println!("XDRGEN_CORPUS names no folder with rfc/rfc5662.txt: specs/nfs3.txt stands in");
+            println!("XDRGEN_CORPUS has no rfc/rfc5662.txt: using specs/nfs3.txt");
             let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
             ("specs/nfs3.txt", vec![specs.join("nfs3.txt")])
         }
     }
 }
 
-/// The documents' XDR, as rpcgen wants it.
+/// Returns the XDR of documents in a form that rpcgen accepts.
 fn extracted(documents: &[PathBuf]) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     let mut sources = Sources::default();
@@ -145,7 +145,7 @@ fn extracted(documents: &[PathBuf]) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// An empty directory with the XDR in it, since rpcgen does not write over files.
+/// Returns an empty directory for output, since rpcgen does not overwrite files.
 fn directory(scratch: &Path, xdr: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let path = scratch.join("run");
     if path.exists() {
@@ -182,7 +182,7 @@ fn shapes_at_two_sizes([short_runs, long_runs]: [usize; 2]) -> Result<(), Box<dy
     Ok(())
 }
 
-/// The time of `rpcrdma-xdrgen generate` for a document.
+/// Returns the time of `rpcrdma-xdrgen generate` for a document.
 fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Duration, Box<dyn Error>> {
     let file = scratch.join(shape.file);
     std::fs::write(&file, text)?;
@@ -191,7 +191,7 @@ fn time_of(shape: &Shape, text: &str, scratch: &Path, runs: usize) -> Result<Dur
     for _ in 0..runs {
         // For an invalid document, the findings take most of the time.
         let ran = contender.run(scratch);
-        if shape.sound {
+        if shape.is_valid {
             ran?;
         }
     }

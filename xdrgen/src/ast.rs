@@ -11,15 +11,15 @@ use crate::source::Span;
 pub struct Specification {
     /// The definitions, `%` lines included.
     pub definitions: Vec<Definition>,
-    /// Additions of a published document to enums and unions of another. Each is a definition of that type
-    /// with only the new members or arms.
+    /// Members and arms that a published document adds to the enums and unions of another document. Each
+    /// entry is a definition of the extended type with only the new members or arms.
     pub additions: Vec<Definition>,
-    /// Names of definitions that could not be parsed, if known. A use of such a name is not reported as
-    /// missing.
+    /// Names of definitions that could not be parsed, if known. Uses of these names are not reported as
+    /// undefined.
     pub left_out: Vec<String>,
-    /// Positions of text that could not be parsed and may define any name.
+    /// Spans of unparsed text, which may define any name.
     pub unread: Vec<Span>,
-    /// Uses of macros that expand to more than a value, in order.
+    /// Uses of macros that expand to more than a value, in source order.
     pub expansions: Vec<Expansion>,
     /// Names defined in branches whose conditions are false.
     pub hidden: Vec<Hidden>,
@@ -27,44 +27,44 @@ pub struct Specification {
     pub namespaces: Vec<Namespace>,
 }
 
-/// A name that a document defines under a condition that does not hold.
+/// A name defined under a condition that is false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     /// The name.
     pub name: Identifier,
-    /// The condition, as far as one line has it: `#ifdef LINUX`.
+    /// The condition as written on its first line: `#ifdef LINUX`.
     pub condition: String,
-    /// Whether it is in a later branch of the condition.
+    /// True if the definition is in a later branch of the condition (`#elif` or `#else`).
     pub is_else: bool,
 }
 
 /// `namespace a { ... }` (xdrpp)
 #[derive(Clone, Debug, PartialEq)]
 pub struct Namespace {
-    /// Its name, qualified by its namespaces: `a::b`.
+    /// The name, qualified by the names of the outer namespaces: `a::b`.
     pub path: String,
-    /// From its name to its closing `}`.
+    /// From the name to the closing `}`.
     pub span: Span,
-    /// The namespace around it: its index.
+    /// The index of the enclosing namespace.
     pub outer: Option<usize>,
 }
 
-/// The innermost namespace at a position.
+/// Returns the innermost namespace at a position.
 pub(crate) fn namespace(namespaces: &[Namespace], place: Span) -> Option<&Namespace> {
-    let behind = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
-    let mut namespace = namespaces.get(behind.checked_sub(1)?)?;
+    let after = namespaces.partition_point(|namespace| namespace.span.start <= place.start);
+    let mut namespace = namespaces.get(after.checked_sub(1)?)?;
     while namespace.span.end < place.end {
         namespace = namespaces.get(namespace.outer?)?;
     }
     Some(namespace)
 }
 
-/// A use of a macro. The tokens of the expansion have its position.
+/// A use of a macro. The tokens of its expansion have the span of the use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expansion {
     /// The use, with its arguments.
     pub span: Span,
-    /// The macro's name, and where its `#define` has it.
+    /// The macro's name, and its position in the `#define`.
     pub name: Identifier,
     /// The expansion, truncated if it is long.
     pub text: String,
@@ -77,11 +77,11 @@ pub struct Definition {
     pub kind: DefinitionKind,
     /// From its first token to its closing `;`.
     pub span: Span,
-    /// The comments directly before and after it, without their delimiters, one string per comment.
+    /// The comments directly before and after the definition, without delimiters, one string per comment.
     pub docs: Vec<String>,
-    /// The number and title of its section, if the document has sections: `4.3.1. Read List`.
+    /// The number and title of the section, if the document has sections: `4.3.1. Read List`.
     pub section: Option<String>,
-    /// The declaration as it was written, page breaks and marks removed.
+    /// The source text of the declaration, without page breaks and line marks.
     pub text: String,
 }
 
@@ -125,8 +125,7 @@ pub struct ConstDef {
 /// A constant or the name of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A decimal, hexadecimal or octal literal. It may reach from -2^63 to 2^64-1; a wider one is
-    /// reported when it is read.
+    /// A decimal, hexadecimal or octal literal from -2^63 to 2^64-1. The lexer reports wider literals.
     Literal {
         /// Its value.
         value: i128,
@@ -142,7 +141,7 @@ pub enum Value {
 pub struct Declaration {
     /// Its type.
     pub specifier: TypeSpecifier,
-    /// Its name. `void` has none; arguments and results need none.
+    /// The name. Absent for `void`, optional for arguments and results.
     pub name: Option<Identifier>,
     /// The number of values that a declaration has.
     pub multiplicity: Multiplicity,
@@ -150,7 +149,7 @@ pub struct Declaration {
     pub span: Span,
     /// The comments directly before it, and after it on its line.
     pub docs: Vec<String>,
-    /// Whether xdrzcc's `zcopaque` declares it: RDMA may place it directly.
+    /// True for xdrzcc's `zcopaque`: the data is DDP-eligible.
     pub eligible: bool,
 }
 
@@ -168,7 +167,7 @@ pub enum Multiplicity {
 }
 
 impl Multiplicity {
-    /// The bound or the length.
+    /// Returns the bound or the length.
     pub(crate) fn bound(&self) -> Option<&Value> {
         match self {
             Multiplicity::Fixed(bound) | Multiplicity::Variable(Some(bound)) => Some(bound),
@@ -180,7 +179,7 @@ impl Multiplicity {
 /// A type specifier and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeSpecifier {
-    /// Which.
+    /// The kind.
     pub kind: TypeSpecifierKind,
     /// The position.
     pub span: Span,
@@ -208,7 +207,7 @@ pub enum TypeSpecifierKind {
 }
 
 impl TypeSpecifierKind {
-    /// Returns true for a body in place of a type's name.
+    /// Returns true for a body that is written in place of a type's name.
     pub(crate) fn is_body(&self) -> bool {
         matches!(
             self,
@@ -256,7 +255,7 @@ impl Scalar {
         }
     }
 
-    /// The spelling in XDR.
+    /// Returns the spelling in XDR.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Scalar::Int => "int",
@@ -287,13 +286,13 @@ pub struct EnumBody {
 pub struct EnumMember {
     /// Its name.
     pub name: Identifier,
-    /// Its value; without one it is the previous member's plus one, from 0 (rpcgen).
+    /// The value. If omitted, it is one more than the previous member's value; the first is 0 (rpcgen).
     pub value: Option<Value>,
     /// The comments directly before it, and after it on its line.
     pub docs: Vec<String>,
 }
 
-/// `{ declaration; ... }`. Empty bodies parse.
+/// `{ declaration; ... }`; may be empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StructBody {
     /// The fields in order.
@@ -314,7 +313,7 @@ pub struct UnionBody {
 /// One arm: its labels and its declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseSpec {
-    /// At least one label.
+    /// The labels, at least one.
     pub labels: Vec<Value>,
     /// The payload of the arm.
     pub declaration: Declaration,
@@ -349,9 +348,9 @@ pub struct VersionDef {
 pub struct ProcedureDef {
     /// Its name.
     pub name: Identifier,
-    /// The result type; none is `void`.
+    /// The result type; `None` for `void`.
     pub result: Option<Declaration>,
-    /// The argument types; empty is `void`.
+    /// The argument types; empty for `void`.
     pub arguments: Vec<Declaration>,
     /// Its number.
     pub number: Value,

@@ -1,6 +1,6 @@
 //! Binding files: a protocol's Upper-Layer Binding to RPC-over-RDMA (RFC 8166 section 6), in TOML.
 //!
-//! A file has one `[[binding]]` table for each version of a program. Names are those of the document.
+//! A file has one `[[binding]]` table for each version of a program. The names are those of the document.
 //!
 //! ```toml
 //! [[binding]]
@@ -25,7 +25,7 @@ use toml::Spanned;
 use crate::diag::{BindingKind, Diagnostic, MessageKind};
 use crate::source::{Source, SourceId, Span, narrow};
 
-/// A file as it is written.
+/// The file as deserialized.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFile {
@@ -64,14 +64,14 @@ enum RawSum {
     Other(IgnoredAny),
 }
 
-/// Which end of a connection calls the program.
+/// The peer that calls the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Direction {
-    /// The one that connected.
+    /// The peer that initiated the connection calls the program.
     #[default]
     Forward,
-    /// The one that was connected to, and only that one (RFC 8167).
+    /// Only the peer that accepted the connection calls the program (RFC 8167).
     Backward,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Placed<T> {
     pub(crate) span: Span,
 }
 
-/// The binding of one program version, as written.
+/// The binding of one program version, with unresolved names.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) program: Placed<String>,
@@ -101,7 +101,7 @@ pub(crate) struct Reply {
     pub(crate) procedure: Placed<String>,
     pub(crate) item: Option<Placed<Vec<Term>>>,
     pub(crate) whole: Option<Placed<Vec<Term>>>,
-    /// Neither is written.
+    /// True if the table has neither `whole` nor `item`.
     pub(crate) is_empty: bool,
 }
 
@@ -109,12 +109,11 @@ pub(crate) struct Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Term {
     Number(u64),
-    /// A field of the arguments, by the way to it.
+    /// The path of a field of the arguments.
     Field(Vec<String>),
 }
 
-/// Parses a binding file. A file that is not valid TOML, or has another form, yields one diagnostic and no
-/// bindings.
+/// Parses a binding file. An invalid file yields one diagnostic and no bindings.
 pub(crate) fn read(id: SourceId, source: &Source, found: &mut Vec<Diagnostic>) -> Vec<Binding> {
     match toml::from_str::<RawFile>(source.text()) {
         Ok(file) => file.binding.into_iter().map(|raw| binding(id, raw, found)).collect(),

@@ -1,4 +1,4 @@
-//! For build scripts. They read and write files, as the command line does.
+//! Compiles documents from a build script.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::names::Names;
 use crate::parse::Dialect;
 use crate::source::{Source, Sources};
 
-/// Compiles documents in a build script: `OUT_DIR/NAME.rs` is written, for `include!`.
+/// Compiles documents in a build script: writes `OUT_DIR/NAME.rs`, for `include!`.
 ///
 /// ```no_run
 /// fn main() -> Result<(), rpcrdma_xdrgen::BuildError> {
@@ -20,7 +20,7 @@ use crate::source::{Source, Sources};
 /// }
 /// ```
 ///
-/// and in the crate, which depends on `rpcrdma-runtime`:
+/// In the crate, which depends on `rpcrdma-runtime`:
 ///
 /// ```text
 /// #[rustfmt::skip]
@@ -29,7 +29,7 @@ use crate::source::{Source, Sources};
 /// }
 /// ```
 ///
-/// Several documents are compiled together into that one file, each a module in it: `foo::foo`, `foo::bar`.
+/// Several documents are compiled together into one file with a module for each: `foo::foo`, `foo::bar`.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is compiled before `compile` is called"]
 pub struct Build {
@@ -46,7 +46,8 @@ impl Default for Build {
     }
 }
 
-/// The reason why documents could not be compiled. Both text forms list the findings with their positions.
+/// The reason why documents could not be compiled. `Display` and `Debug` list the findings with their
+/// positions.
 pub enum BuildError {
     /// The documents or bindings have errors.
     Findings {
@@ -57,11 +58,11 @@ pub enum BuildError {
     },
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
-    /// There is no document, no file name, or no output directory.
+    /// The document, the file name or the output directory is missing.
     Missing(&'static str),
 }
 
-/// The most errors that the text of a [`BuildError`] shows.
+/// Maximum number of errors shown in the text of a [`BuildError`].
 const SHOWN: usize = 100;
 
 impl fmt::Display for BuildError {
@@ -81,7 +82,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-// A build script that returns an error has this form of it printed.
+// If a build script returns an error, its `Debug` form is printed.
 impl fmt::Debug for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -98,7 +99,7 @@ impl std::error::Error for BuildError {
 }
 
 impl Build {
-    /// Nothing to compile yet.
+    /// Returns a builder without documents.
     pub fn new() -> Self {
         Build {
             documents: Vec::new(),
@@ -109,10 +110,10 @@ impl Build {
         }
     }
 
-    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, named
-    /// after the first; of several, each is a module in it, named after its file. So is each file that a
-    /// document includes (`#include "sibling.x"`, relative to the document), and cargo runs the script again
-    /// when one of them changes.
+    /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, which
+    /// is named after the first document. If there are several, each document and each file that it
+    /// includes (`#include "sibling.x"`, relative to the document) is a module named after its file.
+    /// Cargo reruns the script if one of the files changes.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -130,55 +131,54 @@ impl Build {
         self
     }
 
-    /// Names a type that exists in Rust: a document's `name` is the type at `path`.
+    /// Maps the type `name` of a document to the existing Rust type at `path`.
     pub fn extern_type(mut self, name: impl Into<String>, path: impl Into<String>) -> Self {
         self.options.externs.insert(name.into(), path.into());
         self
     }
 
-    /// Emits types that borrow the message they are decoded from: `Write3Args<'a>` contains an
-    /// `OpaqueRef<'a>`. Decoding them does not allocate. Borrowed data cannot be placed directly, so
-    /// bindings with eligible items are omitted.
+    /// Emits types that borrow from the message: `Write3Args<'a>` contains an `OpaqueRef<'a>`. Decoding
+    /// them does not allocate. Borrowed data cannot be placed directly, so bindings with eligible items
+    /// are omitted.
     pub fn borrowed(mut self) -> Self {
         self.options.data = Data::Borrowed;
         self
     }
 
-    /// The naming style, if not that of Rust.
+    /// Sets the naming style. The default is Rust's conventions.
     pub fn names(mut self, names: Names) -> Self {
         self.options.names = names;
         self
     }
 
-    /// Adds derives to all types: `serde`, `arbitrary`, or the path of any derive. `serde` requires the
-    /// crate `serde` with its feature `derive`, and `rpcrdma-runtime` with its feature `serde`. The same
-    /// holds for `arbitrary`.
+    /// Adds a derive to all types: `serde`, `arbitrary`, or the path of any derive. `serde` requires the
+    /// crate `serde` with its feature `derive`, and `rpcrdma-runtime` with its feature `serde`.
+    /// `arbitrary` requires the same of the crate `arbitrary`.
     pub fn derive(mut self, derive: impl Into<String>) -> Self {
         self.options.derives.push(derive.into());
         self
     }
 
-    /// The language of the documents, if not that of the RFCs.
+    /// Sets the language of the documents. The default is the language of the RFCs.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.options.dialect = dialect;
         self
     }
 
-    /// Does without the names that documents leave to others: the usual typedefs of integers, and RPC's own
-    /// names.
+    /// Does not supply predefined names: the usual typedefs of integers, and the names of RPC.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
         self
     }
 
-    /// Defines a name for `#ifdef`, or, as `NAME=VALUE`, also as a constant that documents use and do not
-    /// define.
+    /// Defines a name for `#ifdef`. `NAME=VALUE` also defines a constant, if documents use it and do not
+    /// define it.
     pub fn define(mut self, name: impl Into<String>) -> Self {
         self.options.defined.insert(name.into());
         self
     }
 
-    /// The path of the runtime in emitted code, if it is not `::rpcrdma_runtime`.
+    /// Sets the path of the runtime in emitted code. The default is `::rpcrdma_runtime`.
     pub fn runtime(mut self, path: impl Into<String>) -> Self {
         self.options.runtime = path.into();
         self
@@ -190,7 +190,7 @@ impl Build {
         self
     }
 
-    /// The directory for the file, if it is not `OUT_DIR`.
+    /// Sets the output directory. The default is `OUT_DIR`.
     pub fn out_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.out_dir = Some(path.into());
         self
@@ -199,7 +199,7 @@ impl Build {
     /// Compiles, writes the file, and prints cargo's directives. Warnings become cargo warnings.
     ///
     /// # Errors
-    /// Returns the findings with their positions, or a file that cannot be read or written.
+    /// Returns the findings with their positions, or the error of a file that cannot be read or written.
     pub fn compile(self) -> Result<Summary, BuildError> {
         let Some(out_dir) = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(PathBuf::from))
         else {
@@ -207,7 +207,7 @@ impl Build {
         };
         let sources = self.read()?;
         let generated = generate(&sources, &self.named()?);
-        tell_cargo(&generated, &sources);
+        print_directives(&generated, &sources);
         if generated.has_errors() {
             let mut errors = generated.diagnostics;
             errors.retain(Diagnostic::is_error);
@@ -225,7 +225,7 @@ impl Build {
         let documents = self.documents.iter().map(|path| (path, false));
         for (path, is_binding) in documents.chain(self.bindings.iter().map(|path| (path, true))) {
             let bytes = std::fs::read(path).map_err(|error| BuildError::File(path.clone(), error))?;
-            // Old documents are not all UTF-8: an invalid byte becomes a replacement character.
+            // Old documents may not be UTF-8: an invalid byte becomes a replacement character.
             let text = String::from_utf8_lossy(&bytes);
             sources.add(if is_binding { Source::binding(path, text) } else { Source::new(path, text) });
         }
@@ -244,7 +244,7 @@ impl Build {
 
 /// Prints cargo's directives: when to rerun the script, and the warnings.
 #[allow(clippy::print_stdout, reason = "it is how a build script talks to cargo")]
-fn tell_cargo(generated: &Generated, sources: &Sources) {
+fn print_directives(generated: &Generated, sources: &Sources) {
     for (_, source) in sources.iter() {
         println!("cargo::rerun-if-changed={}", source.name().display());
     }

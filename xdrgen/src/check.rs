@@ -1,7 +1,7 @@
-//! The rules that need more than one definition, and those of bindings.
+//! Rules that involve several definitions, and rules of bindings.
 //!
-//! To add a rule, write its function in a module of this one, add it to [`RULES`], and add its kind to
-//! `diag`. The fixture in `tests/diagnostics/` is called after the kind's code.
+//! To add a rule, write its function in a submodule, add it to [`RULES`], and add its kind to `diag`. The
+//! fixture in `tests/diagnostics/` is named after the code.
 
 mod bindings;
 mod cycles;
@@ -19,32 +19,32 @@ use crate::sizes::layout::Layouts;
 use bindings::Bound;
 use messages::Messages;
 
-/// A protocol, the uses of its types by one another, and the bindings to it.
+/// A protocol, the dependencies between its types, and the bindings to it.
 struct Facts<'h> {
     hir: &'h Hir,
     graph: &'h Graph,
     bound: &'h [Bound<'h>],
 }
 
-/// A rule reports every violation. A rule of one kind receives all data that the rules of that kind need.
+/// A rule reports every violation. The kind of a rule determines when it runs and what it receives.
 enum Rule {
-    /// Checked before definitions of published documents are omitted.
+    /// Runs before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
-    /// Checked on the definitions that remain, except when protocols are compared.
+    /// Runs on the definitions that remain, except when protocols are compared.
     Remaining(fn(&Hir, &mut Found)),
-    /// Checked once the names in all bindings are resolved and the items are marked.
+    /// Runs once the names in all bindings are resolved and the items are marked.
     Binding(fn(&Facts<'_>, &mut Found)),
-    /// Checked on each version with a binding, once its types have their final layout.
+    /// Runs on each version with a binding, once its types have their final layout.
     Messages(fn(&Messages<'_>, &mut Found)),
 }
 
-/// Every rule, and the codes of its findings.
+/// Every rule, with the codes of its findings.
 const RULES: &[(&str, Rule)] = &[
     ("X214", Rule::Remaining(unions::uncovered_values)),
-    ("X222", Rule::Protocol(cycles::endless_types)),
+    ("X222", Rule::Protocol(cycles::infinite_types)),
     ("X223", Rule::Protocol(cycles::alias_cycles)),
     ("X225", Rule::Protocol(cycles::depth)),
-    ("X226", Rule::Protocol(unions::idle_defaults)),
+    ("X226", Rule::Protocol(unions::unused_defaults)),
     ("X232", Rule::Protocol(programs::shared_numbers)),
     ("X305", Rule::Binding(bindings::ineligible_items)),
     ("X306", Rule::Binding(bindings::repeated_items)),
@@ -63,7 +63,7 @@ const RULES: &[(&str, Rule)] = &[
     ("X325", Rule::Messages(messages::long_calls)),
 ];
 
-/// Runs the rules of one kind: `check` calls those.
+/// Runs all rules through `check`, which calls those of one kind.
 fn run(found: &mut Found, check: impl Fn(&Rule, &mut Found)) {
     for (code, rule) in RULES {
         let before = found.kept.len();
@@ -82,7 +82,7 @@ pub(crate) fn protocol(hir: &Hir, found: &mut Found) {
     });
 }
 
-/// Checks the definitions that were not omitted.
+/// Checks the definitions that remain after omission.
 pub(crate) fn remaining(hir: &Hir, found: &mut Found) {
     run(found, |rule, found| {
         if let Rule::Remaining(check) = rule {

@@ -1,9 +1,9 @@
-//! The command line. It reads and writes files, as build scripts do.
+//! The command line.
 
-mod again;
 mod compat;
 mod diff;
 mod report;
+mod rerun;
 mod sizes;
 mod versions;
 
@@ -24,18 +24,18 @@ use crate::relative;
 use crate::source::{Source, Sources};
 use report::Reporting;
 
-/// The end of the help text.
+/// The last part of the help text.
 const AFTER: &str = "\
 Examples:
   rpcrdma-xdrgen check rfc7863.txt rfc8276.txt       documents that use one another's names
   rpcrdma-xdrgen generate kv.txt --binding kv.ddp.toml --output src/kv.rs
   rpcrdma-xdrgen extract rfc5662.txt > nfs41.x       the XDR of an RFC
-  rpcrdma-xdrgen compat --extends base.txt more.txt  whether an extension of a protocol is one
-  rpcrdma-xdrgen diff rfc5666.txt rfc8166.txt        what changed from one version to another
+  rpcrdma-xdrgen compat --extends base.txt more.txt  whether a protocol is a compatible extension
+  rpcrdma-xdrgen diff rfc5666.txt rfc8166.txt        the changes between two versions
   rpcrdma-xdrgen sizes nfs3.txt --binding nfs3.ddp.toml --inline 4096
-  rpcrdma-xdrgen explain X212                        more about a finding
+  rpcrdma-xdrgen explain X212                        the meaning of a finding
 
-Exit status: 0 if nothing is wrong but for warnings, 1 if there are errors, 2 if the arguments are wrong or
+Exit status: 0 on success, even with warnings; 1 if a document has errors; 2 if the arguments are invalid or
 a file cannot be read or written.";
 
 /// A compiler for the XDR language and ONC RPC programs: RFC text or .x files in, Rust out.
@@ -50,7 +50,7 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Print the XDR of documents: marks, page breaks and prose taken out.
+    /// Print the XDR of documents, without marks, page breaks and prose.
     #[command(after_help = "Example: rpcrdma-xdrgen extract rfc5662.txt > nfs41.x")]
     Extract(Documents),
     /// Check documents, which may use one another's names.
@@ -75,12 +75,12 @@ Examples:
         /// The code, as in `error[X212]`.
         code: String,
     },
-    /// Check whether a protocol is a compatible extension of another, and list incompatible changes or
-    /// additions.
+    /// Check whether a protocol is a compatible extension of another. List the incompatible changes, or
+    /// the additions.
     Compat(compat::Arguments),
     /// List the changes from one version of a protocol to another.
     Diff(diff::Arguments),
-    /// List how large the messages of programs can be, and which need chunks over RPC-over-RDMA.
+    /// List the maximum sizes of a program's messages, and which need chunks over RPC-over-RDMA.
     Sizes(sizes::Arguments),
 }
 
@@ -96,7 +96,7 @@ struct Documents {
     /// RFC text with `///` lines or with indented definitions, or .x files; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Define a name for `#ifdef`, and as a constant where the documents use it and do not define it.
+    /// Define a name for `#ifdef`, and as a constant if the documents use it and do not define it.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
 }
@@ -106,16 +106,16 @@ struct Documents {
 struct Inputs {
     #[command(flatten)]
     documents: Documents,
-    /// A binding: which data of a program may be placed directly (a .ddp.toml file).
+    /// A binding (a .ddp.toml file): the data of a program that may be placed directly.
     #[arg(short, long, value_name = "FILE")]
     binding: Vec<PathBuf>,
-    /// A type that exists in Rust already.
+    /// Map a type of the documents to an existing Rust type.
     #[arg(long = "extern", value_name = "NAME=RUST::PATH", value_parser = named_path)]
     externs: Vec<(String, String)>,
-    /// Do not supply names that documents leave to others, such as uint32_t, AUTH_SYS and authsys_parms.
+    /// Do not supply predefined names such as uint32_t, AUTH_SYS and authsys_parms.
     #[arg(long)]
     no_prelude: bool,
-    /// The language of the documents: that of the RFCs, or with xdrzcc's `zcopaque` (DDP-eligible) and
+    /// The language of the documents: `rfc`, or `xdrzcc`, which adds `zcopaque` (DDP-eligible data) and
     /// `opaque_union`.
     #[arg(long, value_name = "NAME", default_value = "rfc", value_parser = dialect)]
     dialect: Dialect,
@@ -126,11 +126,11 @@ struct Inputs {
 struct Generation {
     #[command(flatten)]
     inputs: Inputs,
-    /// A file ending in .rs, or a directory; the default is standard output. Each of several documents
-    /// becomes a module: in the file, or in a file beside mod.rs in the directory.
+    /// A file ending in .rs, or a directory; the default is standard output. Several documents become
+    /// modules: in the file, or in files beside mod.rs in the directory.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The path of the runtime in the code.
+    /// The path of the runtime in emitted code.
     #[arg(long, value_name = "RUST::PATH", default_value = "::rpcrdma_runtime")]
     runtime: String,
     /// Naming style: Rust's conventions, or the names of the document.
@@ -139,17 +139,18 @@ struct Generation {
     /// Storage of opaque data, strings and arrays: shared with the message, or borrowed from it.
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     data: Data,
-    /// The code is for a crate without the standard library.
+    /// Emit code for a crate without the standard library.
     #[arg(long)]
     no_std: bool,
     /// Write the valid definitions even if others have errors. The exit status still reports the errors.
     #[arg(long)]
     keep_going: bool,
-    /// A further derive of all types: `serde`, `arbitrary`, or the path of a derive. The runtime needs its
-    /// feature of that name, and so does an emitted crate. May be repeated.
+    /// Add a derive to all types: `serde`, `arbitrary`, or the path of a derive. The runtime and an
+    /// emitted crate need their feature of that name. May be repeated.
     #[arg(long, value_name = "DERIVE")]
     derive: Vec<String>,
-    /// Emit a whole crate of this name, without the standard library, into the directory given by --output.
+    /// Emit a complete crate of this name, without the standard library, into the directory given by
+    /// --output.
     #[arg(long = "crate", value_name = "NAME", requires = "output")]
     package: Option<String>,
     /// One-line description of the crate.
@@ -160,17 +161,19 @@ struct Generation {
         default_value = "Types and programs compiled from XDR."
     )]
     title: String,
-    /// The crate is a workspace member and inherits version, edition, licence, lints and dependencies.
+    /// Make the crate a workspace member, which inherits version, edition, licence, lints and
+    /// dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
-    /// The directory of the crate rpcrdma-runtime, on which the crate depends; the default is the registry's.
+    /// The directory of rpcrdma-runtime, on which the crate depends; by default, the registry's version
+    /// is used.
     #[arg(long, value_name = "DIRECTORY", requires = "package", conflicts_with = "workspace_crate")]
     runtime_path: Option<String>,
 }
 
 /// `NAME=RUST::PATH`
 fn named_path(text: &str) -> Result<(String, String), String> {
-    let (name, path) = text.split_once('=').ok_or("write it as NAME=RUST::PATH")?;
+    let (name, path) = text.split_once('=').ok_or("expected NAME=RUST::PATH")?;
     Ok((name.trim().to_owned(), path.trim().to_owned()))
 }
 
@@ -179,17 +182,17 @@ fn dialect(text: &str) -> Result<Dialect, String> {
     match text {
         "rfc" => Ok(Dialect::Rfc),
         "xdrzcc" => Ok(Dialect::Xdrzcc),
-        _ => Err("it is `rfc` or `xdrzcc`".to_owned()),
+        _ => Err("expected `rfc` or `xdrzcc`".to_owned()),
     }
 }
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Debug)]
 enum Failure {
-    /// Findings were printed, and one is an error.
+    /// Findings were printed, including an error.
     Findings,
-    /// Findings were printed, and the documents cannot be compared.
-    Trouble,
+    /// Findings were printed, and the documents could not be compared.
+    Incomparable,
     /// A file could not be read or written.
     File(PathBuf, std::io::Error),
     /// The arguments are invalid.
@@ -197,8 +200,8 @@ enum Failure {
 }
 
 /// Runs the program `rpcrdma-xdrgen` with the arguments of this process. The exit status is 0 on success,
-/// also with warnings. It is 1 if a document has errors or is not an extension of its base, and 2 if the
-/// arguments are invalid or a file cannot be read or written.
+/// even if there are warnings. It is 1 if a document has errors or is not an extension of its base, and 2
+/// if the arguments are invalid or a file cannot be read or written.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -215,13 +218,13 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Findings) => ExitCode::from(1),
-        Err(Failure::Trouble) => ExitCode::from(2),
+        Err(Failure::Incomparable) => ExitCode::from(2),
         Err(Failure::File(path, error)) => {
-            reporting.complain(Some(&path), &error.to_string());
+            reporting.print_failure(Some(&path), &error.to_string());
             ExitCode::from(2)
         }
         Err(Failure::Usage(what)) => {
-            reporting.complain(None, &what);
+            reporting.print_failure(None, &what);
             ExitCode::from(2)
         }
     }
@@ -270,13 +273,15 @@ fn run_explain(code: &str) -> Result<(), Failure> {
         Some(page) => print(&(page + "\n")),
         None => {
             let (first, last) = (diag::codes().next().unwrap_or(""), diag::codes().last().unwrap_or(""));
-            Err(Failure::Usage(format!("no finding has the code `{code}`; codes go from {first} to {last}")))
+            Err(Failure::Usage(format!(
+                "no finding has the code `{code}`; codes range from {first} to {last}"
+            )))
         }
     }
 }
 
 impl Inputs {
-    /// The documents, then the bindings.
+    /// Reads the documents, then the bindings.
     fn read(&self) -> Result<Sources, Failure> {
         let mut sources = self.documents.read()?;
         for path in &self.binding {
@@ -300,7 +305,7 @@ impl Generation {
         self.output.as_deref().filter(|_| self.package.is_some())
     }
 
-    /// Returns the directory of the runtime as the crate's manifest names it.
+    /// Returns the directory of the runtime, relative to the crate's manifest.
     fn manifest_path(&self) -> Option<String> {
         let path = self.runtime_path.as_deref()?;
         Some(relative::for_manifest(path, self.directory()))
@@ -326,25 +331,26 @@ impl Generation {
             names: self.names,
             data: self.data,
             keep_going: self.keep_going,
-            command: again::command(self),
+            command: rerun::command(self),
             command_directory: self.directory().map(Path::to_owned),
             ..Options::module("")
         })
     }
 }
 
-/// The name of the module: the stem of the output file. On standard output the name is unused.
+/// Returns the name of the module: the stem of the output file. Output to standard output does not use
+/// it.
 fn module_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_stem)
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())
 }
 
-/// Returns true if a path names a file of Rust.
+/// Returns true if a path ends in `.rs`.
 fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Writes a file and the directories above it.
+/// Writes a file and creates its parent directories.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let fail = |error| Failure::File(path.to_owned(), error);
     if let Some(above) = path.parent() {
@@ -369,7 +375,7 @@ fn read_document(path: &Path) -> Result<Source, Failure> {
     Ok(Source::new(name, text))
 }
 
-/// Reads a document. Old documents are not all UTF-8: an invalid byte becomes a replacement character.
+/// Reads a document. Old documents may not be UTF-8: an invalid byte becomes a replacement character.
 fn read(path: &Path) -> std::io::Result<String> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
@@ -395,7 +401,8 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// One line of JSON. Serialization fails only for maps with keys that are not strings, and there are none.
+/// Returns one line of JSON. Serialization fails only for maps with keys that are not strings, and `Line`
+/// types have none.
 fn json_line(line: &impl Serialize) -> String {
     serde_json::to_string(line).unwrap_or_default() + "\n"
 }

@@ -1,4 +1,4 @@
-//! Compares two versions of a protocol. One walk over both yields every [`Change`]: [`rules`] judges the
+//! Compares two versions of a protocol. One walk over both yields every [`Change`]. [`rules`] judges the
 //! changes for `compat`, and `diff` prints them.
 
 pub(crate) mod rules;
@@ -18,11 +18,11 @@ use crate::source::{SourceId, Span};
 use view::{Use, View};
 use walk::{Stop, Walk};
 
-/// The same part of both versions.
+/// The path of a part that both versions have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path<'m> {
-    /// The definition's name in the base, or in the new version if it is added, and the path of names to
-    /// the part.
+    /// The definition's name in the base (in the new version if the definition is added), and the names
+    /// on the path to the part.
     names: [&'m str; 3],
     base: Span,
     new: Span,
@@ -41,7 +41,7 @@ impl<'m> Path<'m> {
         self
     }
 
-    /// The names, joined by points.
+    /// Returns the names, joined by dots.
     pub(crate) fn name(&self) -> String {
         let names: Vec<&str> = self.names.into_iter().filter(|name| !name.is_empty()).collect();
         names.join(".")
@@ -51,12 +51,12 @@ impl<'m> Path<'m> {
 /// The effect of a change on messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing: names, typedefs and the names of numbers are not sent.
+    /// None: names, typedefs and the names of numbers are not sent.
     Unsent,
-    /// The definition is sent differently. Messages of both versions contain it in different positions, or
-    /// not at all.
+    /// The encoding of the definition changed. Messages of both versions contain it in different
+    /// positions, or not at all.
     Definition,
-    /// Messages change by it.
+    /// Messages change.
     Message,
 }
 
@@ -79,46 +79,46 @@ pub(crate) struct Change<'m> {
     pub(crate) path: Path<'m>,
     pub(crate) kind: Kind<'m>,
     pub(crate) effect: Effect,
-    /// It in both versions, as `diff` shows it. Neither is there if it is only sent, and another change shows
-    /// it as written.
+    /// The part in both versions, as `diff` shows it. Both are absent if another change shows the same
+    /// part as written.
     pub(crate) sides: Pair<Side>,
 }
 
-/// The part in the base and in the new version. One is absent if the part was added or removed.
+/// A part in the base and in the new version. One is absent if the part was added or removed.
 type Pair<T> = [Option<T>; 2];
 
 /// The difference.
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),
-    /// A definition; and for `compat`, whether no type of another name replaces it.
+    /// A definition, and whether `compat` must judge it: no type of another name replaces it.
     Type(Pair<&'m TypeDef>, bool),
     /// A member of two enums.
     Member((TypeId, TypeId), Pair<&'m Member>),
-    /// An arm that one of two unions has: the value that chooses it, if it is not the default arm; the base's
-    /// default arm; and whether the enum that chooses in the other union has the value.
+    /// An arm that only one of two unions has: its value, unless it is the default arm; the arms; the
+    /// base's default arm; and whether the other union's discriminant has the value.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
     /// A program, a version or a procedure, with the new name of its container.
     Number(Pair<Number<'m>>, &'m str),
-    /// A field, a discriminant or a typedef, as it is written.
+    /// A field, a discriminant or a typedef, as written.
     Written(&'static str),
     /// A type where it is used.
     Form(View<'m>, View<'m>),
     /// A bound or a length.
     Bound(&'static str, u32, u32),
-    /// A field of two structs that have no common layout: it was added, or removed.
+    /// A field of two structs without a common layout, and whether it was added (true) or removed.
     Part(&'m Field, bool),
-    /// The numbers of fields of two structs.
+    /// The number of fields in each of two structs.
     Parts(usize, usize),
     /// Two protocols that share too little to be compared further.
-    TooFar,
+    TooDifferent,
 }
 
-/// A numbered part: its kind, its name, its number.
+/// A numbered part: kind, name, number, documentation.
 type Number<'m> = (Part, &'m str, u32, &'m Docs);
 
 impl Kind<'_> {
-    /// Its kind: `constant`, `struct`, `member` and so on.
+    /// Returns the kind of the part: `constant`, `struct`, `member` and so on.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Kind::Constant(_) => "constant",
@@ -127,12 +127,12 @@ impl Kind<'_> {
             Kind::Arm(..) => "arm",
             Kind::Number([one, other], _) => one.or(*other).map_or("", |(part, ..)| part.name()),
             Kind::Written(what) => what,
-            Kind::Form(..) | Kind::Bound(..) | Kind::Part(..) | Kind::Parts(..) | Kind::TooFar => "",
+            Kind::Form(..) | Kind::Bound(..) | Kind::Part(..) | Kind::Parts(..) | Kind::TooDifferent => "",
         }
     }
 }
 
-/// All changes, and where enums are used in messages of both versions.
+/// All changes, and the uses of enums in messages of both versions.
 pub(crate) struct Compared<'m> {
     pub(crate) changes: Vec<Change<'m>>,
     uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
@@ -143,21 +143,21 @@ pub(crate) struct Compared<'m> {
 struct EnumUses<'m> {
     /// The first use that does not select a union's arm.
     plain: Option<Path<'m>>,
-    /// Unions that are chosen by it: the base's default arm, the new version's arms, and the path.
+    /// Unions over the enum: the base's default arm, the new version's arms, and the path.
     unions: Vec<(Option<&'m Arm>, Arms<'m>, Path<'m>)>,
 }
 
-/// The arms of a union by the numbers that choose them; the default arm by none.
+/// The arms of a union by the numbers that select them; the default arm by `None`.
 type Arms<'m> = BTreeMap<Option<i128>, &'m Arm>;
 
-/// Compares all of two versions.
+/// Compares two versions completely.
 pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
     let mut walk = Walk::new(base, new, Stop::Never);
-    let gone = walk.messages();
+    let removed = walk.messages();
     walk.programs();
     walk.in_messages = false;
     walk.constants();
-    walk.definitions(&gone);
+    walk.definitions(&removed);
     walk.found()
 }
 
@@ -184,7 +184,7 @@ fn is_enum(hir: &Hir, id: TypeId) -> bool {
     matches!(hir.get(id), Some(TypeDef { body: Body::Enum(_), .. }))
 }
 
-/// The name of a definition.
+/// Returns the keyword of a definition.
 fn kind(ty: &TypeDef) -> &'static str {
     match ty.body {
         Body::Alias(_) => "typedef",
@@ -197,13 +197,13 @@ fn kind(ty: &TypeDef) -> &'static str {
 /// Maximum number of characters of a declaration in a finding.
 const SHOWN: usize = 100;
 
-/// A declaration in one line, without comments.
+/// Returns a declaration in one line, without comments.
 fn line(docs: &Docs) -> String {
     let mut bare = String::new();
     let mut rest = docs.declaration.as_str();
-    while let Some((before, behind)) = rest.split_once("/*") {
+    while let Some((before, after)) = rest.split_once("/*") {
         bare.push_str(before);
-        rest = behind.split_once("*/").map_or("", |(_, behind)| behind);
+        rest = after.split_once("*/").map_or("", |(_, after)| after);
     }
     bare.push_str(rest);
     let line = bare.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -213,8 +213,9 @@ fn line(docs: &Docs) -> String {
     }
 }
 
-/// Types that no other type contains: these are sent as messages. Of a cycle of types, the first one.
-fn whole(hir: &Hir) -> Vec<TypeId> {
+/// Returns the types that no other type contains: these are sent as messages. For a cycle of types,
+/// returns the first one.
+fn roots(hir: &Hir) -> Vec<TypeId> {
     let graph = Graph::of_all_uses(hir);
     let mut parts = HashSet::default();
     for (id, ty) in hir.typed() {
@@ -227,15 +228,15 @@ fn whole(hir: &Hir) -> Vec<TypeId> {
 }
 
 /// Maximum number of renamed candidates tried for a missing type.
-const TRIED: usize = 4;
+const MAX_CANDIDATES: usize = 4;
 
-/// Returns the first similar type among candidates of other names. A similar type has the same kind of body
+/// Returns the first type that is similar, under another name. A similar type has the same kind of body
 /// and, if it is a struct, the same number of fields.
-fn alike(
+fn find_similar(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],
     news: &[TypeId],
-    mut alike: impl FnMut(TypeId, TypeId) -> bool,
+    mut find_similar: impl FnMut(TypeId, TypeId) -> bool,
 ) -> HashMap<TypeId, TypeId> {
     let shape = |hir: &Hir, id: TypeId| {
         let fields = |body: &Body| if let Body::Struct(fields) = body { fields.len() } else { 0 };
@@ -248,7 +249,7 @@ fn alike(
     let mut pairs = HashMap::default();
     for id in olds {
         let Some(others) = others.get_mut(&shape(base, *id)) else { continue };
-        let found = others.iter().take(TRIED).position(|other| alike(*id, *other));
+        let found = others.iter().take(MAX_CANDIDATES).position(|other| find_similar(*id, *other));
         pairs.extend(found.and_then(|at| others.remove(at)).map(|other| (*id, other)));
     }
     pairs
@@ -284,32 +285,32 @@ fn matched<'a, T, K: Copy + Eq + Hash, L: Copy + Eq + Hash>(
 impl<'m> Walk<'m> {
     // ---- messages
 
-    /// Compares messages. Returns those of the base that the new version has under no name.
+    /// Compares messages. Returns the messages of the base that are missing from the new version.
     fn messages(&mut self) -> HashSet<TypeId> {
         let (base, new) = (self.base, self.new);
         let (named, known) = (by_name(new), by_name(base));
         let is_new = |id: &TypeId| !known.contains_key(view::name(new, *id));
-        let others: Vec<TypeId> = whole(new).into_iter().filter(is_new).collect();
-        // An enum that no message contains only names numbers. The same holds for a typedef.
+        let others: Vec<TypeId> = roots(new).into_iter().filter(is_new).collect();
+        // A typedef, or an enum that no message contains, is not a message: the enum only names numbers.
         let is_message = |id: &TypeId| {
             base.get(*id).is_some_and(|ty| match named.get(ty.name.as_str()) {
                 Some(other) => !is_enum(base, *id) || !is_enum(new, *other),
                 None => !matches!(ty.body, Body::Enum(_) | Body::Alias(_)),
             })
         };
-        let messages: Vec<TypeId> = whole(base).into_iter().filter(is_message).collect();
-        let is_gone = |id: &TypeId| !named.contains_key(view::name(base, *id));
-        let mut gone: Vec<TypeId> = messages.iter().copied().filter(is_gone).collect();
-        let renamed = alike([base, new], &gone, &others, |old, new| {
+        let messages: Vec<TypeId> = roots(base).into_iter().filter(is_message).collect();
+        let is_removed = |id: &TypeId| !named.contains_key(view::name(base, *id));
+        let mut removed: Vec<TypeId> = messages.iter().copied().filter(is_removed).collect();
+        let renamed = find_similar([base, new], &removed, &others, |old, new| {
             !self.trial(Use::Id(old), Use::Id(new), Stop::AtBreach).is_over
         });
-        gone.retain(|id| !renamed.contains_key(id));
+        removed.retain(|id| !renamed.contains_key(id));
         for id in messages {
             if let Some(other) = named.get(view::name(base, id)).or_else(|| renamed.get(&id)) {
                 self.compare(Use::Id(id), Use::Id(*other), self.types(id, *other));
             }
         }
-        gone.into_iter().collect()
+        removed.into_iter().collect()
     }
 
     // ---- programs
@@ -353,7 +354,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Adds the differences between two numbered parts of a container. Returns its path.
+    /// Adds the differences between two numbered parts of a container. Returns their path.
     fn number(
         &mut self,
         within: Path<'m>,
@@ -386,38 +387,39 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares types that no message reaches, and adds the definitions that were added or removed. Of
-    /// these, `gone` are messages.
-    fn definitions(&mut self, gone: &HashSet<TypeId>) {
+    /// Compares types that no message contains, and adds the definitions that were added or removed.
+    /// `removed` has the removed messages.
+    fn definitions(&mut self, removed: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);
         let (known, named) = (by_name(base), by_name(new));
         for (id, ty) in base.typed() {
             let other = named.get(ty.name.as_str()).filter(|other| !self.bodies.contains(&(id, **other)));
             other.into_iter().for_each(|other| self.definition(id, *other));
         }
-        // Bodies in place are added and removed with their container.
-        let alone = |hir: &Hir, others: &HashMap<&str, TypeId>| -> Vec<TypeId> {
+        // Bodies in place are added and removed with the definition that contains them.
+        let unmatched = |hir: &Hir, others: &HashMap<&str, TypeId>| -> Vec<TypeId> {
             let has = |name: &str| others.contains_key(name);
             let is_alone =
                 |name: &str| !has(name) && name.rsplit_once('.').is_none_or(|(owner, _)| has(owner));
             hir.typed().filter(|(_, ty)| is_alone(&ty.name)).map(|(id, _)| id).collect()
         };
-        let (olds, news) = (alone(base, &named), alone(new, &known));
-        let renamed = alike([base, new], &olds, &news, |old, new| self.same(Use::Id(old), Use::Id(new)));
-        let is_gone = |id: TypeId| !named.contains_key(view::name(base, id));
+        let (olds, news) = (unmatched(base, &named), unmatched(new, &known));
+        let renamed =
+            find_similar([base, new], &olds, &news, |old, new| self.same(Use::Id(old), Use::Id(new)));
+        let is_removed = |id: TypeId| !named.contains_key(view::name(base, id));
         let used: HashSet<TypeId> =
-            self.bodies.iter().filter(|(old, _)| is_gone(*old)).map(|(_, new)| *new).collect();
+            self.bodies.iter().filter(|(old, _)| is_removed(*old)).map(|(_, new)| *new).collect();
         let taken: HashSet<TypeId> = renamed.values().copied().collect();
-        let olds = olds.into_iter().map(|id| ([Some(id), renamed.get(&id).copied()], gone.contains(&id)));
+        let olds = olds.into_iter().map(|id| ([Some(id), renamed.get(&id).copied()], removed.contains(&id)));
         let news = news.into_iter().filter(|id| !taken.contains(id));
-        for ([old, new_id], alone) in olds.chain(news.map(|id| ([None, Some(id)], !used.contains(&id)))) {
+        for ([old, new_id], is_judged) in olds.chain(news.map(|id| ([None, Some(id)], !used.contains(&id)))) {
             let pair = [old.and_then(|id| base.get(id)), new_id.and_then(|id| new.get(id))];
             let is_renamed = old.is_some() && new_id.is_some();
             let text = |ty: &TypeDef| if is_renamed { ty.name.clone() } else { line(&ty.docs) };
             let sides = pair.map(|ty| ty.and_then(|ty| side(text(ty), &ty.docs)));
             let ([Some(ty), _] | [None, Some(ty)]) = pair else { continue };
             let wire = !is_renamed && !matches!(ty.body, Body::Alias(_));
-            self.emit(Path::named(&ty.name), Kind::Type(pair, alone), wire, sides);
+            self.emit(Path::named(&ty.name), Kind::Type(pair, is_judged), wire, sides);
         }
     }
 }

@@ -20,9 +20,9 @@ pub use crate::compare::rules::{Addition, Kind, NotCompared, Rules};
 /// The verdict on two protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The new one is a compatible extension of the base.
+    /// The new protocol is a compatible extension of the base.
     Extension,
-    /// It breaks the rules.
+    /// The new protocol breaks the rules.
     Breach,
     /// No breach was found, but some definitions could not be read.
     Unknown,
@@ -31,7 +31,7 @@ pub enum Verdict {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
-    /// The findings in the documents themselves. After an error nothing was compared.
+    /// The findings in the documents themselves. If one is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// Each breach of the rules, `X500` to `X514`, with its position in both protocols.
     pub breaches: Vec<Diagnostic>,
@@ -57,12 +57,12 @@ impl Compat {
 
 /// Returns the definitions that were omitted from documents, each once.
 pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
-    let mut said = HashSet::default();
+    let mut seen = HashSet::default();
     let mut all = Vec::new();
     for found in found {
         let Some(left_out) = &found.left_out else { continue };
         let span = found.span;
-        if left_out.name.is_empty() || said.insert((span.source, left_out.name.as_str())) {
+        if left_out.name.is_empty() || seen.insert((span.source, left_out.name.as_str())) {
             all.push(NotCompared {
                 name: left_out.name.clone(),
                 gap: Gap::LeftOut(Box::new(found.clone())),
@@ -73,14 +73,14 @@ pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
     all
 }
 
-/// Compares two protocols, each of one or more documents that are compiled together. In `new`, a definition
-/// may replace one of an earlier document.
+/// Compares two protocols, each consisting of documents that are compiled together. In `new`, a
+/// definition may replace one of an earlier document.
 #[must_use]
 pub fn compat(sources: &Sources, base: &[SourceId], new: &[SourceId], options: &Options) -> Compat {
     compat_by(Rules::default(), sources, base, new, options)
 }
 
-/// The same with the rules of another document.
+/// As `compat`, with the rules of another document.
 #[must_use]
 pub fn compat_by(
     rules: Rules,

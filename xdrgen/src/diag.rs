@@ -1,12 +1,12 @@
-//! Diagnostics: the error, its position in the document, and how to fix it.
+//! Diagnostics: what is wrong, where, and how to fix it.
 //!
-//! A diagnostic is data: a `Kind` with its fields, and a position. The submodules have the kinds of each
-//! stage. Each kind is defined once, with its code, its severity, its page and its text; no other code
-//! writes or parses text.
+//! A diagnostic is data: a `Kind` with its fields, and a position. Each submodule defines the kinds of
+//! one stage. A kind has its code, severity, page and text in one place; no other code writes or parses
+//! text.
 
-/// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an enum
-/// without a comment belongs to the chapter of its codes. The comment on the first kind of each code is the
-/// page of that code: title, meaning, an example, and the corrected example.
+/// Defines the kinds of one subject. The comment on the enum begins a chapter of `DIAGNOSTICS.md`; an
+/// enum without a comment continues the chapter of its codes. The comment on the first kind of a code is
+/// the code's page: title, meaning, an example, and the corrected example.
 macro_rules! kinds {
     ($(#[doc = $chapter:literal])* $of:ident $name:ident {$(
         $(#[doc = $doc:literal])*
@@ -39,7 +39,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// This kind at a position.
+            /// Returns a diagnostic of this kind at a position.
             pub(crate) fn at(self, span: $crate::source::Span) -> $crate::diag::Diagnostic {
                 let severity = match &self {
                     $(Self::$kind { .. } => $crate::diag::Severity::$severity,)*
@@ -99,14 +99,14 @@ pub(crate) use union::UnionKind;
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Code is still emitted.
+    /// Code is emitted.
     Warning,
-    /// Nothing is emitted.
+    /// No code is emitted.
     Error,
 }
 
 impl Severity {
-    /// `error` or `warning`.
+    /// Returns `error` or `warning`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ pub struct Label {
 pub struct LeftOut {
     /// The name of the definition; empty if unknown.
     pub name: String,
-    /// Whether it may be a program, or a procedure of the program of that name.
+    /// True if it may be a program, or a procedure of the program with that name.
     pub is_program: bool,
 }
 
@@ -177,7 +177,7 @@ subjects! {
 }
 
 impl Kind {
-    /// The names that it reports as undefined.
+    /// Returns the names that the finding reports as undefined.
     pub(crate) fn missing(&self) -> Vec<&str> {
         match self {
             Kind::Meaning(MeaningKind::NoType { name } | MeaningKind::NoValue { name }) => vec![&name.name],
@@ -190,25 +190,26 @@ impl Kind {
     }
 }
 
-/// The consequence of a finding, or the origin of its text.
+/// A consequence of a finding, or the origin of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// The text is omitted from a published document.
     Unread,
-    /// Text between prose that resembles a definition, in a published document or another one.
+    /// The text is between lines of prose and resembles a definition, in a published document or another
+    /// one.
     Scanned { published: bool },
     /// A definition is omitted.
     Omitted { trust: Trust, what: Omitted },
-    /// It is at the use of a macro.
+    /// The position is the use of a macro.
     Expansion(Expansion),
 }
 
-/// The omitted definition.
+/// What was omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Omitted {
     Definition,
     Procedure,
-    /// A procedure. Without it, its program is not written.
+    /// A procedure that its program requires: the program is not written.
     Needed,
 }
 
@@ -254,7 +255,7 @@ pub struct Diagnostic {
     /// The name of the affected definition, if known. Several definitions may share one position.
     pub(crate) within: Option<String>,
     pub(crate) notes: Vec<Note>,
-    /// The definition or the part of a program that is omitted because of it.
+    /// The definition or the part of a program that is omitted because of the finding.
     pub left_out: Option<LeftOut>,
 }
 
@@ -263,22 +264,22 @@ pub struct Diagnostic {
 pub struct Text {
     /// One line, lower case, no full stop.
     pub message: String,
-    /// The position, and its label.
+    /// The position with a label.
     pub primary: Label,
-    /// Other relevant positions: the first definition, the violated bound.
+    /// Other relevant positions, such as the first definition or the violated bound.
     pub related: Vec<Label>,
-    /// The advice.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
-/// A text with its first line.
+/// Returns a text that consists of a message.
 fn text(message: impl Into<String>) -> Text {
     let primary = Label { span: Span::default(), text: String::new() };
     Text { message: message.into(), primary, related: Vec::new(), help: None }
 }
 
 impl Text {
-    /// Labels the position itself.
+    /// Labels the primary position.
     fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
         self
@@ -304,14 +305,14 @@ impl Text {
 }
 
 impl Diagnostic {
-    /// A stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4` emission, `X5`
-    /// extensions; two digits follow. `DIAGNOSTICS.md` has a section for each.
+    /// Returns the stable code: `X0` extraction, `X1` syntax, `X2` names and rules, `X3` bindings, `X4`
+    /// emission, `X5` extensions; two digits follow. `DIAGNOSTICS.md` has a section for each.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()
     }
 
-    /// Returns the text for people. The words may change from release to release.
+    /// Returns the message text. The wording may change between releases.
     #[must_use]
     pub fn text(&self) -> Text {
         let mut text = self.kind.text();
@@ -325,7 +326,7 @@ impl Diagnostic {
         text
     }
 
-    /// Sets the definition that is omitted because of it.
+    /// Sets the definition that is omitted because of the finding.
     #[must_use]
     pub(crate) fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
         self.left_out = Some(LeftOut { name: name.into(), is_program });
@@ -339,13 +340,13 @@ impl Diagnostic {
         self
     }
 
-    /// Makes it a warning if `weaken` is true.
+    /// Turns an error into a warning if `weaken` is true.
     #[must_use]
     pub(crate) fn weakened_if(self, weaken: bool) -> Self {
         if weaken { Diagnostic { severity: Severity::Warning, ..self } } else { self }
     }
 
-    /// Returns true if nothing is emitted because of it.
+    /// Returns true for an error, which prevents output.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -370,7 +371,7 @@ impl Part {
     }
 }
 
-/// The first of several items, and the number of the others.
+/// The first few items, and the number of further ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Few<T> {
     pub(crate) first: Vec<T>,
@@ -378,9 +379,9 @@ pub(crate) struct Few<T> {
 }
 
 impl<T> Few<T> {
-    pub(crate) fn of(all: impl Iterator<Item = T>, most: usize) -> Self {
+    pub(crate) fn of(all: impl Iterator<Item = T>, max: usize) -> Self {
         let mut all = all.fuse();
-        let first = all.by_ref().take(most).collect();
+        let first = all.by_ref().take(max).collect();
         Few { first, more: all.count() }
     }
 
@@ -403,16 +404,17 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Returns true if one of them is an error.
+/// Returns true if any diagnostic is an error.
 #[must_use]
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// Maximum number of errors, and of warnings, stored per stage. More are one mistake repeated many times.
+/// Maximum number of errors, and of warnings, stored per stage. Further ones are usually the same
+/// mistake.
 const KEPT: usize = 4096;
 
-/// Findings, of which no more are kept than memory bears; the rest is counted.
+/// Findings. Stores a limited number and counts the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) kept: Vec<Diagnostic>,
@@ -421,7 +423,7 @@ pub(crate) struct Found {
     all: Count,
 }
 
-/// The number of findings at some time.
+/// The number of findings at a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     kept: usize,
@@ -460,7 +462,7 @@ impl Found {
         self.extend(other.kept);
     }
 
-    /// The same as warnings.
+    /// Converts each finding with `weaken`.
     pub(crate) fn weakened(self, weaken: impl Fn(Diagnostic) -> Diagnostic) -> Self {
         let warnings = |count: Count| Count { errors: 0, warnings: count.errors + count.warnings };
         let kept = self.kept.into_iter().map(weaken).collect();
@@ -473,7 +475,7 @@ impl Found {
     }
 
     /// Drops the findings since a mark.
-    pub(crate) fn back_to(&mut self, mark: Mark) {
+    pub(crate) fn roll_back(&mut self, mark: Mark) {
         self.kept.truncate(mark.kept);
         (self.more, self.all) = (mark.more, mark.all);
     }
@@ -493,7 +495,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// With others.
+    /// Adds two counts.
     #[must_use]
     pub fn and(self, other: Count) -> Count {
         Count { errors: self.errors + other.errors, warnings: self.warnings + other.warnings }

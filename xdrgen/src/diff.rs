@@ -1,7 +1,7 @@
-//! The changes from one version of a protocol to another, by definition, and whether each is sent.
+//! The changes from one version of a protocol to another, by definition, and whether messages change.
 //!
-//! Definitions are matched by name, and the remaining ones by layout: these were renamed. A change of a
-//! type is listed at its definition, and not at each use.
+//! Definitions are matched by name. The remaining definitions are matched by layout: they were renamed. A
+//! change of a type is listed at its definition, not at each use.
 
 use serde::Serialize;
 
@@ -14,15 +14,15 @@ use crate::source::{SourceId, Sources};
 
 pub use crate::compare::Side;
 
-/// Whether something was added, removed or changed.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {
-    /// It is in the second version only.
+    /// Only the second version has it.
     Added,
-    /// It is in the first version only.
+    /// Only the first version has it.
     Removed,
-    /// It is in both, and differs.
+    /// Both versions have it, but it differs.
     Changed,
 }
 
@@ -31,31 +31,31 @@ pub enum Sign {
 pub struct Change {
     /// Added, removed, or changed.
     pub sign: Sign,
-    /// Its kind: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`,
+    /// The kind: `constant`, `typedef`, `enum`, `struct`, `union`, `member`, `field`, `arm`,
     /// `discriminant`, `program`, `version` or `procedure`.
     pub what: &'static str,
-    /// Its name; a part has the name of its definition, a point, and its own name.
+    /// The name; for a part, the name of its definition, a dot, and its own name.
     pub name: String,
-    /// The old text; none if it was added.
+    /// The old text; `None` if it was added.
     pub old: Option<Side>,
-    /// The new text; none if it was removed.
+    /// The new text; `None` if it was removed.
     pub new: Option<Side>,
-    /// Whether it affects messages. Names, typedefs and the names of numbers are not sent.
+    /// True if messages change. Names, typedefs and the names of numbers are not sent.
     pub wire: bool,
 }
 
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// The findings in the documents themselves. After an error nothing was compared.
+    /// The findings in the documents themselves. If one is an error, nothing was compared.
     pub diagnostics: Vec<Diagnostic>,
     /// The changes: definitions of the first version in order, then those that the second version adds.
     pub changes: Vec<Change>,
-    /// The definitions that were omitted from one of the versions, and so from the changes.
+    /// The definitions that were omitted from one of the versions, and therefore not compared.
     pub not_compared: Vec<NotCompared>,
 }
 
-/// Compares two versions of a protocol, each of one or more documents that are compiled together.
+/// Compares two versions of a protocol, each consisting of documents that are compiled together.
 #[must_use]
 pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Options) -> Diff {
     let (base, mut diagnostics, _) = generate::resolved(sources, old, options, true);
@@ -89,7 +89,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = left_out(&diagnostics);
-    // A definition that was omitted may contain this change, so it is unknown.
+    // Returns the definition of a change. If that definition was omitted, the change is unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

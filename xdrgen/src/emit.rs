@@ -1,4 +1,4 @@
-//! Emission: the text of Rust files from the intermediate form. Emission decides nothing.
+//! Emission: writes Rust files from the intermediate form.
 
 mod code;
 mod derives;
@@ -28,28 +28,28 @@ pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
     /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
     pub(crate) runtime: String,
-    /// Whether emitted code may use the standard library; else it uses `alloc`.
+    /// True if emitted code may use the standard library. Otherwise it uses `alloc`.
     pub(crate) std: bool,
-    /// The naming style. If names are those of the document, emission allows Rust's lints on names.
+    /// The naming style. If names are those of the document, emission allows Rust's naming lints.
     pub(crate) names: Names,
     /// Additional derives.
     pub(crate) derives: &'m [String],
-    /// Whether derives of known crates depend on features of the emitted crate.
+    /// True if derives of known crates depend on features of the emitted crate.
     pub(crate) features: bool,
-    /// The sizes of types, if the documentation of procedures states the sizes of their messages.
+    /// The sizes of types, if the documentation of procedures is to state the sizes of their messages.
     pub(crate) sizes: Option<&'m Layouts>,
-    /// The documents that have a module each; none if all items are in one.
+    /// The documents with a module each; empty if all items are in one module.
     pub(crate) documents: Vec<Document>,
-    /// The positions of documents among those.
+    /// The indices of sources in `documents`.
     pub(crate) homes: HashMap<SourceId, usize>,
-    /// The names that several constants or types have.
+    /// The names that several constants or types share.
     pub(crate) ambiguous: HashSet<&'m str>,
 }
 
-/// The module in which a type is named.
+/// The module in which emitted code names a type.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    /// Beside the types, where the runtime's names are imported.
+    /// The module of the types, which imports the runtime's names.
     Types,
     /// In the module of a program version.
     Version,
@@ -57,7 +57,7 @@ enum Place {
     Procedures,
 }
 
-/// Returns the names that several constants or types have in Rust: those of two namespaces, and a constant
+/// Returns the Rust names that several constants or types share: those of two namespaces, or a constant
 /// and a type.
 pub(crate) fn ambiguous(module: &Module) -> HashSet<&str> {
     let mut names = HashSet::default();
@@ -112,8 +112,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the type of a field. The type of a borrowed array includes the properties that attributes
-    /// give to an owned one.
+    /// Writes the type of a field. If a borrowed array needs attributes, they are part of its type.
     fn field_type(&self, field: &Field, from: Place, code: &mut Code) {
         match &field.ty {
             Type::Array(of) if self.is_borrowed() => {
@@ -124,7 +123,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the name of a type of the runtime or of `alloc`.
+    /// Writes the path of a type of the runtime or of `alloc`.
     fn path(&self, name: &'static str, from: Place, code: &mut Code) {
         if from == Place::Types {
             code.used.imported.insert(name);
@@ -134,7 +133,8 @@ impl Emitter<'_> {
         code.push(name);
     }
 
-    /// Writes such a type with its arguments: a lifetime if it borrows, the type that it holds, and a bound.
+    /// Writes a type of the runtime or of `alloc` with its arguments: a lifetime if it borrows, its
+    /// element type, and a bound.
     fn generic(
         &self,
         name: &'static str,
@@ -203,14 +203,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes a bound as a `u32` among a type's arguments. There, a name that a type has too means the type.
+    /// Writes a bound as a `u32` among a type's arguments. If a type has the same name as the constant, a
+    /// plain name would mean the type.
     fn argument_bound(&self, bound: &Bound, code: &mut Code) {
         let is_plain = self.constant_of(bound).is_none_or(|of| !self.ambiguous.contains(of.ident.as_str()));
         let [open, close] = if is_plain { ["", ""] } else { ["{ ", " }"] };
         code.push(open).then(|code| self.word_bound(bound, code)).push(close);
     }
 
-    /// Returns the constant that a bound was written as.
+    /// Returns the constant that the document used for a bound.
     fn constant_of(&self, bound: &Bound) -> Option<&Const> {
         self.module.consts.get(bound.constant?)
     }
@@ -221,12 +222,12 @@ impl Emitter<'_> {
     }
 }
 
-/// Returns the parameters of a type.
+/// Returns the generic parameters of a type.
 fn parameter(ty: &TypeDef) -> &'static str {
     if ty.borrows { "<'a>" } else { "" }
 }
 
-/// Returns a path as a formatter spaces it, whatever blanks the user gave.
+/// Returns a path with the spacing of rustfmt.
 fn spaced(path: &str) -> Cow<'_, str> {
     if !path.contains([' ', ',', ';']) {
         return path.into();
@@ -234,7 +235,7 @@ fn spaced(path: &str) -> Cow<'_, str> {
     overview::compact(path).replace(",>", ">").replace(',', ", ").replace(';', "; ").into()
 }
 
-/// Returns the name of a scalar's type: one of Rust's own, else one of the runtime's.
+/// Returns `Ok` with the name of Rust's own type for a scalar, or `Err` with the runtime's.
 fn scalar_type(scalar: Scalar) -> Result<&'static str, &'static str> {
     match scalar {
         Scalar::Int => Ok("i32"),

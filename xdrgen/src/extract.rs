@@ -1,8 +1,8 @@
 //! Extracts the XDR of a document and maps every byte to its position there.
 //!
-//! Documents have three forms. A *marked* one has `///` before each line of XDR. An *indented* one, such as
-//! an older RFC, has its definitions between paragraphs of prose, and a scanner keeps the parts that parse
-//! as definitions. A *plain* one, such as a `.x` file, is XDR throughout.
+//! Documents have three forms. A *marked* document has `///` before each line of XDR. An *indented*
+//! document, such as an older RFC, has its definitions between paragraphs of prose; a scanner keeps the
+//! parts that parse as definitions. A *plain* document, such as a `.x` file, consists of XDR only.
 
 mod gaps;
 mod lines;
@@ -23,11 +23,11 @@ pub(crate) use map::Places;
 /// How a document contains its XDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Behind `///` at the start of a line, after any indentation.
+    /// After `///` at the start of a line, with optional indentation.
     Marked,
-    /// As indented text between prose.
+    /// As indented text between lines of prose.
     Indented,
-    /// It is XDR throughout.
+    /// The document consists of XDR only.
     Plain,
 }
 
@@ -35,45 +35,45 @@ pub enum Form {
 pub enum Region {
     /// A definition.
     Definition {
-        /// The end in the text, including comments after it.
+        /// The end of the definition in the text, including comments after it.
         end: usize,
-        /// Its tokens with one blank between two: equal for equal definitions.
+        /// The tokens, separated by single spaces: equal for equal definitions.
         key: String,
-        /// The names that it uses as sizes.
+        /// The names that the definition uses as sizes.
         sizes: BTreeSet<String>,
-        /// The constants and enum members that it defines.
+        /// The constants and enum members that the definition defines.
         constants: BTreeSet<String>,
-        /// Its warnings.
+        /// The warnings.
         found: Vec<Diagnostic>,
     },
     /// Text that is not a definition, and the reason.
     Broken(Diagnostic),
 }
 
-/// Tries to parse one definition at the start of a text, whose bytes the map locates in the document.
-/// Ignores text after the definition. The flag is true for a published RFC.
+/// Tries to parse one definition at the start of a text, and ignores the text after it. The map locates
+/// the text in the document. The flag is true for a published RFC.
 pub type Recognizer<'r> = &'r dyn Fn(&str, &Map, bool) -> Region;
 
 /// The XDR of a document.
 #[derive(Clone, Debug)]
 pub struct Extract {
-    /// The form it was found in.
+    /// The form of the document.
     pub form: Form,
-    /// Whether it is a published RFC: it has the line `Request for Comments:` or, if its XDR is not marked,
-    /// page footers. It cannot be corrected, so mistakes in it are only warnings.
+    /// True for a published RFC, which has the line `Request for Comments:` or, if its XDR is not marked,
+    /// page footers. A published RFC cannot be corrected, so mistakes in it are only warnings.
     pub published: bool,
-    /// The XDR text: marks, page breaks and prose taken out.
+    /// The XDR text, without marks, page breaks and prose.
     pub text: String,
-    /// The positions of its bytes in the document.
+    /// Maps the bytes of `text` to positions in the document.
     pub map: Map,
     /// The document's sections, in order. A plain document has none.
     pub sections: Vec<Section>,
-    /// Findings of the extraction itself: text that is nearly a definition.
+    /// Findings of the extraction: text that resembles a definition.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Extract {
-    /// The section that contains a byte of the document.
+    /// Returns the section that contains a byte of the document.
     #[must_use]
     pub fn section(&self, document: u32) -> Option<&str> {
         let index = self.sections.partition_point(|section| section.start <= document);
@@ -81,7 +81,7 @@ impl Extract {
     }
 }
 
-/// Extracts the XDR of a document in any form. The recognizer distinguishes definitions from prose.
+/// Extracts the XDR of a document. The recognizer distinguishes definitions from prose.
 #[must_use]
 pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Extract {
     let document = source.text();
@@ -91,7 +91,8 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
         Form::Plain => Vec::new(),
         Form::Marked | Form::Indented => lines::sections(document, &lines),
     };
-    // A marked document was written for a compiler, so pages alone do not make it a published one.
+    // Marks show that a document was written for a compiler, so page breaks do not make it a published
+    // one.
     let published =
         lines::is_numbered(document, &lines) || form == Form::Indented && lines::is_paged(document, &lines);
     let extract = match form {
@@ -102,7 +103,8 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     Extract { published, ..extract }
 }
 
-/// A `.x` file is always XDR. Otherwise marks decide, and then the similarity to an RFC.
+/// Returns the form: plain for a `.x` file. Otherwise, `///` decides first, then the similarity to an
+/// RFC.
 fn form(source: &Source, lines: &[lines::Line]) -> Form {
     let document = source.text();
     let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
@@ -117,7 +119,7 @@ fn form(source: &Source, lines: &[lines::Line]) -> Form {
     }
 }
 
-/// The number of bytes before the XDR of a marked line: indentation, `///`, and one blank.
+/// Returns the number of bytes before the XDR of a marked line: indentation, `///`, and one space.
 fn mark(line: &str) -> Option<usize> {
     let indent = line.bytes().position(|byte| !matches!(byte, b' ' | b'\t'))?;
     let rest = line.get(indent..)?.strip_prefix("///")?;
@@ -136,17 +138,17 @@ fn marked(
     let mut builder = Builder::new(id, document);
     let mut prose = false;
     let gaps = gaps::gaps(id, document, lines, published, recognizer);
-    let mut lost = gaps.lines.iter().peekable();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+    let mut unmarked_lines = gaps.lines.iter().peekable();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
-        // A line that lost its mark is reported. It is also parsed, to avoid further reports.
-        let unmarked = lost.next_if(|lost| **lost == index).map(|_| 0);
+        // A line without its mark is reported. It is also parsed, which avoids further findings.
+        let unmarked = unmarked_lines.next_if(|unmarked_lines| **unmarked_lines == index).map(|_| 0);
         let Some(skip) = mark(text).or(unmarked) else {
             prose |= !text.trim().is_empty();
             continue;
         };
-        // Prose between two marked lines separates them, so that a comment before it stays with its
-        // definition.
+        // Prose between two marked lines separates them: a comment before it belongs to the definition
+        // above.
         if std::mem::take(&mut prose) && !builder.text.is_empty() {
             builder.line_end();
         }
@@ -160,13 +162,13 @@ fn marked(
     builder.finish(Form::Marked, sections, found)
 }
 
-/// Definitions without marks in a document that has marks. They count as prose and often repeat marked
-/// definitions. Others may have lost their marks.
+/// Reports definitions without marks in a document with marks. They count as prose, which often repeats
+/// marked definitions; other definitions may lack their marks by mistake.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();
     let mut found = Vec::new();
-    for line in lines.iter().filter(|line| !line.furniture) {
+    for line in lines.iter().filter(|line| !line.page_break) {
         let text = line.text(document);
         let Some(name) = definition_keyword(text).filter(|name| !words.contains(name)) else { continue };
         let start = line.range.start + text.len() - text.trim_start().len();

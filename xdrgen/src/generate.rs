@@ -24,34 +24,34 @@ pub use crate::options::{Manifest, Options, Output, Package};
 /// The numbers of documents and definitions in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Documents, binding files not among them.
+    /// Documents, without binding files.
     pub documents: usize,
-    /// Definitions in the documents, repetitions among them.
+    /// Definitions in the documents, including repetitions.
     pub definitions: usize,
-    /// Types emitted, the elements of lists not among them.
+    /// Types emitted, without the element types of lists.
     pub types: usize,
     /// Constants emitted.
     pub consts: usize,
     /// Programs emitted.
     pub programs: usize,
-    /// Procedures emitted, of all programs and versions.
+    /// Procedures of all programs and versions emitted.
     pub procedures: usize,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Generated {
-    /// The files: their paths below an output directory, and their text. Empty after an error, unless
+    /// The files: their paths below an output directory, and their contents. Empty after an error, unless
     /// `keep_going` is set.
     pub files: Vec<(PathBuf, String)>,
     /// The input.
     pub summary: Summary,
     /// The findings in source order.
     pub diagnostics: Vec<Diagnostic>,
-    /// The number of further findings. Beyond some thousand they are only counted.
+    /// The number of further findings, which are counted but not stored.
     pub more: Count,
-    /// Whether the output is nonempty.
-    whole: bool,
+    /// True if the output is complete.
+    is_complete: bool,
 }
 
 impl Generated {
@@ -62,12 +62,12 @@ impl Generated {
     }
 }
 
-/// Compiles documents together, which may use each other's names. The kind of a source is document or
-/// binding file. One run reports all errors.
+/// Compiles documents together, which may use each other's names. Each source is a document or a binding
+/// file. One run reports all errors.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
     let (mut module, mut generated, documents) = analyzed(sources, options);
-    if generated.whole {
+    if generated.is_complete {
         let first = SourceId(narrow(sources.iter().count()));
         let specifications = documents.iter().map(|(id, specification, _)| (*id, specification));
         let namespaces = namespace::separate(&mut module, specifications, first);
@@ -77,21 +77,22 @@ pub fn generate(sources: &Sources, options: &Options) -> Generated {
     generated
 }
 
-/// Compiles documents and emits nothing: returns the findings and the summary.
+/// Checks documents without emission: returns the findings and the summary.
 #[must_use]
 pub fn check(sources: &Sources, options: &Options) -> Generated {
     analyzed(sources, options).1
 }
 
-/// Compiles documents to the intermediate form. It is whole if no diagnostic is an error.
+/// Compiles documents to the intermediate form, which is complete if no diagnostic is an error.
 #[must_use]
 pub fn lower(sources: &Sources, options: &Options) -> (Module, Vec<Diagnostic>) {
     let (module, generated, _) = analyzed(sources, options);
     (module, generated.diagnostics)
 }
 
-/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source order.
-/// With `all`, the last definition of a redefined name is used, even if it does not extend the first.
+/// Returns the definitions of some documents, the sorted findings, and the uses of macros in source
+/// order. If `all` is set, the last definition of a redefined name is used, even if it does not extend
+/// the first.
 pub(crate) fn resolved(
     sources: &Sources,
     which: &[SourceId],
@@ -105,7 +106,7 @@ pub(crate) fn resolved(
         .filter(|(_, source)| source.kind() != Kind::Binding)
         .map(|(id, source)| read(id, source, options, &mut found, &mut Count::default()))
         .collect();
-    let known = Known { whole_programs: false, ..known(&mut documents, sources, options, &mut found) };
+    let known = Known { complete_programs: false, ..known(&mut documents, sources, options, &mut found) };
     let documents = views(&documents);
     let unread = Unread::of(&documents, sources, &found);
     let Resolved { hir, found: mut more, .. } =
@@ -119,7 +120,7 @@ pub(crate) fn resolved(
     (hir, found, expansions)
 }
 
-/// The uses of macros in source order.
+/// Returns the uses of macros in source order.
 fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     let mut all: Vec<Expansion> =
         documents.iter().flat_map(|document| document.specification.expansions.clone()).collect();
@@ -127,7 +128,7 @@ fn expansions(documents: &[Document<'_>]) -> Vec<Expansion> {
     all
 }
 
-/// Extracts and parses a document. The last value is the trust in its text.
+/// Extracts and parses a document. Also returns the trust in its text.
 fn read(
     id: SourceId,
     source: &Source,
@@ -148,7 +149,7 @@ fn read(
     (id, specification, trust)
 }
 
-/// The known external definitions. Adds the used ones to the documents, and additions among the documents.
+/// Returns the known external definitions. Adds the used ones to the documents, and applies additions.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -160,7 +161,7 @@ fn known<'a>(
         defined: &options.defined,
         prelude: options.prelude,
         keep_going: options.keep_going,
-        whole_programs: true,
+        complete_programs: true,
     };
     let mut specifications: Vec<_> =
         documents.iter_mut().map(|(_, specification, _)| specification).collect();
@@ -178,7 +179,7 @@ fn views(documents: &[(SourceId, Specification, Trust)]) -> Vec<Document<'_>> {
         .collect()
 }
 
-/// The module, and its findings.
+/// Returns the module and the findings.
 fn analyzed(
     sources: &Sources,
     options: &Options,
@@ -197,7 +198,7 @@ fn analyzed(
     check_paths(options, &mut badly_set);
     check_derives(options, &mut badly_set);
     check_manifest(options, &mut badly_set);
-    // One of several documents may have none.
+    // A single document needs definitions; one of several documents may have none.
     if documents.iter().all(|(_, one, _)| one.definitions.is_empty() && one.additions.is_empty()) {
         let nothing = diag::Kind::Document(DocumentKind::NoDefinition);
         let empty = found.iter_mut().filter(|found: &&mut Diagnostic| found.kind == nothing);
@@ -213,7 +214,7 @@ fn analyzed(
     let known = known(&mut documents, sources, options, &mut found);
     let views = views(&documents);
     let unread = Unread::of(&views, sources, &found);
-    let Resolved { hir, whole, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
+    let Resolved { hir, is_complete, found: mut diagnostics, .. } = resolve::resolve(&views, &known);
     crate::check::remaining(&hir, &mut diagnostics);
     let expansions = expansions(&views);
     // The syntax tree needs as much memory as the HIR.
@@ -226,25 +227,26 @@ fn analyzed(
         programs: hir.programs.len(),
         procedures: hir.procedures().count(),
     };
-    // Definitions missing after an error would invalidate correct bindings.
-    let module = if whole { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
-    let whole = whole && (options.keep_going || !diagnostics.has_errors());
+    // If definitions are missing after an error, correct bindings would be reported as invalid.
+    let module =
+        if is_complete { lowered(hir, &bindings, options, &mut diagnostics) } else { Module::default() };
+    let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // The rest omits everything that needs those names, and reports the reason.
+    // Unparsed text may define a missing name. `keep_going` reports the name as the reason of an omission.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);
     diag::sort(&mut found);
-    let whole = if options.keep_going {
-        whole && !has_bad_settings
+    let is_complete = if options.keep_going {
+        is_complete && !has_bad_settings
     } else {
         more.errors == 0 && !diag::has_errors(&found)
     };
-    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, whole }, documents)
+    (module, Generated { files: Vec::new(), summary, diagnostics: found, more, is_complete }, documents)
 }
 
-/// Paths that the user gave go into code: they must be paths.
+/// Checks that the paths in the options are valid Rust paths, since they become part of the code.
 fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     let derives = options.derives.iter().filter(|derive| emit::Known::named(derive).is_none());
     let paths = options.externs.values().chain(std::iter::once(&options.runtime)).chain(derives);
@@ -253,7 +255,7 @@ fn check_paths(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Values without a message have no memory to borrow from.
+/// Rejects derives that create values without a message, since borrowed types need a message.
 fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     let known = options.derives.iter().filter(|derive| emit::Known::named(derive).is_some());
     for derive in known.filter(|_| options.data == Data::Borrowed) {
@@ -261,7 +263,7 @@ fn check_derives(options: &Options, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A crate's name and title go into its manifest as they are.
+/// Checks the crate's name and title, which become part of its manifest.
 fn check_manifest(options: &Options, found: &mut Vec<Diagnostic>) {
     let Output::Crate(Package { name: package, title, manifest }) = &options.output else { return };
     if title.contains(['"', '\\']) || title.contains(char::is_control) {
@@ -288,7 +290,7 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
     module
 }
 
-/// All sources, as heads of files show them.
+/// Returns the header of files, which names all sources.
 fn head(sources: &Sources, options: &Options) -> Head {
     let names: Vec<String> = sources.iter().map(|(_, source)| shown(source, options)).collect();
     let documents = match names.split_last() {
@@ -302,7 +304,7 @@ fn head(sources: &Sources, options: &Options) -> Head {
     Head { documents, command: one_line(&options.command) }
 }
 
-/// Returns a document's name as files show it, as a part of one line.
+/// Returns a document's name for the header, as part of one line.
 fn shown(source: &Source, options: &Options) -> String {
     one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
 }
@@ -312,11 +314,11 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// Reserved module names: crates next to them, and files with a meaning to Rust.
+/// Reserved module names: crates, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// The modules of a run of several documents or of namespaces, without empty ones. A single document has no
-/// modules.
+/// Returns the modules of a run with several documents or with namespaces, without empty ones. A single
+/// document has no modules.
 fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],
@@ -358,7 +360,7 @@ fn emitted(
     sources: &Sources,
     options: &Options,
 ) -> Vec<(PathBuf, String)> {
-    // This error has been reported.
+    // This error is already reported.
     if !names::is_path(&options.runtime) {
         return Vec::new();
     }

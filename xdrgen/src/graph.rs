@@ -1,5 +1,5 @@
 //! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function here recurses, and all run in time linear in the number of uses.
+//! recursive types, so no function recurses, and all run in linear time in the number of uses.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Hir, TypeId};
 use crate::ir::Module;
 
-/// The uses of types by one another.
+/// The dependencies between types.
 pub(crate) struct Graph {
-    /// The start of the uses of each type, and the end of the last ones.
+    /// The index of the first use of each type, and the total number of uses.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
-    /// All types, each after those that it uses; the types of a cycle are adjacent.
+    /// All types in topological order: each after those that it uses. The types of a cycle are adjacent.
     order: Vec<TypeId>,
-    /// The cycle of a type: mutually recursive types have one number.
+    /// The cycle number of each type: mutually recursive types have the same number.
     cycles: Vec<usize>,
 }
 
 impl Graph {
-    /// A graph of the uses that `uses` adds for each type.
+    /// Creates a graph of the uses that `uses` adds for each type.
     pub(crate) fn new<T>(types: &[T], uses: impl Fn(TypeId, &T, &mut Vec<TypeId>)) -> Self {
         let count = types.len();
         let mut graph = Graph {
@@ -41,12 +41,12 @@ impl Graph {
         graph
     }
 
-    /// A graph of all uses, in place or not.
+    /// Creates a graph of all uses, in place or not.
     pub(crate) fn of_all_uses(hir: &Hir) -> Self {
         Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
 
-    /// The same for Rust types.
+    /// As `of_all_uses`, for Rust types.
     pub(crate) fn of_module(module: &Module) -> Self {
         Graph::new(&module.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
@@ -60,7 +60,7 @@ impl Graph {
         self.cycles.len()
     }
 
-    /// Which types use each.
+    /// Returns the users of each type.
     fn users(&self) -> Vec<Vec<TypeId>> {
         let mut users = vec![Vec::new(); self.len()];
         for user in (0..self.len()).map(TypeId) {
@@ -71,7 +71,7 @@ impl Graph {
         users
     }
 
-    /// All types, each after those that it uses, except for cycles.
+    /// Returns all types in topological order: each after those that it uses, except in cycles.
     pub(crate) fn order(&self) -> &[TypeId] {
         &self.order
     }
@@ -85,13 +85,13 @@ impl Graph {
         self.uses(id).iter().any(|used| self.cycle(*used) == self.cycle(id))
     }
 
-    /// The number of a type's cycle; a type outside cycles has a unique number.
+    /// Returns the number of a type's cycle. A type outside cycles has a unique number.
     pub(crate) fn cycle(&self, id: TypeId) -> usize {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
     /// Returns the types on a path from `start` back to it; empty if there is none.
-    pub(crate) fn way_around(&self, start: TypeId) -> Vec<TypeId> {
+    pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
         if !self.is_in_cycle(start) {
             return Vec::new();
         }
@@ -100,13 +100,13 @@ impl Graph {
         while let Some(id) = pending.pop_front() {
             for to in self.uses(id).iter().filter(|to| self.cycle(**to) == self.cycle(start)) {
                 if *to == start {
-                    let mut way = vec![start];
-                    way.extend(std::iter::successors(Some(id), |id| before.get(id).copied()));
-                    way.dedup();
-                    if way.len() > 1 && way.last() == Some(&start) {
-                        way.pop();
+                    let mut path = vec![start];
+                    path.extend(std::iter::successors(Some(id), |id| before.get(id).copied()));
+                    path.dedup();
+                    if path.len() > 1 && path.last() == Some(&start) {
+                        path.pop();
                     }
-                    return way;
+                    return path;
                 }
                 if before.insert(*to, id).is_none() {
                     pending.push_back(*to);
@@ -116,7 +116,7 @@ impl Graph {
         Vec::new()
     }
 
-    /// The nesting depth of each type; a cycle counts as one.
+    /// Returns the nesting depth of each type. A cycle counts as one type.
     pub(crate) fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.len()];
         for cycle in self.order.chunk_by(|one, other| self.cycle(*one) == self.cycle(*other)) {
@@ -132,9 +132,9 @@ impl Graph {
         depths
     }
 
-    /// Computes a property of each type that depends on the types that it uses: `of` is called again when a
-    /// used type has changed. It must change a value in one direction only.
-    pub(crate) fn settle<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
+    /// Computes a property of each type from the types that it uses, until nothing changes. `of` must
+    /// change a value in one direction only.
+    pub(crate) fn solve<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
         let mut values = vec![start; self.len()];
         let used_by = self.users();
         let mut pending: VecDeque<TypeId> = self.order.iter().copied().collect();
@@ -156,7 +156,7 @@ impl Graph {
         values
     }
 
-    /// All types that some types contain, at any depth.
+    /// Returns all types that some types contain, at any depth.
     pub(crate) fn reached_from(&self, starts: impl IntoIterator<Item = TypeId>) -> HashSet<TypeId> {
         let mut reached = HashSet::default();
         let mut pending: Vec<TypeId> = starts.into_iter().collect();
@@ -175,7 +175,7 @@ struct Walk {
     next: usize,
 }
 
-/// Unvisited types have no number.
+/// The number of an unvisited type.
 const NONE: usize = usize::MAX;
 
 impl Walk {
@@ -184,7 +184,7 @@ impl Walk {
     }
 
     fn run(mut self, graph: &mut Graph) {
-        // Types, and the number of followed uses of each.
+        // The path of types, with the number of followed uses of each.
         let mut path = Vec::new();
         for start in (0..graph.len()).map(TypeId) {
             if self.number(start) != NONE {
@@ -235,7 +235,7 @@ impl Walk {
         }
     }
 
-    /// Leaves a type. If nothing before it can be reached from it, it is the first of its cycle, which is
+    /// Leaves a type. If the type reaches no earlier one, it is the first of its cycle, which is
     /// complete.
     fn close(&mut self, id: TypeId, graph: &mut Graph) {
         if self.lowest.get(id.0).copied() != Some(self.number(id)) {

@@ -1,12 +1,12 @@
-//! Hash maps with a random key per process, so that chosen names collide only by chance. No output depends
-//! on the order of a map.
+//! Hash maps with a random key per process, so that crafted names cannot cause collisions. No output
+//! depends on the order of a map.
 
 use foldhash::fast::RandomState;
 
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 pub(crate) type HashSet<K> = std::collections::HashSet<K, RandomState>;
 
-/// A map with room for some keys.
+/// Returns a map with the given capacity.
 pub(crate) fn with_room<K, V>(keys: usize) -> HashMap<K, V> {
     HashMap::with_capacity_and_hasher(keys, RandomState::default())
 }

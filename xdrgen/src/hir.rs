@@ -1,4 +1,4 @@
-//! The protocol as a value: names resolved, constants evaluated, and nothing that is specific to Rust.
+//! The protocol as a value: names are resolved and constants evaluated. Nothing is specific to Rust.
 
 pub use crate::ast::Scalar;
 use crate::hash::HashSet;
@@ -7,28 +7,28 @@ use crate::source::Span;
 /// The definitions of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Hir {
-    /// The types. A [`TypeId`] is an index in here.
+    /// The types, indexed by [`TypeId`].
     pub types: Vec<TypeDef>,
     /// The constants.
     pub consts: Vec<Const>,
     /// The programs.
     pub programs: Vec<Program>,
-    /// Everything in the order in which the documents have it.
+    /// All definitions in source order.
     pub order: Vec<Item>,
 }
 
-/// Names a definition.
+/// A reference to a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A constant: its index.
+    /// The index of a constant.
     Const(usize),
     /// A type.
     Type(TypeId),
-    /// A program: its index.
+    /// The index of a program.
     Program(usize),
 }
 
-/// Names a type.
+/// A reference to a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub usize);
 
@@ -37,12 +37,12 @@ pub struct TypeId(pub usize);
 pub struct Docs {
     /// The document's comments.
     pub comments: Vec<String>,
-    /// The document's section: number and title.
+    /// The number and title of the document's section.
     pub section: Option<String>,
-    /// The definition as it was written, or a declaration as XDR.
+    /// The source text of a definition, or a declaration as XDR.
     pub declaration: String,
-    /// The position: the name of a definition or a member, a declaration, or the first label of an arm. The
-    /// default position if there is none.
+    /// The position of the name of a definition or member, of a declaration, or of the first label of an
+    /// arm. The default position if there is none.
     pub span: Span,
 }
 
@@ -60,7 +60,7 @@ pub struct Const {
 /// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name; a body written in place has the path of names to it, joined by `.`.
+    /// The name; for a body written in place, the path of names to it, joined by `.`.
     pub name: String,
     /// Its kind.
     pub body: Body,
@@ -77,7 +77,7 @@ pub enum Body {
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// The arguments of a procedure that takes several, or an array that it takes or returns.
+    /// The arguments of a procedure with several arguments, or an array as an argument or a result.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -90,7 +90,7 @@ pub struct Member {
     pub name: String,
     /// Its value.
     pub value: i32,
-    /// The first member of the same value, by index, if it is another.
+    /// The index of the first member with the same value, if that is another member.
     pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,
@@ -107,7 +107,7 @@ pub struct Field {
     pub at: Span,
     /// Its type.
     pub ty: Type,
-    /// RDMA may place it directly.
+    /// True if RDMA may place it directly.
     pub eligible: bool,
     /// Its documentation.
     pub docs: Docs,
@@ -116,7 +116,7 @@ pub struct Field {
 /// A union.
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// The position: its name, or its body written in place.
+    /// The position of its name, or of its body written in place.
     pub at: Span,
     /// The discriminant's name.
     pub discriminant_name: String,
@@ -124,14 +124,14 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// Whether the list of labels is complete.
-    pub sound: bool,
+    /// True if the list of labels is complete.
+    pub has_all_labels: bool,
 }
 
 /// An arm of a union.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    /// The labels; none is the default arm.
+    /// The labels; empty for the default arm.
     pub labels: Vec<Label>,
     /// The payload.
     pub payload: Option<Field>,
@@ -144,7 +144,7 @@ pub struct Arm {
 pub struct Label {
     /// The value of the discriminant.
     pub value: i128,
-    /// The name that it was written as.
+    /// The name that the document used.
     pub name: Option<String>,
 }
 
@@ -153,7 +153,7 @@ pub struct Label {
 pub struct Bound {
     /// Its value.
     pub value: u32,
-    /// The constant that it was written as.
+    /// The constant that the document used.
     pub constant: Option<String>,
 }
 
@@ -166,7 +166,7 @@ pub enum Type {
     Scalar(Scalar),
     /// A defined type.
     Named(TypeId),
-    /// A type that is defined outside of all documents: its name.
+    /// The name of a type that is defined outside of all documents.
     Extern(String),
     /// `opaque x[n]`
     FixedOpaque(Bound),
@@ -189,7 +189,7 @@ pub struct Program {
     pub name: String,
     /// Its number.
     pub number: u32,
-    /// The position of the number; none if it is invalid.
+    /// The position of the number; `None` if the number is invalid.
     pub number_at: Option<Span>,
     /// Its versions in order.
     pub versions: Vec<Version>,
@@ -206,8 +206,8 @@ pub struct Version {
     pub number: u32,
     /// Its procedures in order.
     pub procedures: Vec<Procedure>,
-    /// The names of the omitted procedures.
-    pub lost: Vec<String>,
+    /// The names of omitted procedures.
+    pub omitted: Vec<String>,
     /// Its Upper-Layer Binding.
     pub binding: Option<Binding>,
     /// Its documentation.
@@ -217,13 +217,13 @@ pub struct Version {
 /// The Upper-Layer Binding of a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
-    /// The program is called in the backward direction only.
+    /// True if the program is called in the backward direction only.
     pub backward: bool,
-    /// The port of its RPC-over-RDMA service.
+    /// The port of the RPC-over-RDMA service.
     pub port: Option<u16>,
-    /// Under which netids it is registered.
+    /// The netids of the service.
     pub netids: Vec<String>,
-    /// The inline threshold that it recommends, in bytes.
+    /// The recommended inline threshold, in bytes.
     pub inline_threshold: Option<u32>,
 }
 
@@ -236,13 +236,13 @@ pub struct Procedure {
     pub number: u32,
     /// The arguments.
     pub arguments: Type,
-    /// The name of its only argument.
+    /// The name of a single argument.
     pub parameter: Option<String>,
     /// The result.
     pub result: Type,
-    /// The bound of the largest eligible item of its reply, if the binding has one.
+    /// The bound of the largest eligible item in the reply, if the binding has one.
     pub item: Option<Sum>,
-    /// The bound of its largest result including items, if the binding has one.
+    /// The bound of the largest result including items, if the binding has one.
     pub whole: Option<Sum>,
     /// Its documentation.
     pub docs: Docs,
@@ -251,23 +251,23 @@ pub struct Procedure {
 /// A sum of bytes over the arguments of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    /// Its fields, each by the path of field names to it; and whether it is an `unsigned hyper`, else an
-    /// `unsigned int`.
+    /// The fields by their paths. The flag is true for an `unsigned hyper`, and false for an `unsigned
+    /// int`.
     pub fields: Vec<(Vec<String>, bool)>,
-    /// The numbers in it, added up.
+    /// The sum of the numbers.
     pub number: u64,
 }
 
-/// The discriminant type of a union, without typedefs.
+/// The discriminant type of a union, with typedefs resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chooser {
+pub enum Selector {
     /// `int`
     Int,
     /// `unsigned int`
     Unsigned,
-    /// `hyper`, which other compilers accept
+    /// `hyper`, which some compilers accept
     Hyper,
-    /// `unsigned hyper`, likewise
+    /// `unsigned hyper`, which some compilers accept
     UnsignedHyper,
     /// `bool`
     Bool,
@@ -275,23 +275,23 @@ pub enum Chooser {
     Enum(TypeId),
 }
 
-/// Maximum nesting of definitions. Published documents have up to about a dozen; rustc follows types 128
-/// deep.
+/// Maximum nesting of definitions. Published documents nest up to about 12 definitions; rustc supports
+/// 128.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {
-    /// A type by its id.
+    /// Returns a type by its id.
     #[must_use]
     pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
         self.types.get(id.0)
     }
 
-    /// All types with their ids.
+    /// Returns all types with their ids.
     pub(crate) fn typed(&self) -> impl Iterator<Item = (TypeId, &TypeDef)> {
         self.types.iter().enumerate().map(|(index, ty)| (TypeId(index), ty))
     }
 
-    /// The members of an enum; none of another type.
+    /// Returns the members of an enum, and none for other types.
     pub(crate) fn members(&self, id: TypeId) -> &[Member] {
         match self.get(id).map(|ty| &ty.body) {
             Some(Body::Enum(members)) => members,
@@ -299,8 +299,8 @@ impl Hir {
         }
     }
 
-    /// A type without its typedefs. A chain longer than [`MAX_DEPTH`] is a separate error.
-    pub(crate) fn behind<'h>(&'h self, ty: &'h Type) -> &'h Type {
+    /// Returns a type with typedefs resolved. A chain longer than [`MAX_DEPTH`] is a separate error.
+    pub(crate) fn resolve_alias<'h>(&'h self, ty: &'h Type) -> &'h Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
             match ty {
@@ -314,37 +314,38 @@ impl Hir {
         ty
     }
 
-    /// The selector of a union's arm; none if the type is unsuitable.
-    pub(crate) fn chooser(&self, discriminant: &Type) -> Option<Chooser> {
-        match self.behind(discriminant) {
-            Type::Scalar(Scalar::Int) => Some(Chooser::Int),
-            Type::Scalar(Scalar::UnsignedInt) => Some(Chooser::Unsigned),
-            Type::Scalar(Scalar::Hyper) => Some(Chooser::Hyper),
-            Type::Scalar(Scalar::UnsignedHyper) => Some(Chooser::UnsignedHyper),
-            Type::Scalar(Scalar::Bool) => Some(Chooser::Bool),
-            Type::Named(id) if matches!(self.get(*id)?.body, Body::Enum(_)) => Some(Chooser::Enum(*id)),
+    /// Returns the type that selects a union's arm; `None` if it is unsuitable.
+    pub(crate) fn selector(&self, discriminant: &Type) -> Option<Selector> {
+        match self.resolve_alias(discriminant) {
+            Type::Scalar(Scalar::Int) => Some(Selector::Int),
+            Type::Scalar(Scalar::UnsignedInt) => Some(Selector::Unsigned),
+            Type::Scalar(Scalar::Hyper) => Some(Selector::Hyper),
+            Type::Scalar(Scalar::UnsignedHyper) => Some(Selector::UnsignedHyper),
+            Type::Scalar(Scalar::Bool) => Some(Selector::Bool),
+            Type::Named(id) if matches!(self.get(*id)?.body, Body::Enum(_)) => Some(Selector::Enum(*id)),
             _ => None,
         }
     }
 
-    /// A payload at TRUE and none at FALSE is optional data (RFC 4506 section 4.19): returns the payload.
+    /// Returns the payload of optional data: a union over a bool with a payload at TRUE and none at FALSE
+    /// (RFC 4506 section 4.19).
     pub(crate) fn option<'h>(&self, union: &'h Union) -> Option<&'h Field> {
         let [first, second] = union.arms.as_slice() else { return None };
         let chosen_by = |arm: &Arm, value| matches!(arm.labels.as_slice(), [one] if one.value == value);
         let (some, none) = if chosen_by(first, 1) { (first, second) } else { (second, first) };
         let matched = chosen_by(some, 1) && (chosen_by(none, 0) || none.labels.is_empty());
-        let is_bool = || self.chooser(&union.discriminant) == Some(Chooser::Bool);
+        let is_bool = || self.selector(&union.discriminant) == Some(Selector::Bool);
         some.payload.as_ref().filter(|_| matched && none.payload.is_none() && is_bool())
     }
 
-    /// All procedures of all versions of all programs.
+    /// Returns all procedures of all versions of all programs.
     pub(crate) fn procedures(&self) -> impl Iterator<Item = &Procedure> {
         let versions = self.programs.iter().flat_map(|program| &program.versions);
         versions.flat_map(|version| &version.procedures)
     }
 
     /// Removes definitions: types, constants by name, and procedures with such types. The remaining
-    /// definitions must not name them.
+    /// definitions must not refer to them.
     pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
         let mut next = 0;
         let mut places = Vec::with_capacity(self.types.len());
@@ -355,11 +356,12 @@ impl Hir {
         }
         let place = |id: TypeId| places.get(id.0).copied().flatten();
         let move_to = |ty: &mut Type| ty.rename(&|id| place(id).unwrap_or(id));
-        let gone = |ty: &Type| ty.named().is_some_and(|id| types.contains(&id));
-        for Version { procedures, lost, .. } in self.programs.iter_mut().flat_map(|one| &mut one.versions) {
+        let is_removed = |ty: &Type| ty.named().is_some_and(|id| types.contains(&id));
+        for Version { procedures, omitted, .. } in self.programs.iter_mut().flat_map(|one| &mut one.versions)
+        {
             procedures.retain(|one| {
-                let stays = !gone(&one.arguments) && !gone(&one.result);
-                lost.extend((!stays).then(|| one.name.clone()));
+                let stays = !is_removed(&one.arguments) && !is_removed(&one.result);
+                omitted.extend((!stays).then(|| one.name.clone()));
                 stays
             });
             procedures.iter_mut().flat_map(|one| [&mut one.arguments, &mut one.result]).for_each(move_to);
@@ -398,7 +400,7 @@ impl Hir {
 }
 
 impl Type {
-    /// The defined type that it refers to, at any depth.
+    /// Returns the defined type that it refers to, at any depth.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
@@ -417,13 +419,13 @@ impl Type {
 }
 
 impl Body {
-    /// Everything in it that is a field. A typedef has none.
+    /// Returns the fields. A typedef has none.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         let alias = matches!(self, Body::Alias(_));
         self.declared().filter(move |_| !alias)
     }
 
-    /// All declarations: the fields, or the target of a typedef.
+    /// Returns all declarations: the fields, or the target of a typedef.
     pub(crate) fn declared(&self) -> impl Iterator<Item = &Field> {
         let (fields, arms): (&[Field], &[Arm]) = match self {
             Body::Enum(_) => (&[], &[]),
@@ -434,7 +436,7 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// The same, mutably.
+    /// As `declared`, mutably.
     pub(crate) fn declared_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Enum(_) => (&mut [], &mut []),
@@ -445,7 +447,7 @@ impl Body {
         fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
     }
 
-    /// The types that it contains, the discriminant last.
+    /// Returns the types that it contains, the discriminant last.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let discriminant = if let Body::Union(union) = self { Some(&union.discriminant) } else { None };
         self.declared().map(|field| &field.ty).chain(discriminant)

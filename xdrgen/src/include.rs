@@ -1,7 +1,7 @@
 //! Included documents: `#include "sibling.x"`.
 //!
-//! Compilation itself reads no files. [`load`] runs before it and reads each file once, so cycles end.
-//! `#include <...>`, files of C (`.h`, `.c`) and `%#include` are left to C.
+//! Compilation itself reads no files. [`load`] runs before it and reads each file once, so it terminates
+//! for cyclic includes. `#include <...>`, C files (`.h`, `.c`) and `%#include` are ignored.
 
 pub(crate) mod unseen;
 
@@ -24,13 +24,14 @@ const MAX_FILE: u64 = 16;
 /// Maximum total length of included files per run in MiB.
 const MAX_TOTAL: u64 = 64;
 
-/// Maximum number of missing names explained by one missing file.
+/// Maximum number of undefined names shown with one missing file.
 const NAMED: usize = 4;
 
-/// Adds included documents recursively. The path of a file is relative to the including document. If it is
-/// missing, a listed document with the same file name replaces it. `defined` answers `#ifdef`.
+/// Adds included documents recursively. The path of a file is relative to the including document. If the
+/// file is missing, a listed document with the same file name replaces it. `defined` decides `#ifdef`.
 ///
-/// An included document precedes those that include it. Returns the new ids of the given sources, in order.
+/// An included document precedes those that include it. Returns the new ids of the given sources, in
+/// order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = Options { defined: defined.clone(), ..Options::default() };
     let given = sources.iter().count();
@@ -72,7 +73,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// The document in a file, which is added unless it is there. Fails with a label for the file's name.
+    /// Returns the document in a file, and adds it if necessary. On failure, the label is the file's
+    /// name.
     fn file(&mut self, name: &str, path: &Path, sources: &mut Sources) -> Result<SourceId, Refused> {
         if name.is_empty() {
             return Err(Refused::Unnamed);
@@ -82,7 +84,7 @@ impl Reader {
             return Ok(*known);
         }
         let text = self.read(path)?;
-        // Links may make another path of one without `..`.
+        // Through symbolic links, the path without `..` may be another file.
         let short = normal(path);
         let name = if self::identity(&short) == identity { short } else { path.to_owned() };
         let id = sources.add(Source::new(name, text));
@@ -93,12 +95,12 @@ impl Reader {
     /// Reads a regular file within the limits.
     fn read(&mut self, path: &Path) -> Result<String, Refused> {
         let unread = |_: io::Error| Refused::Missing(path.to_owned());
-        // To open a pipe or a device may already block.
+        // Opening a pipe or a device may block.
         if !path.metadata().map_err(unread)?.is_file() {
             return Err(Refused::NoFile(path.to_owned()));
         }
         if self.files == MAX_INCLUDED {
-            return Err(Refused::TooMany { most: MAX_INCLUDED });
+            return Err(Refused::TooMany { max: MAX_INCLUDED });
         }
         let room = (MAX_FILE << 20).min((MAX_TOTAL << 20).saturating_sub(self.bytes));
         let mut bytes = Vec::new();
@@ -122,7 +124,7 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }
 
-/// Returns true if a text has an `#include` at all. Most have none, and need not be read twice.
+/// Returns true if a text may contain an `#include`. Most texts have none and need not be parsed for it.
 fn may_include(text: &str) -> bool {
     text.match_indices("include").any(|(at, word)| {
         let is_directive =
@@ -132,7 +134,7 @@ fn may_include(text: &str) -> bool {
     })
 }
 
-/// A path without `.` and, as far as its components show, without `..`.
+/// Returns a path without `.` and, where the components show it, without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in path.components() {
@@ -147,8 +149,8 @@ fn normal(path: &Path) -> PathBuf {
     parts.iter().collect()
 }
 
-/// Reports unreadable files. Such a file is an error if the document misses a name that the file may
-/// define. With `explains`, that name is not reported separately.
+/// Reports unreadable files. An unreadable file is an error if the document uses an undefined name, which
+/// the file may define. If `explains` is set, the name is not reported separately.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

@@ -1,33 +1,33 @@
-//! The Rust IR: resolved types, evaluated constants, chosen names. Emission makes no decisions.
+//! The Rust IR: resolved types, evaluated constants, and Rust names. Emission makes no decisions.
 
 use rpcrdma_layout::Items;
 
 pub use crate::hir::{Binding, Docs, Item, Scalar, TypeId};
 use crate::source::SourceId;
 
-/// A run's definitions, ready for emission.
+/// The definitions of a run, ready for emission.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// The storage of variable-length data.
     pub data: Data,
-    /// The types. A [`TypeId`] is an index in here.
+    /// The types, indexed by [`TypeId`].
     pub types: Vec<TypeDef>,
     /// The constants.
     pub consts: Vec<Const>,
     /// The programs.
     pub programs: Vec<Program>,
-    /// Everything in the order in which the documents have it.
+    /// All definitions in source order.
     pub order: Vec<Item>,
 }
 
 impl Module {
-    /// A type by its id.
+    /// Returns a type by its id.
     #[must_use]
     pub fn get(&self, id: TypeId) -> Option<&TypeDef> {
         self.types.get(id.0)
     }
 
-    /// The members of an enum; none of another type.
+    /// Returns the members of an enum, and none for other types.
     pub(crate) fn members(&self, id: TypeId) -> &[Member] {
         match self.get(id).map(|ty| &ty.body) {
             Some(Body::Enum(members)) => members,
@@ -36,11 +36,11 @@ impl Module {
     }
 }
 
-/// The storage of variable-length data: opaque data and strings, and so of arrays, lists and heap values.
+/// The storage of opaque data and strings, and therefore of arrays, lists and boxed values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Data {
-    /// Shares the message's memory (`bytes::Bytes`), or owns memory. Values are `'static`.
+    /// Shares the message's memory (`bytes::Bytes`) or owns memory. Values are `'static`.
     #[default]
     Bytes,
     /// References the message. Values have a lifetime, and decoding does not allocate.
@@ -64,7 +64,7 @@ pub struct Const {
     pub docs: Docs,
 }
 
-/// The type of a constant: the first of these that holds its value.
+/// The type of a constant: the first of these types that can hold its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstType {
     /// `u32`
@@ -80,17 +80,17 @@ pub enum ConstType {
 /// A type definition.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name in the document; a body written in place has the path of names to it, joined by `.`.
+    /// The name in the document; for a body written in place, the path of names to it, joined by `.`.
     pub name: String,
     /// Its name in Rust.
     pub ident: String,
     /// Its kind.
     pub body: Body,
-    /// Whether it has a lifetime: it borrows from the message.
+    /// True if the type has a lifetime because it borrows from the message.
     pub borrows: bool,
-    /// The eligible items that it holds, if it is in a cycle of several types.
+    /// The eligible items that it contains, if it is in a cycle of several types.
     pub items: Option<Items>,
-    /// Which traits besides `Clone`, `Debug` and `PartialEq` it derives.
+    /// The traits that it derives besides `Clone`, `Debug` and `PartialEq`.
     pub derives: Derives,
     /// The document that it is from.
     pub source: SourceId,
@@ -98,7 +98,7 @@ pub struct TypeDef {
     pub docs: Docs,
 }
 
-/// Traits that a type derives where all of its parts do.
+/// Traits that a type derives if all of its parts do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Derives {
     /// `Copy`: plain data of at most 128 bytes.
@@ -135,8 +135,8 @@ pub struct Member {
     pub ident: String,
     /// Its value.
     pub value: i32,
-    /// The member of the same value before it, by index. Rust has one variant a value: this one is a
-    /// constant.
+    /// The index of an earlier member with the same value. Rust has one variant for each value, so this
+    /// member is a constant.
     pub same_as: Option<u32>,
     /// The document's comments.
     pub comments: Vec<String>,
@@ -147,17 +147,17 @@ pub struct Member {
 pub struct Field {
     /// Its name in the document.
     pub name: String,
-    /// Its name in Rust; empty if it has none, like the payload of an arm.
+    /// The name in Rust; empty if it has none, like the payload of an arm.
     pub ident: String,
     /// Its type.
     pub ty: Type,
-    /// The largest count of a counted array.
+    /// The maximum number of elements of a counted array.
     pub max: Option<Bound>,
-    /// The element type contains the type of which this is a field.
+    /// True if the element type contains the type of this field.
     pub recursive: bool,
-    /// A chain of optional data.
+    /// True for a list: a chain of optional data.
     pub list: bool,
-    /// RDMA may place it directly.
+    /// True if RDMA may place it directly.
     pub eligible: bool,
     /// Its documentation.
     pub docs: Docs,
@@ -172,9 +172,9 @@ pub struct Union {
     pub discriminant: Type,
     /// The arms in order, the default arm last.
     pub arms: Vec<Arm>,
-    /// The arm of `Default`: the one that the discriminant 0 chooses, by index.
+    /// The arm of `Default`, by index: the arm that the discriminant 0 selects.
     pub initial: Option<usize>,
-    /// Whether one arm takes much more memory than the others.
+    /// True if one arm takes much more memory than the others.
     pub uneven: bool,
 }
 
@@ -183,7 +183,7 @@ pub struct Union {
 pub struct Arm {
     /// Its name in Rust.
     pub ident: String,
-    /// The labels; none is the default arm.
+    /// The labels; empty for the default arm.
     pub labels: Vec<Label>,
     /// The payload.
     pub payload: Option<Field>,
@@ -192,7 +192,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Returns true if the variant holds the discriminant, since more than one chooses it.
+    /// Returns true if the variant holds the discriminant, since several values select the arm.
     #[must_use]
     pub fn keeps_discriminant(&self) -> bool {
         self.labels.len() != 1
@@ -220,7 +220,7 @@ pub enum Label {
 pub struct Bound {
     /// Its value.
     pub value: u32,
-    /// The constant that it was written as, an index in [`Module::consts`].
+    /// The constant that the document used, an index in [`Module::consts`].
     pub constant: Option<usize>,
 }
 
@@ -229,27 +229,27 @@ pub struct Bound {
 pub enum Type {
     /// Nothing: `()`.
     Void,
-    /// A type of the language that Rust or the runtime has.
+    /// A built-in type of Rust or of the runtime.
     Scalar(Scalar),
     /// A type of the module.
     Named(TypeId),
-    /// A type that exists in Rust: its path.
+    /// The path of an existing Rust type.
     Extern(String),
     /// `opaque x[n]`
     FixedOpaque(Bound),
-    /// `opaque x<n>`, sharing the message's memory
+    /// `opaque x<n>`, which shares the message's memory
     Opaque(Option<Bound>),
-    /// `opaque x<n>`, in place
+    /// `opaque x<n>`, stored in place
     SmallOpaque(Bound),
     /// `string x<n>`
     String(Option<Bound>),
     /// `T x[n]`
     FixedArray(Box<Type>, Bound),
-    /// `T x<n>`; the bound is the field's. A list too.
+    /// `T x<n>`, or a list; the field has the bound
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// On the heap, or in the message: a value that would make a type contain itself.
+    /// A value on the heap, or in the message: stored in place, it would make a type contain itself.
     Boxed(Box<Type>),
 }
 
@@ -294,7 +294,7 @@ pub struct Procedure {
     pub name: String,
     /// The type that represents it.
     pub ident: String,
-    /// Its method.
+    /// The name of its method.
     pub method: String,
     /// Its number.
     pub number: u32,
@@ -319,26 +319,26 @@ pub struct ReplyBounds {
     pub whole: Option<Sum>,
 }
 
-/// A sum over the arguments.
+/// A sum of bytes over the arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// The fields in it.
+    /// The fields.
     pub fields: Vec<FieldPath>,
-    /// The numbers in it, added up.
+    /// The sum of the numbers.
     pub number: u64,
 }
 
-/// A field of the arguments, by the way to it.
+/// The path of a field of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
     /// The fields' names in Rust.
     pub idents: Vec<String>,
-    /// Whether it is an `unsigned hyper`, else an `unsigned int`.
+    /// True for an `unsigned hyper`, false for an `unsigned int`.
     pub wide: bool,
 }
 
 impl Body {
-    /// Everything in it that is a field. An alias has none.
+    /// Returns the fields. An alias has none.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         let (fields, arms): (&[Field], &[Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&[], &[]),
@@ -349,7 +349,7 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// The same, mutably.
+    /// As `fields`, mutably.
     pub(crate) fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&mut [], &mut []),
@@ -360,7 +360,7 @@ impl Body {
         fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
     }
 
-    /// The types of which it is made.
+    /// Returns the types that it directly contains.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let first = match self {
             Body::Alias(ty) => Some(ty),
@@ -372,7 +372,7 @@ impl Body {
 }
 
 impl Type {
-    /// The type of the module that it contains, at any depth.
+    /// Returns the type of the module that it contains, at any depth.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
@@ -380,7 +380,7 @@ impl Type {
         }
     }
 
-    /// The type in an array, in an option or in a box.
+    /// Returns the type in an array, in an option or in a box.
     pub(crate) fn inner(&self) -> Option<&Type> {
         match self {
             Type::FixedArray(of, _) | Type::Array(of) | Type::Optional(of) | Type::Boxed(of) => Some(of),

@@ -1,11 +1,10 @@
-//! The keywords that begin definitions, looked for in lines of text. Extraction and parsing share them.
+//! The keywords that begin definitions, for extraction and parsing.
 
 /// The keywords with which a definition begins.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
-/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and `version`
-/// are not among them: fields are called so in published documents, and they cannot be taken for another
-/// there.
+/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and
+/// `version` are missing: published documents use them as names of fields, where they are unambiguous.
 const KEYWORDS: [&str; 21] = [
     "void",
     "opaque",
@@ -37,10 +36,10 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Splits an identifier or a keyword from the start of a text: the rest, and the word. As in rpcgen files,
-/// it may begin with an underscore.
+/// Splits an identifier or a keyword from the start of a text: returns the rest and the word. As in
+/// rpcgen files, the word may begin with an underscore.
 pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
-    // Most tokens are words, so this operates on bytes.
+    // Most tokens are words, so this operates on bytes for speed.
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let length = text.as_bytes().iter().take_while(|byte| is_part(byte)).count();
     if length == 0 || text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -49,10 +48,10 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(length).map(|(word, rest)| (rest, word))
 }
 
-/// The name of the definition that a line without doubt begins: with its `{`, `switch` or `=`.
+/// Returns the keyword of the definition that a line certainly begins, with its `{`, `switch` or `=`.
 pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    // Most lines begin none, and this shows by their first byte.
+    // The first byte excludes most lines.
     if !line.starts_with(['c', 'e', 's', 'p', 'u']) {
         return None;
     }
@@ -68,8 +67,8 @@ pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     begins.then_some(name)
 }
 
-/// Returns true if a line begins like a definition, or nearly: its keyword, its name, and the token that
-/// follows a name.
+/// Returns true if a line begins at least approximately like a definition: its keyword, its name, and the
+/// token that follows the name.
 pub(crate) fn begins_definition(line: &str) -> bool {
     let Some((rest, keyword)) = word(line.trim_start()) else { return false };
     let body = rest.trim_start();
@@ -89,7 +88,7 @@ pub(crate) fn begins_definition(line: &str) -> bool {
     }
 }
 
-/// The keyword of a definition that a word is a slip of.
+/// Returns the keyword of a definition that a misspelled word stands for.
 pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     let mut keywords = DEFINITIONS.iter().copied();
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
@@ -98,8 +97,8 @@ pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     keywords.find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
 }
 
-/// Whether a word differs from a keyword by one letter: inserted, missing, replaced, or swapped with the
-/// next.
+/// Returns true if a word differs from a keyword by one letter: inserted, missing, replaced, or swapped
+/// with the next.
 pub(crate) fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
     let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
     let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());

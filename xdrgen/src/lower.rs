@@ -1,5 +1,5 @@
-//! Lowers the protocol to its form in Rust: names, boxes, derives, lists, borrowed data. All decisions
-//! specific to Rust are made here.
+//! Lowers the protocol to its Rust form: names, boxes, derives, lists and borrowed data. All decisions
+//! that are specific to Rust are made here.
 
 mod borrowed;
 mod layout;
@@ -12,7 +12,7 @@ use crate::binding::Binding;
 use crate::diag::Found;
 use crate::graph::Graph;
 use crate::hash::HashMap;
-use crate::hir::{self, Chooser, Hir, TypeId};
+use crate::hir::{self, Hir, Selector, TypeId};
 use crate::ir::{
     Arm, Body, Bound, Const, ConstType, Data, Derives, Field, FieldPath, Label, Member, Module, Procedure,
     Program, ReplyBounds, Sum, Type, TypeDef, Union, Version,
@@ -22,11 +22,11 @@ use crate::namespace;
 use crate::sizes::layout as sizes;
 use naming::Naming;
 
-/// Lowers a protocol to its Rust form.
+/// The options of lowering.
 pub(crate) struct Style<'a> {
     pub(crate) names: Names,
     pub(crate) data: Data,
-    /// Types that exist in Rust: the document's name, and the path.
+    /// The types that exist in Rust: the name in documents, and the path.
     pub(crate) externs: &'a BTreeMap<String, String>,
 }
 
@@ -35,14 +35,14 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     let mut hir = hir;
     let data = style.data;
     if data == Data::Borrowed && !found.has_errors() {
-        borrowed::leave_out_eligible(&mut hir, bindings, found);
+        borrowed::omit_eligible(&mut hir, bindings, found);
     }
     let (mut module, mut naming) = Lower::run(hir, style, found);
     lists::make_lists(&mut module, &mut naming);
     if data == Data::Bytes {
-        layout::hold_small_opaque(&mut module);
+        layout::store_small_opaque_in_place(&mut module);
     }
-    // A box does not change which types use one another, so the graph stays valid.
+    // Boxes do not change which types use one another, so the graph stays valid.
     let graph = Graph::of_module(&module);
     layout::box_recursion(&mut module, &graph);
     sizes::state_items(&mut module, &graph);
@@ -51,7 +51,7 @@ pub(crate) fn lower(hir: Hir, bindings: &[Binding], style: &Style<'_>, found: &m
     }
     let held = layout::Held::of(&module);
     layout::decide_derives(&mut module, &graph, &held);
-    layout::weigh_unions(&mut module, &held);
+    layout::find_uneven_unions(&mut module, &held);
     module
 }
 
@@ -63,13 +63,13 @@ struct Lower<'a, 'f> {
     consts: HashMap<String, usize>,
     /// The lowered items.
     module: Module,
-    /// The first member of each value, for each enum that chooses an arm.
+    /// The index of the first member with each value, for each enum that is a discriminant.
     places: HashMap<TypeId, HashMap<i128, usize>>,
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
     fn run(hir: Hir, style: &Style<'a>, found: &'f mut Found) -> (Module, Naming<'f>) {
-        let choosers: Vec<_> = hir.types.iter().map(|ty| chooser(&hir, &ty.body)).collect();
+        let selectors: Vec<_> = hir.types.iter().map(|ty| selector(&hir, &ty.body)).collect();
         let Hir { types, consts, programs, order } = hir;
         let mut lower = Lower {
             naming: Naming::new(style.names, style.data, found),
@@ -79,15 +79,15 @@ impl<'a, 'f> Lower<'a, 'f> {
             places: HashMap::default(),
         };
         lower.module.consts = consts.into_iter().map(|one| lower.constant(one)).collect();
-        // Enums go first, since arms are called after their members.
+        // Enums are first, since arms are named after their members.
         let mut others = Vec::new();
-        for (index, (ty, chooser)) in types.into_iter().zip(choosers).enumerate() {
+        for (index, (ty, selector)) in types.into_iter().zip(selectors).enumerate() {
             let ident = lower.naming.of_type(&ty);
             let hir::TypeDef { name, body, docs } = ty;
             let body = match body {
                 hir::Body::Enum(members) => lower.enumeration(members),
                 other => {
-                    others.push((index, other, chooser));
+                    others.push((index, other, selector));
                     Body::Struct(Vec::new())
                 }
             };
@@ -95,8 +95,8 @@ impl<'a, 'f> Lower<'a, 'f> {
             let ty = TypeDef { name, ident, body, borrows: false, items: None, derives, source, docs };
             lower.module.types.push(ty);
         }
-        for (index, body, chooser) in others {
-            let body = lower.body(body, chooser);
+        for (index, body, selector) in others {
+            let body = lower.body(body, selector);
             if let Some(ty) = lower.module.types.get_mut(index) {
                 ty.body = body;
             }
@@ -111,7 +111,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         Const { name, ident, value, ty: const_type(value), source: docs.span.source, docs }
     }
 
-    fn body(&mut self, body: hir::Body, chooser: Option<Choice>) -> Body {
+    fn body(&mut self, body: hir::Body, selector: Option<Choice>) -> Body {
         match body {
             hir::Body::Alias(field) => {
                 let field = self.field(field);
@@ -136,7 +136,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                     last => Body::Tuple(fields.into_iter().chain(last).collect()),
                 }
             }
-            hir::Body::Union(union) => self.union(union, chooser),
+            hir::Body::Union(union) => self.union(union, selector),
         }
     }
 
@@ -159,7 +159,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         Body::Enum(members.collect())
     }
 
-    /// A field without a name yet.
+    /// Lowers a field, without a Rust name.
     fn field(&mut self, field: hir::Field) -> Field {
         let hir::Field { name, ty, eligible, mut docs, .. } = field;
         if eligible {
@@ -197,30 +197,30 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     // ---- unions
 
-    fn union(&mut self, union: hir::Union, chooser: Option<Choice>) -> Body {
+    fn union(&mut self, union: hir::Union, selector: Option<Choice>) -> Body {
         let hir::Union { discriminant_name, discriminant, arms, .. } = union;
-        let chooser = match chooser {
+        let selector = match selector {
             // A type that needs an attribute at its field cannot be in an `Option`.
             Some(Choice::Option) => {
                 let payload = arms.into_iter().find_map(|arm| arm.payload).map(|field| self.ty(field.ty));
                 return Body::Alias(Type::Optional(Box::new(payload.unwrap_or(Type::Void))));
             }
-            Some(Choice::Arm(chooser)) => chooser,
-            None => Chooser::Int,
+            Some(Choice::Arm(selector)) => selector,
+            None => Selector::Int,
         };
         let mut idents = Taken::with_room(arms.len());
         let zero = arms.iter().position(|arm| arm.labels.iter().any(|label| label.value == 0));
         let initial = zero.or_else(|| arms.iter().position(|arm| arm.labels.is_empty()));
-        let arms = arms.into_iter().map(|arm| self.arm(arm, chooser, &mut idents)).collect();
+        let arms = arms.into_iter().map(|arm| self.arm(arm, selector, &mut idents)).collect();
         let discriminant = self.ty(discriminant);
         Body::Union(Union { discriminant_name, discriminant, arms, initial, uneven: false })
     }
 
-    fn arm(&mut self, arm: hir::Arm, chooser: Chooser, idents: &mut Taken) -> Arm {
+    fn arm(&mut self, arm: hir::Arm, selector: Selector, idents: &mut Taken) -> Arm {
         let hir::Arm { labels, payload, docs } = arm;
         let names = self.naming.names;
         let named = labels.first().and_then(|label| label.name.as_deref());
-        let first = labels.first().map(|label| (self.label(label.value, chooser), named));
+        let first = labels.first().map(|label| (self.label(label.value, selector), named));
         let wanted = match (&payload, first) {
             (Some(field), _) if labels.len() > 1 => names.of_type(&field.name),
             (_, None) => names.own("Default", "default"),
@@ -236,17 +236,17 @@ impl<'a, 'f> Lower<'a, 'f> {
             (_, Some((Label::Number(number), _))) => format!("Case{number}"),
         };
         let (ident, _) = idents.take(wanted, "");
-        let labels = labels.into_iter().map(|label| self.label(label.value, chooser)).collect();
+        let labels = labels.into_iter().map(|label| self.label(label.value, selector)).collect();
         Arm { ident, labels, payload: payload.map(|field| self.field(field)), docs }
     }
 
-    fn label(&mut self, value: i128, chooser: Chooser) -> Label {
-        match chooser {
-            Chooser::Int | Chooser::Unsigned | Chooser::Hyper | Chooser::UnsignedHyper => {
+    fn label(&mut self, value: i128, selector: Selector) -> Label {
+        match selector {
+            Selector::Int | Selector::Unsigned | Selector::Hyper | Selector::UnsignedHyper => {
                 Label::Number(value)
             }
-            Chooser::Bool => Label::Bool(value != 0),
-            Chooser::Enum(of) => {
+            Selector::Bool => Label::Bool(value != 0),
+            Selector::Enum(of) => {
                 let Lower { module, places, .. } = self;
                 let places = places.entry(of).or_insert_with(|| {
                     let indexed = module.members(of).iter().enumerate().rev();
@@ -266,10 +266,10 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 
     fn version(&mut self, program: &str, version: hir::Version) -> Version {
-        let hir::Version { name, number, procedures, lost, binding, docs } = version;
-        // The name of a procedure does not depend on omitted ones.
+        let hir::Version { name, number, procedures, omitted, binding, docs } = version;
+        // The names of procedures do not depend on omitted procedures.
         let all: Vec<&str> =
-            procedures.iter().map(|one| &one.name).chain(&lost).map(String::as_str).collect();
+            procedures.iter().map(|one| &one.name).chain(&omitted).map(String::as_str).collect();
         let prefix = self.naming.names.prefix(&all).to_owned();
         let mut idents = self.naming.for_procedures();
         let mut methods = Taken::default();
@@ -290,24 +290,24 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 }
 
-/// The discriminant of a union.
+/// The meaning of a discriminant.
 enum Choice {
     /// Whether the data is present: the union is optional data.
     Option,
-    /// Which arm there is.
-    Arm(Chooser),
+    /// Which arm is present.
+    Arm(Selector),
 }
 
-fn chooser(hir: &Hir, body: &hir::Body) -> Option<Choice> {
+fn selector(hir: &Hir, body: &hir::Body) -> Option<Choice> {
     let hir::Body::Union(union) = body else { return None };
     let is_plain = |field: &hir::Field| !field.eligible && !matches!(field.ty, hir::Type::Array(_, Some(_)));
     if hir.option(union).is_some_and(is_plain) {
         return Some(Choice::Option);
     }
-    hir.chooser(&union.discriminant).map(Choice::Arm)
+    hir.selector(&union.discriminant).map(Choice::Arm)
 }
 
-/// A bound by the names that the fields have in Rust.
+/// Converts a bound to the Rust names of fields.
 fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     let fields = sum.fields.into_iter().map(|(path, wide)| {
         let mut ty = arguments;
@@ -328,7 +328,7 @@ fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     Sum { fields: fields.collect(), number: sum.number }
 }
 
-/// The first type that holds a value of 64 bits.
+/// Returns the type of a constant: the first type that can hold the value.
 fn const_type(value: i128) -> ConstType {
     if u32::try_from(value).is_ok() {
         ConstType::U32

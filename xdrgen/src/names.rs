@@ -15,18 +15,18 @@ pub enum Names {
 }
 
 impl Names {
-    /// A type, a version or a procedure as a type. A body written in place has the path of names to it,
-    /// joined by `.` or `_`.
+    /// Returns the name of a type, or of a version or a procedure as a type. The name of a body written
+    /// in place is the path of names to it, joined by `.` or `_`.
     #[must_use]
     pub fn of_type(self, name: &str) -> String {
         match self {
-            // A `.` parts words as `_` does.
+            // A `.` separates words as `_` does.
             Names::Rust => camel(name),
             Names::Verbatim => ident(name.replace('.', "_")),
         }
     }
 
-    /// A struct's field, or a procedure's method.
+    /// Returns the name of a struct's field, or of a procedure's method.
     #[must_use]
     pub fn of_field(self, name: &str) -> String {
         match self {
@@ -35,7 +35,7 @@ impl Names {
         }
     }
 
-    /// A constant.
+    /// Returns the name of a constant.
     #[must_use]
     pub fn of_const(self, name: &str) -> String {
         match self {
@@ -44,8 +44,7 @@ impl Names {
         }
     }
 
-    /// The form of a name that emission adds, such as the variant `Default`, if names are those of the
-    /// document.
+    /// Returns a name that emission adds, such as the variant `Default`, in the naming style.
     #[must_use]
     pub fn own(self, rust: &str, verbatim: &str) -> String {
         match self {
@@ -54,7 +53,7 @@ impl Names {
         }
     }
 
-    /// The prefix that all names share and lose in Rust.
+    /// Returns the prefix that all names share, and that is removed in Rust.
     #[must_use]
     pub fn prefix<'a>(self, names: &[&'a str]) -> &'a str {
         match self {
@@ -64,17 +63,18 @@ impl Names {
     }
 }
 
-/// Names of one case that emitted code uses, and that names of the document could shadow: built-in types,
+/// Names of one case that emitted code uses and that names of the document could shadow: built-in types,
 /// crates, and parameters of functions.
 pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
     _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
     isize proc program reply std str u u8 u16 u32 u64 u128 usize value";
 
-/// Hands on the words of a name: parted by underscores, and inside `READ3args` and `fooBar` by their case.
+/// Passes each word of a name to `word`. Words are separated by underscores or, as in `READ3args` and
+/// `fooBar`, by case.
 fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     for part in name.split(['_', '.']).filter(|part| !part.is_empty()) {
         let mut begin = 0;
-        // The character before, and the last one before that is not a digit.
+        // The previous character, and the last previous one that is not a digit.
         let (mut before, mut head) = (None, '_');
         let mut chars = part.char_indices().peekable();
         while let Some((at, this)) = chars.next() {
@@ -90,19 +90,20 @@ fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     }
 }
 
-/// Returns true if a word begins with `this`. `head` is the last character before it that is not a digit.
+/// Returns true if a word begins with `this`. `head` is the last previous character that is not a digit.
 fn is_boundary(before: char, this: char, next: char, head: char) -> bool {
     if this.is_uppercase() {
-        // fooBar; XDRInput; a digit separates words only after lower case: foo3Bar, but NFS3ERR.
+        // `fooBar` and `XDRInput`. A digit separates words only after lower case: `foo3Bar`, but
+        // `NFS3ERR`.
         return before.is_lowercase()
             || before.is_uppercase() && next.is_lowercase()
             || before.is_ascii_digit() && (next.is_lowercase() || head.is_lowercase());
     }
-    // READ3args: lower case after capitals and digits.
+    // `READ3args`: lower case after capitals and digits.
     this.is_lowercase() && before.is_ascii_digit() && head.is_uppercase()
 }
 
-/// The name of a type or a variant: `READ3args` is `Read3Args`, `nfs_fh3` is `NfsFh3`.
+/// Returns the name of a type or a variant: `Read3Args` for `READ3args`, `NfsFh3` for `nfs_fh3`.
 #[must_use]
 pub fn camel(name: &str) -> String {
     let mut camel = String::with_capacity(name.len() + 1);
@@ -114,13 +115,13 @@ pub fn camel(name: &str) -> String {
     ident(camel)
 }
 
-/// The name of a field, a method or a module: `rdmaXid` is `rdma_xid`.
+/// Returns the name of a field, a method or a module: `rdma_xid` for `rdmaXid`.
 #[must_use]
 pub fn snake(name: &str) -> String {
     ident(joined(name, |word, out| word.chars().for_each(|c| push_lower(c, out))))
 }
 
-/// The name of a constant: as it is if it has no lower case, else its words in capitals.
+/// Returns the name of a constant: unchanged if it has no lower case, else its words in capitals.
 #[must_use]
 pub fn upper(name: &str) -> String {
     if name.chars().any(char::is_lowercase) {
@@ -146,7 +147,7 @@ fn push_lower(c: char, out: &mut String) {
     }
 }
 
-/// The words of a name, changed, with underscores between them.
+/// Converts the words of a name with `change` and joins them with underscores.
 fn joined(name: &str, change: fn(&str, &mut String)) -> String {
     let mut joined = String::with_capacity(name.len() + 4);
     words(name, |word| {
@@ -158,7 +159,7 @@ fn joined(name: &str, change: fn(&str, &mut String)) -> String {
     joined
 }
 
-/// The name of a document's module: its file's, without the directories and the ending.
+/// Returns the name of a document's module: the file name without directories and extension.
 pub(crate) fn module(path: &std::path::Path) -> String {
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let part = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -167,13 +168,13 @@ pub(crate) fn module(path: &std::path::Path) -> String {
         return "generated".to_owned();
     }
     let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("x_{name}") } else { name };
-    // A keyword would be a raw name here, and a file is not called so.
+    // A keyword would become a raw identifier, which is not a usual file name.
     let name = ident(name);
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is assembled here,
-/// since in this repository it appears only next to such code.
+/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is assembled, since
+/// in this repository it appears only next to such code.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],
@@ -202,15 +203,15 @@ pub(crate) fn is_ident(name: &str) -> bool {
     KEYWORDS.get(word.len()).is_none_or(|keywords| !keywords.contains(&word))
 }
 
-/// Keywords that a path may have in place of a name.
+/// Keywords that a path may contain in place of a name.
 const OF_PATHS: [&str; 4] = ["crate", "self", "super", "Self"];
 
-/// Returns true if `text` is a Rust path: names joined by `::`, each of which may have generic arguments.
+/// Returns true if `text` is a Rust path: names joined by `::`, each with optional generic arguments.
 pub(crate) fn is_path(text: &str) -> bool {
     path(text).is_some_and(|rest| rest.trim().is_empty())
 }
 
-/// Returns the length of the letters, digits and underscores that a text begins with.
+/// Returns the length of the letters, digits and underscores at the start of a text.
 fn end_of_word(text: &str) -> usize {
     text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())
 }
@@ -226,12 +227,12 @@ fn path(text: &str) -> Option<&str> {
     loop {
         let raw = after(rest, "r#");
         let word = raw.unwrap_or(rest).trim_start();
-        let (word, behind) = word.split_at(end_of_word(word));
+        let (word, after_word) = word.split_at(end_of_word(word));
         let is_name = if raw.is_some() { is_ident(&format!("r#{word}")) } else { is_ident(word) };
         if !is_name && (raw.is_some() || !OF_PATHS.contains(&word)) {
             return None;
         }
-        rest = behind;
+        rest = after_word;
         let open = after(rest, "::").and_then(|rest| after(rest, "<")).or_else(|| after(rest, "<"));
         if let Some(inner) = open {
             rest = arguments(inner)?;
@@ -247,8 +248,8 @@ fn path(text: &str) -> Option<&str> {
 fn arguments(text: &str) -> Option<&str> {
     let mut rest = text;
     loop {
-        if let Some(behind) = after(rest, ">") {
-            return Some(behind);
+        if let Some(after_word) = after(rest, ">") {
+            return Some(after_word);
         }
         rest = argument(rest.trim_start())?;
         match after(rest, ",") {
@@ -292,7 +293,8 @@ fn bracketed(text: &str) -> Option<&str> {
     }
 }
 
-/// A name as an identifier of Rust: a keyword becomes a raw one or, where there is none, gets an underscore.
+/// Returns a name as a Rust identifier. A keyword becomes a raw identifier or, if that is invalid, gets
+/// an underscore.
 fn ident(name: String) -> String {
     if is_ident(&name) {
         return name;
@@ -303,8 +305,8 @@ fn ident(name: String) -> String {
         .unwrap_or_else(|| "x_".to_owned())
 }
 
-/// The common prefix of the names that ends at an underscore. Without it each name must still be valid and
-/// distinct. Empty if there is none; a single name has none.
+/// Returns the common prefix of names, up to an underscore. Without the prefix each name must still be
+/// valid and distinct. Returns an empty prefix if there is none, or for a single name.
 #[must_use]
 pub fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else { return "" };
@@ -333,46 +335,46 @@ fn good_without(names: &[&str], prefix: &str) -> bool {
     })
 }
 
-/// The names in use in one scope, and their owners.
+/// The names in use in one scope, with their owners.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// The owner of each name, as a part of `owners`: an enum may have very many members.
+    /// The owner of each name, as a range of `owners`: an enum may have very many members.
     names: HashMap<Box<str>, (u32, u32)>,
     owners: String,
-    /// The number of conflicts of each name.
-    again: HashMap<String, usize>,
+    /// The number of conflicts for each name.
+    conflicts: HashMap<String, usize>,
 }
 
-/// A name that is taken gets up to this many underscores; then they are counted.
+/// A name in use gets up to this many underscores, and then a number.
 const UNDERSCORES: usize = 3;
 
 impl Taken {
-    /// With names that nothing of a document may have.
+    /// Creates a scope with reserved names.
     #[must_use]
     pub fn with(reserved: &[&str]) -> Self {
         Taken::default().and(reserved)
     }
 
-    /// With room for so many names.
+    /// Creates a scope with a capacity.
     #[must_use]
     pub(crate) fn with_room(names: usize) -> Self {
         Taken { names: crate::hash::with_room(names), ..Taken::default() }
     }
 
-    /// With more of such names.
+    /// Adds reserved names.
     #[must_use]
     pub fn and(mut self, reserved: &[&str]) -> Self {
         reserved.iter().for_each(|name| self.insert(name, ""));
         self
     }
 
-    /// Returns true if a name is taken.
+    /// Returns true if a name is in use.
     #[must_use]
     pub fn has(&self, ident: &str) -> bool {
         self.names.contains_key(ident)
     }
 
-    /// Reserves `wanted` for `name`, or `wanted` with underscores appended if it is in use. Returns the
+    /// Reserves `wanted` for `name`, with underscores appended if it is in use. Also returns the
     /// conflicting name of the document.
     pub fn take(&mut self, wanted: String, name: &str) -> (String, Option<String>) {
         let Some((start, end)) = self.names.get(wanted.as_str()) else {
@@ -382,10 +384,10 @@ impl Taken {
         let first = self.owners.get(*start as usize..*end as usize);
         let clash = first.filter(|first| !first.is_empty()).map(str::to_owned);
         let base = wanted.strip_prefix("r#").unwrap_or(&wanted);
-        let again = self.again.entry(base.to_owned()).or_default();
+        let conflicts = self.conflicts.entry(base.to_owned()).or_default();
         let ident = loop {
-            *again += 1;
-            let ident = match *again {
+            *conflicts += 1;
+            let ident = match *conflicts {
                 few @ ..=UNDERSCORES => format!("{base}{}", "_".repeat(few)),
                 many => format!("{base}_{many}"),
             };
@@ -448,9 +450,9 @@ mod tests {
         assert_eq!(upper("maxSize"), "MAX_SIZE");
     }
 
-    /// The parser knows of no edition, and so not of `gen`.
+    /// `syn` does not know the edition, and therefore not the keyword `gen`.
     #[test]
-    fn keywords_are_those_of_the_parser() {
+    fn keywords_are_those_of_syn() {
         for keyword in KEYWORDS.concat() {
             assert!(keyword == "gen" || syn::parse_str::<syn::Ident>(keyword).is_err(), "{keyword}");
             assert!(!is_ident(keyword), "{keyword}");
@@ -463,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_those_of_the_parser() {
+    fn paths_are_those_of_syn() {
         let paths = concat!(
             "a|::a|a::b|crate::a|super::super::A|Self::A|r#type::a| a :: b |_a|\u{e9}|A<B>|A::<B>|",
             "A<'a, b::C<D>, 4>|A<B, >|A<[u8; 4], (B, C), { N }>::D|A<>|A<B<C>>::d",
@@ -475,7 +477,7 @@ mod tests {
         let all =
             paths.split('|').map(|text| (text, true)).chain(others.split('|').map(|text| (text, false)));
         for (text, expected) in all {
-            assert_eq!(syn::parse_str::<syn::Path>(text).is_ok(), expected, "the parser takes {text:?}");
+            assert_eq!(syn::parse_str::<syn::Path>(text).is_ok(), expected, "syn on {text:?}");
             assert_eq!(is_path(text), expected, "{text:?}");
         }
         for word in
@@ -497,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_become_one_are_kept_apart() {
+    fn conflicting_names_get_underscores() {
         let mut taken = Taken::with(&["Vec"]);
         assert_eq!(taken.take("FooBar".into(), "foo_bar"), ("FooBar".into(), None));
         assert_eq!(taken.take("FooBar".into(), "FooBar"), ("FooBar_".into(), Some("foo_bar".into())));

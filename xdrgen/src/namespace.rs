@@ -1,7 +1,7 @@
 //! Namespaces (xdrpp, goxdr): `namespace a { ... }` and names such as `a::b`.
 //!
-//! A name is looked up in the namespace that uses it, then in the enclosing ones. Behind this stage a
-//! definition's name begins with its namespace (`a::b`). No plain name is equal to it, so a name is never
+//! A name is looked up in the namespace that uses it, then in the enclosing ones. After this stage, a
+//! definition's name begins with its namespace (`a::b`). No plain name contains `::`, so a name is never
 //! found in an unrelated namespace.
 
 use crate::ast::{
@@ -23,7 +23,7 @@ pub(crate) fn last(name: &str) -> &str {
     split(name).1
 }
 
-/// Returns a name with its namespace before it.
+/// Returns a name qualified by its namespace.
 pub(crate) fn join(within: &str, name: &str) -> String {
     if within.is_empty() { name.to_owned() } else { format!("{within}::{name}") }
 }
@@ -33,7 +33,7 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     if documents.iter().all(|document| document.namespaces.is_empty()) {
         return;
     }
-    // A name that could not be read hides one of an enclosing namespace, too.
+    // An unreadable definition also hides a name of an enclosing namespace.
     let mut names: HashSet<String> =
         documents.iter().flat_map(|document| document.left_out.iter().cloned()).collect();
     for document in documents.iter_mut() {
@@ -53,9 +53,9 @@ fn each(document: &mut Specification, names: &mut HashSet<String>, defines: bool
     }
 }
 
-/// A walk over definitions, which either collects their names or qualifies all names.
+/// A walk over definitions that either collects their names or qualifies all names.
 struct Pass<'p> {
-    /// The names that are defined, each with its namespace.
+    /// The defined names, qualified by their namespaces.
     names: &'p mut HashSet<String>,
     within: &'p str,
     defines: bool,
@@ -71,7 +71,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Resolves a name; an undefined one is unchanged.
+    /// Qualifies a name. An undefined name is unchanged.
     fn used(&self, name: &mut Identifier) {
         let mut around = if self.defines { "" } else { self.within };
         while !around.is_empty() {
@@ -85,7 +85,7 @@ impl Pass<'_> {
     }
 
     fn definition(&mut self, definition: &mut Definition) {
-        // It defines no name: both names are uses.
+        // Such a typedef defines no name: both names are uses.
         let is_own_name = is_own_name(definition);
         match &mut definition.kind {
             DefinitionKind::Const(constant) => {

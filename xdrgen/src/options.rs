@@ -7,34 +7,34 @@ use crate::ir::Data;
 use crate::names::Names;
 use crate::parse::Dialect;
 
-/// The files that are emitted.
+/// The files to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One file, `NAME.rs`: a module, or a file to include. It uses the standard library's `Vec` and `Box`,
-    /// or those of `alloc`.
+    /// One file, `NAME.rs`: a module, or a file to include. It uses `Vec` and `Box` of the standard
+    /// library or of `alloc`.
     Module {
         /// The file's name without `.rs`.
         name: String,
-        /// Whether the standard library is available.
+        /// True if the standard library is available.
         std: bool,
     },
     /// Files for a directory of modules: `mod.rs` and one for each document. A single document is one file
     /// with the document's name.
     Directory {
-        /// Whether the standard library is available.
+        /// True if the standard library is available.
         std: bool,
     },
-    /// A crate: `Cargo.toml`, `src/lib.rs` and, of several documents, a file for each. It does without the
-    /// standard library.
+    /// A crate without the standard library: `Cargo.toml`, `src/lib.rs` and, if there are several
+    /// documents, a file for each.
     Crate(Package),
 }
 
-/// A crate that is emitted.
+/// A crate to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// A description in one line.
+    /// A one-line description.
     pub title: String,
     /// The dependencies of its manifest.
     pub manifest: Manifest,
@@ -43,17 +43,17 @@ pub struct Package {
 /// The dependencies of a crate's manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
-    /// It is self-contained.
+    /// The crate is self-contained.
     Alone {
-        /// The directory of the runtime's crate, if it is not the registry's.
+        /// The directory of the runtime's crate, if it is not the registry's version.
         runtime: Option<String>,
     },
-    /// It is a workspace member and inherits version, edition, licence, lints and dependencies.
+    /// The crate is a workspace member and inherits version, edition, licence, lints and dependencies.
     Member,
 }
 
 impl Package {
-    /// Returns true if it is a member of a workspace.
+    /// Returns true for a workspace member.
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.manifest == Manifest::Member
@@ -63,7 +63,7 @@ impl Package {
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The files that are emitted.
+    /// The files to emit.
     pub output: Output,
     /// The path of the runtime in emitted code; `crate` within the runtime itself.
     pub runtime: String,
@@ -71,25 +71,26 @@ pub struct Options {
     pub names: Names,
     /// The storage of variable-length data.
     pub data: Data,
-    /// Types that exist in Rust: the document's name, and the path.
+    /// The types that exist in Rust: the name in documents, and the path.
     pub externs: BTreeMap<String, String>,
-    /// Further derives of all types: `serde`, `arbitrary`, or the path of a derive. In a crate the first two
-    /// depend on features of that name. The runtime needs its features of that name.
+    /// Additional derives of all types: `serde`, `arbitrary`, or the path of a derive. In a crate, the first
+    /// two depend on features of the same name. The runtime needs its feature of that name.
     pub derives: Vec<String>,
-    /// Names that `#ifdef` finds defined, as `-D` takes them: `NAME` or `NAME=VALUE`. The value of one that
-    /// no document defines may be used as a constant.
+    /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. If no document
+    /// defines a name, its value may be used as a constant.
     pub defined: BTreeSet<String>,
-    /// The documents' language.
+    /// The language of the documents.
     pub dialect: Dialect,
-    /// Whether names that documents do not define are supplied: the usual typedefs of integers, and RPC's
-    /// own names.
+    /// True to supply predefined names that documents use and do not define: typedefs of integers, and
+    /// names of RPC.
     pub prelude: bool,
-    /// Whether valid definitions are emitted even if others have errors, except for those that need them.
+    /// True to emit valid definitions even if others have errors, except those that depend on invalid
+    /// ones.
     pub keep_going: bool,
-    /// The command that regenerates the files, for their heads.
+    /// The command that regenerates the files, for their headers.
     pub command: String,
-    /// The directory in which the command runs, if it is not the current one: heads name documents as seen
-    /// from it.
+    /// The directory in which the command runs, if it is not the current one. Headers show paths of
+    /// documents relative to it.
     pub command_directory: Option<PathBuf>,
 }
 
@@ -106,13 +107,13 @@ impl Options {
         Options::new(Output::Module { name: name.into(), std: false })
     }
 
-    /// Files for a directory of modules, for a crate with the standard library or without it.
+    /// Files for a directory of modules, for a crate with or without the standard library.
     #[must_use]
     pub fn directory(std: bool) -> Self {
         Options::new(Output::Directory { std })
     }
 
-    /// A crate that builds on its own.
+    /// A self-contained crate.
     #[must_use]
     pub fn package(name: impl Into<String>, title: impl Into<String>) -> Self {
         let manifest = Manifest::Alone { runtime: None };

@@ -1,10 +1,11 @@
 //! Parses documents.
 //!
-//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, with one function per production.
-//! It also accepts extensions of published documents and rpcgen files: `%` lines, preprocessor lines,
-//! `struct name` as a type, `unsigned` alone, implicit enum values, `char`, `short` and `long`, `string` as
-//! an argument, names of arguments, arrays as arguments and results, characters as numbers, macros with
-//! arguments, and xdrpp's namespaces. The run time is linear in the text, and bodies nest at most 64 deep.
+//! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, with one function per
+//! production. It also accepts extensions of published documents, rpcgen and xdrpp: `%` lines,
+//! preprocessor lines, macros with arguments, and namespaces; `struct name`, `unsigned`, `char`, `short`
+//! and `long` as types; implicit enum values, and characters as numbers; names of arguments, and strings
+//! and arrays as arguments and results. The run time is linear in the text, and bodies nest at most 64
+//! levels deep.
 
 mod additions;
 mod condition;
@@ -36,10 +37,10 @@ pub(crate) use macros::explain;
 /// The language of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
+    /// The language of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
     #[default]
     Rfc,
-    /// The same with xdrzcc's words. `zcopaque` is opaque data that is DDP-eligible. The arms of an
+    /// As `Rfc`, with xdrzcc's keywords. `zcopaque` is opaque data that is DDP-eligible. The arms of an
     /// `opaque_union` are opaque data that holds the encoded arm, because xdrzcc sends the length of each
     /// arm before the arm.
     Xdrzcc,
@@ -48,31 +49,31 @@ pub enum Dialect {
 /// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The documents' language.
+    /// The language of the documents.
     pub dialect: Dialect,
-    /// Names that `#ifdef` treats as defined, in the form of `-D`: `NAME` or `NAME=VALUE`. A document's own
-    /// `#define`s are added to them.
+    /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. A document's own
+    /// `#define` lines are added to them.
     pub defined: BTreeSet<String>,
 }
 
-/// The documents of a run, parsed.
+/// The parsed documents of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// Each document's definitions, in the order of the documents.
+    /// The definitions of each document.
     pub documents: Vec<(SourceId, Specification)>,
     /// The findings in source order. A document with errors still yields its valid definitions.
     pub diagnostics: Vec<Diagnostic>,
-    /// The number of further findings. Beyond some thousand they are only counted.
+    /// The number of further findings, which are counted but not stored.
     pub more: Count,
 }
 
-/// Extracts the XDR of a document in any form. Text that parses as a definition counts as one.
+/// Extracts the XDR of a document in any form. Text counts as a definition if it parses as one.
 #[must_use]
 pub fn extract(id: SourceId, source: &Source) -> Extract {
     extract::extract(id, source, &region::region)
 }
 
-/// Extracts and parses all documents. No name is defined for `#ifdef`.
+/// Extracts and parses all documents. No names are defined for `#ifdef`.
 #[must_use]
 pub fn parse(sources: &Sources) -> Parsed {
     parse_with(sources, &Options::default())
@@ -93,7 +94,7 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
     parsed
 }
 
-/// Parses the text extracted from one document. Returns the findings of the extraction as well, up to some
+/// Parses the text extracted from one document. Also returns the findings of the extraction, up to some
 /// thousand in total.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
@@ -101,7 +102,7 @@ pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Ve
     (specification, found.kept)
 }
 
-/// Does the same as [`parse_extract`], and also returns the number of findings.
+/// As [`parse_extract`], but also returns the number of findings.
 pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Found) {
     let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
     let (mut specification, mut found) = if blocks.is_empty() {
@@ -116,17 +117,17 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
             definition.section = extract.section(definition.span.start).map(str::to_owned);
         }
         block.nested(extract).into_iter().for_each(|nested| found.push(nested));
-        // Such lines conventionally end with a `,`.
-        let told = of_block
+        // The lines of an addition conventionally end with a `,`.
+        let findings = of_block
             .kept
             .into_iter()
             .filter(|found| found.kind != Kind::Portability(PortabilityKind::LastComma));
-        told.for_each(|one| found.push(weakened(one)));
+        findings.for_each(|one| found.push(weakened(one)));
         specification.additions.extend(added.definitions);
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !found.kept.is_empty() {
-        // The marks must have another meaning, as in RFC 7532, whose lines are a directory schema.
+        // The marks have another meaning, as in RFC 7532, where they mark a directory schema.
         let start = found.kept.first().map_or(extract.map.span(0..0), |found| found.span);
         let error = DocumentKind::NoXdr.at(start);
         specification.unread.push(Span { start: 0, end: u32::MAX, ..start });
@@ -142,14 +143,14 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     (specification, found)
 }
 
-/// Returns true for a published RFC that marks its XDR. Unparsable text in it is omitted with a warning.
-/// (The scanner judges the text of an indented RFC.)
+/// Returns true for a published RFC with marked XDR. Its unparsable text is omitted with a warning. (For
+/// an indented RFC, the scanner decides which text to omit.)
 fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked
 }
 
 fn weakened(mut found: Diagnostic) -> Diagnostic {
-    // A missing `,` between members is assumed to be present; an extra word after them is skipped.
+    // A missing `,` between members is assumed to be present; an extra word after the members is skipped.
     let read = matches!(found.kind, Kind::Syntax(SyntaxKind::NoComma | SyntaxKind::StrayWord { .. }));
     if found.is_error() && !read {
         found.notes.push(Note::Unread);
@@ -158,16 +159,17 @@ fn weakened(mut found: Diagnostic) -> Diagnostic {
     Diagnostic { severity: Severity::Warning, ..found }
 }
 
-/// The files that a document includes in quotation marks, as named there, without C headers.
+/// Returns the files that a document includes in quotation marks, with their positions, without C
+/// headers.
 pub(crate) fn includes(extract: &Extract, options: &Options) -> Vec<(String, Span)> {
     let pasted = macros::Pasted::default();
     let conditions = condition::Conditions::new(&options.defined);
     let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);
-    // Lines with `%` are for C alone.
+    // Lines with `%` are only for C.
     let is_for_xdr = |placed: &&token::Placed<'_>| {
         extract.text.get(placed.start as usize..).is_some_and(|line| line.starts_with('#'))
     };
-    lexed.asides.iter().filter(is_for_xdr).filter_map(|placed| placed.included(&extract.map)).collect()
+    lexed.c_lines.iter().filter(is_for_xdr).filter_map(|placed| placed.included(&extract.map)).collect()
 }
 
 fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
@@ -189,7 +191,7 @@ fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
     specification.hidden = lexed.hidden;
     let mut found = Found::default();
     extract.diagnostics.iter().for_each(|one| found.push(one.clone()));
-    // The scanner already parsed the text that it kept, and reported its findings.
+    // For an indented document, the scanner already reported the findings of this text.
     if extract.form != Form::Indented {
         let lenient = is_lenient(extract);
         for one in [lexed.diagnostics, of_grammar] {

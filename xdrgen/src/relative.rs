@@ -1,10 +1,9 @@
-//! Paths as seen from another directory. Nothing here asks the file system.
+//! Paths relative to another directory, without access to the file system.
 
 use std::path::{Component, Path, PathBuf, absolute};
 
-/// Returns a path as emitted files show it, without what holds on one machine only: as seen from a directory,
-/// or as it was given. Of an absolute path that shares no directory with that one, only the last part is
-/// shown.
+/// Returns a path for emitted files: relative to a directory, or as given. An absolute path without a
+/// common directory is reduced to its last component, so that no part of it depends on the machine.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     let seen = from.and_then(|directory| seen_from(directory, path));
     let shown = match seen {
@@ -15,7 +14,7 @@ pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     slashes(&shown)
 }
 
-/// Returns a directory for a manifest in another directory. An absolute one stays as it is.
+/// Returns a directory relative to the directory of a manifest. An absolute path is unchanged.
 #[cfg(feature = "cli")]
 pub(crate) fn for_manifest(directory: &str, manifest: Option<&Path>) -> String {
     let path = Path::new(directory);
@@ -27,8 +26,8 @@ fn slashes(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// Returns the path to `path` from a directory, and whether they share more than the root. Both are relative
-/// to the current directory, or absolute.
+/// Returns the path to `path` from a directory, and whether they share more than the root. Both are
+/// relative to the current directory, or absolute.
 fn seen_from(directory: &Path, path: &Path) -> Option<(PathBuf, bool)> {
     let (from, to) = (normal(&absolute(directory).ok()?), normal(&absolute(path).ok()?));
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
@@ -58,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_from_one_directory_to_another() {
+    fn paths_are_relative_to_a_directory() {
         let from = |directory: &str, path: &str| shown(Path::new(path), Some(Path::new(directory)));
         assert_eq!(from("kv", "kv.x"), "../kv.x");
         assert_eq!(from("out/kv", "specs/kv.x"), "../../specs/kv.x");
         assert_eq!(from(".", "specs/../kv.x"), "kv.x");
         assert_eq!(from("kv", "kv/kv.x"), "kv.x");
         assert_eq!(from("/a/out", "/a/specs/kv.x"), "../specs/kv.x");
-        assert_eq!(from("/a/out", "/b/kv.x"), "kv.x", "nothing of another machine's directories");
+        assert_eq!(from("/a/out", "/b/kv.x"), "kv.x", "no directories of this machine");
         assert_eq!(shown(Path::new("specs/kv.x"), None), "specs/kv.x");
         assert_eq!(shown(Path::new("/b/kv.x"), None), "kv.x");
         let manifest = |directory| for_manifest(directory, Some(Path::new("/a/out")));

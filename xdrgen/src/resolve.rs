@@ -1,8 +1,8 @@
-//! Resolution: from the syntax tree to the protocol. Resolves names over several documents, evaluates
-//! constants, and decides which parts of a published document to omit. Finds all errors in one run.
+//! Resolution: converts syntax trees to the protocol. Resolves names across documents, evaluates
+//! constants, and decides which parts of a published document to omit. Reports all errors in one run.
 
 mod additions;
-mod asides;
+mod c_lines;
 mod consts;
 mod definitions;
 mod enums;
@@ -33,15 +33,15 @@ pub(crate) use named::is_own_name;
 pub(crate) use scope::Document;
 pub(crate) use supply::{Known, supply};
 
-/// The definitions of documents.
+/// The definitions of all documents.
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
-    /// Whether it can be emitted: there are no errors or, with `--keep-going`, the invalid definitions and
-    /// their dependents were omitted.
-    pub(crate) whole: bool,
+    /// True if it can be emitted: there are no errors, or `--keep-going` is set and the invalid
+    /// definitions and their dependents were omitted.
+    pub(crate) is_complete: bool,
     /// The findings.
     pub(crate) found: Found,
-    /// Maximum number of redefinitions of a definition in later documents.
+    /// The largest number of redefinitions of one definition in later documents.
     pub(crate) stages: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn latest(documents: &[Document<'_>], known: &Known<'_>) -> Resolved 
     at_stage(documents, known, usize::MAX)
 }
 
-/// Resolves documents of which later ones may extend definitions of earlier ones.
+/// Resolves documents, of which later ones may extend definitions of earlier ones.
 pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
     let last = latest(documents, known);
     let mut before: Option<Resolved> = None;
@@ -60,7 +60,7 @@ pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved
         let breaches = breaches(&base.hir, &next.as_ref().unwrap_or(&last).hir);
         if !breaches.is_empty() {
             let mut first = if stage == 1 { base } else { at_stage(documents, known, 0) };
-            first.whole = false;
+            first.is_complete = false;
             first.found.kept.extend(breaches);
             return first;
         }
@@ -69,7 +69,7 @@ pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved
     last
 }
 
-/// Of a definition that later documents extend, uses the one after `stage` extensions.
+/// Resolves documents with at most `stage` extensions of each definition.
 fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Resolved {
     let mut found = Found::default();
     let scope = Scope::new(documents, known, stage, &mut found);
@@ -77,12 +77,12 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
     resolver.run();
     let Resolver { scope, mut hir, mut found, unresolved, .. } = resolver;
     check::protocol(&hir, &mut found);
-    let whole = omit::omit(&mut hir, &scope, documents, known, unresolved, &mut found);
-    Resolved { hir, whole, found, stages: scope.stages() }
+    let is_complete = omit::omit(&mut hir, &scope, documents, known, unresolved, &mut found);
+    Resolved { hir, is_complete, found, stages: scope.stages() }
 }
 
-/// The breaches of one step of extension. Considers only earlier documents, since the definitions of this
-/// document were written for it.
+/// Returns the breaches of one step of extension. Considers only earlier documents, since the other
+/// definitions of this document were written for the extension.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

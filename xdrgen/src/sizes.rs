@@ -1,7 +1,7 @@
-//! The sizes of a program's messages, and the resources of RPC-over-RDMA version 1 that they need at an
+//! The sizes of a program's messages, and the chunks that they need over RPC-over-RDMA version 1 at an
 //! inline threshold.
 //!
-//! Sizes of types are the constants of the generated types: the largest encoding, and the largest without
+//! The sizes of types are those of the generated types: the maximum encoding, and the maximum without
 //! eligible items (RFC 8166 section 3.4.4).
 
 pub(crate) mod layout;
@@ -22,15 +22,16 @@ pub use rpcrdma_layout::{Items, Lengths, Size};
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// Errors of the documents. After an error there are no sizes.
+    /// The errors of the documents. If there are errors, there are no sizes.
     pub diagnostics: Vec<Diagnostic>,
-    /// The sizes of each type by its name in the document, in the documents' order.
+    /// The sizes of each type by its name in the document, in source order.
     pub types: Vec<(String, Layout)>,
     /// The versions of all programs.
     pub versions: Vec<VersionSizes>,
 }
 
-/// The sizes of all types and messages of documents that are compiled together, with their bindings.
+/// Computes the sizes of all types and messages of documents that are compiled together, with their
+/// bindings.
 #[must_use]
 pub fn sizes(sources: &Sources, options: &Options, assumed: &Assumed) -> Sizes {
     let (module, diagnostics) = generate::lower(sources, options);

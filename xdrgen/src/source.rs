@@ -1,15 +1,15 @@
-//! Documents, and positions in them.
+//! Documents and positions in them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::hash::{HashMap, HashSet};
 
-/// Which document of a run: its index in [`Sources`].
+/// A document of a run: its index in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
-/// A range of bytes of the original document, before extraction.
+/// A byte range of the original document, before extraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The document.
@@ -21,10 +21,11 @@ pub struct Span {
 }
 
 impl Span {
-    /// The position of findings outside documents: an option of the run, or a fault of the compiler.
+    /// The position of findings outside documents, for example about an option.
     pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
 
-    /// From the start of `self` to the end of `other`, which follows it in the same document.
+    /// Returns the span from the start of `self` to the end of `other`, which follows it in the same
+    /// document.
     #[must_use]
     pub fn to(self, other: Span) -> Span {
         Span { source: self.source, start: self.start, end: other.end.max(self.start) }
@@ -36,7 +37,7 @@ pub(crate) fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
-/// A line and a column, both from 1; the column counts characters.
+/// A line and a column, both counted from 1. The column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineColumn {
     /// Line.
@@ -54,13 +55,13 @@ pub enum Kind {
     Binding,
 }
 
-/// One document or binding file: its name from the user, and its text.
+/// A document or binding file: its name and its text.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: PathBuf,
     kind: Kind,
     text: String,
-    /// Computed on first use: most documents have no findings.
+    /// Computed on first use, since most documents have no findings.
     line_starts: OnceLock<Vec<u32>>,
 }
 
@@ -73,7 +74,7 @@ impl Source {
         Source::of_kind(if is_binding { Kind::Binding } else { Kind::Document }, name, text.into())
     }
 
-    /// Creates a binding file of any name.
+    /// Creates a binding file with any name.
     #[must_use]
     pub fn binding(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         Source::of_kind(Kind::Binding, name.into(), text.into())
@@ -83,25 +84,25 @@ impl Source {
         Source { name, kind, text, line_starts: OnceLock::new() }
     }
 
-    /// Its kind.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// The whole text.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The starts of the lines.
+    /// Returns the offsets of the lines.
     fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
             let ends = self.text.match_indices('\n').map(|(end, _)| narrow(end + 1));
@@ -109,7 +110,7 @@ impl Source {
         })
     }
 
-    /// The line and column of a byte offset; an offset past the end counts as the end.
+    /// Returns the line and column of a byte offset. An offset past the end counts as the end.
     #[must_use]
     pub fn line_column(&self, offset: u32) -> LineColumn {
         let line_starts = self.line_starts();
@@ -121,57 +122,57 @@ impl Source {
     }
 }
 
-/// Whether a document can be corrected, which determines how errors in it are handled.
+/// Determines how errors in a document are handled: some documents cannot be corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Its author can correct it: mistakes are errors.
+    /// The author can correct the document: mistakes are errors.
     Own,
-    /// A published RFC with marked XDR, which cannot be corrected. Errors are omitted with a warning. An
-    /// undefined name belongs to another document, which must be present.
+    /// A published RFC with marked XDR. It cannot be corrected: definitions with errors are omitted with
+    /// a warning. An undefined name is an error, since another document must define it.
     Published,
-    /// Examples between prose in a published RFC, which were never compiled: errors are omitted with a
-    /// warning.
+    /// Examples between prose in a published RFC, which were never compiled: definitions with errors are
+    /// omitted with a warning.
     Example,
 }
 
-/// Why an included file is not a document of the run.
+/// The reason why an included file is not a document of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Its name is empty.
     Unnamed,
-    /// It cannot be read. Only this is not an error in itself.
+    /// It cannot be read. Only this reason is not an error by itself.
     Missing(PathBuf),
     /// It is a directory, a pipe or a device.
     NoFile(PathBuf),
-    /// The run includes as many files as it may.
+    /// The run already includes the maximum number of files.
     TooMany {
-        /// The limit on their number.
-        most: usize,
+        /// The maximum number of files.
+        max: usize,
     },
-    /// It is longer than a file may be.
+    /// The file is too long.
     TooLong {
         /// The file.
         path: PathBuf,
-        /// The limit on the length of one, in MiB.
+        /// The maximum length of a file, in MiB.
         mib: u64,
     },
-    /// The included files of the run are longer than they may be.
+    /// The included files of the run are too long in total.
     TooMuch {
-        /// The limit on their total length, in MiB.
+        /// The maximum total length, in MiB.
         mib: u64,
     },
     /// It is not UTF-8.
     NotUtf8(PathBuf),
 }
 
-/// An `#include` of a document.
+/// An `#include` in a document.
 #[derive(Clone, Debug)]
 pub struct Include {
     /// The position of the file's name.
     pub span: Span,
-    /// The file's name, as the document has it.
+    /// The file's name as written in the document.
     pub name: String,
-    /// The document in the file, or why there is none.
+    /// The document in the file, or the reason why there is none.
     pub file: Result<SourceId, Refused>,
 }
 
@@ -189,30 +190,30 @@ impl Sources {
         SourceId(narrow(self.all.len() - 1))
     }
 
-    /// A document, if the id is of this run.
+    /// Returns a document, if the id belongs to this run.
     #[must_use]
     pub fn get(&self, id: SourceId) -> Option<&Source> {
         self.all.get(id.0 as usize)
     }
 
-    /// All of them, with their ids, in the order in which they were added.
+    /// Returns all documents with their ids, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
         self.all.iter().zip(0..).map(|(source, id)| (SourceId(id), source))
     }
 
-    /// Records which file a document includes.
+    /// Records an `#include`.
     pub fn include(&mut self, include: Include) {
         self.includes.push(include);
     }
 
-    /// The inclusions of documents.
+    /// Returns the `#include`s of all documents.
     #[must_use]
     pub fn includes(&self) -> &[Include] {
         &self.includes
     }
 
-    /// Moves included documents before those that include them. Returns all new ids, in the order of the old
-    /// ones.
+    /// Moves included documents before those that include them. Returns all new ids, in the order of the
+    /// old ones.
     pub(crate) fn sort_included(&mut self) -> Vec<SourceId> {
         let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
         for Include { span, file, .. } in self.includes.iter().rev() {
@@ -222,16 +223,16 @@ impl Sources {
         open.reverse();
         let mut all: Vec<_> = std::mem::take(&mut self.all).into_iter().map(Some).collect();
         let mut ids = vec![SourceId::default(); all.len()];
-        // Each document is visited first to open those that it includes, and again after these were
-        // handled.
-        let mut met = HashSet::default();
+        // Each document is visited twice: first to open those that it includes, and again after these
+        // were processed.
+        let mut visited = HashSet::default();
         while let Some((id, is_ready)) = open.pop() {
             if is_ready {
                 let source = all.get_mut(id.0 as usize).and_then(Option::take);
                 if let (Some(source), Some(new)) = (source, ids.get_mut(id.0 as usize)) {
                     *new = self.add(source);
                 }
-            } else if met.insert(id) {
+            } else if visited.insert(id) {
                 open.push((id, true));
                 open.extend(included.remove(&id).into_iter().flatten().map(|file| (file, false)));
             }
@@ -244,7 +245,7 @@ impl Sources {
         ids
     }
 
-    /// Documents, and those that they include, in the order of the run.
+    /// Returns documents together with those that they include, in the order of the run.
     #[must_use]
     pub fn with_included(&self, mut documents: Vec<SourceId>) -> Vec<SourceId> {
         let mut at = 0;

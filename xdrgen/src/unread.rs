@@ -1,4 +1,4 @@
-//! Names that unparsable text may define: after a syntax error their absence is not reported.
+//! Names that unparsable text may define. After a syntax error, they are not reported as undefined.
 
 use crate::diag::{self, Diagnostic};
 use crate::namespace::last;
@@ -11,8 +11,8 @@ pub(crate) struct Unread<'s> {
 }
 
 impl<'s> Unread<'s> {
-    /// Collects the words of unread text. Without an error nothing is unread: omitted definitions have their
-    /// own findings.
+    /// Collects the words of unparsed text. Without an error there is none: omitted definitions have
+    /// their own findings.
     pub(crate) fn of(documents: &[Document<'_>], sources: &'s Sources, found: &[Diagnostic]) -> Self {
         let spans = documents.iter().flat_map(|document| &document.specification.unread);
         let spans = spans.filter(|_| diag::has_errors(found));
@@ -22,12 +22,12 @@ impl<'s> Unread<'s> {
         Unread { words }
     }
 
-    /// Returns true if a finding reports the absence of a name that the unparsed text may define.
+    /// Returns true if a finding reports an undefined name that the unparsed text may define.
     pub(crate) fn may_have(&self, found: &Diagnostic) -> bool {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Returns true if a word is this name, or begins with it: the separator after it may be missing.
+    /// Returns true if a word equals the name, or begins with it, since a separator may be missing.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

@@ -39,7 +39,7 @@ eligible = [\"put_args.data\"]
 whole = 65536
 ";
 
-/// Two documents of one protocol, for names as they are and for derives. A type is called like one of Rust's.
+/// Two documents of one protocol, for verbatim names and for derives. A type has the name of a Rust type.
 const BASE: &str = "\
 const maxName = 8;
 enum kind { KIND_FILE = 1, KIND_DIR = 2, KIND_LINK = 3, KIND_OTHER = 4 };
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Carries calls to a server in this process.
+    /// Calls a server in the same process.
     struct Here(Server<Shelf>);
 
     impl Caller<StoreV1> for Here {
@@ -180,7 +180,7 @@ mod tests {
     fn now<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,
-            Poll::Pending => panic!("nothing here waits"),
+            Poll::Pending => panic!("the future is not ready"),
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         (0..2048).map(|_| next()).collect()
     }
 
-    /// Values of any kind have an encoding, and round-trip by XDR and by JSON.
+    /// Tests that arbitrary values have an encoding, and round-trip through XDR and JSON.
     fn round_trips<T>() -> usize
     where
         T: for<'a> arbitrary::Arbitrary<'a> + xdr::Xdr + serde::Serialize + serde::de::DeserializeOwned,
@@ -289,9 +289,10 @@ mod tests {
     }
 
     #[test]
-    fn a_discriminant_that_chooses_another_arm_is_not_read() {
+    fn a_discriminant_of_another_arm_is_rejected() {
         use crate::both::more::RESULT;
-        // Of three arms two keep it: that of KIND_DIR (2) and KIND_LINK (3), and the default arm.
+        // Two of three arms store the discriminant: that of KIND_DIR (2) and KIND_LINK (3), and the
+        // default arm.
         for (wire, kept, good, bad) in [
             (&[0, 0, 0, 2, 0, 0, 0, 7][..], "KIND_DIR", "KIND_LINK", ["KIND_FILE", "KIND_OTHER"]),
             (&[0, 0, 0, 4, 0, 0, 0, 0], "KIND_OTHER", "KIND_OTHER", ["KIND_FILE", "KIND_DIR"]),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_documents() {
+    fn verbatim_names_are_those_of_the_documents() {
         use crate::both::base::{kind, maxName};
         use crate::both::more::{MORE_V2_MORE_FIND_args, TREE, more_v1, more_v2};
         assert_eq!((maxName, more_v1::MORE_V1::NUMBER, more_v2::MORE_V2::VERSION), (8, 0x2000_0098, 2));
@@ -353,13 +354,13 @@ const BOUND: &str = "
 /// Requires a binding.
 pub fn over_rdma<P: rpcrdma_runtime::program::Binding>() {}
 
-/// With or without one.
+/// Works with or without a binding.
 pub fn call() {
     over_rdma::<store::store_v1::StoreV1>();
 }
 ";
 
-// The compiler is a dependency too, and is built instead of only checked: cargo then compiles its
+// The compiler is also a dependency, and is built instead of only checked. Cargo then compiles its
 // dependencies as for the compiler's own tests, and reuses them.
 fn user_crate() -> Scratch {
     let root = workspace();
@@ -385,8 +386,8 @@ fn user_crate() -> Scratch {
     scratch
 }
 
-/// Writes the same two documents as a separate crate, which depends on the runtime by a relative path. Then
-/// runs the command of its manifest in the crate's directory, which changes nothing.
+/// Writes the same two documents as a separate crate, which depends on the runtime by a relative path.
+/// Then runs the command of its manifest in the crate's directory, which must change nothing.
 fn emit_crate(scratch: &Scratch) {
     let up = scratch.path("").components().skip(1).map(|_| "../").collect::<String>();
     let runtime = workspace().join("rpcrdma-runtime");
@@ -431,7 +432,7 @@ fn errors_are_data_and_their_text_quotes_the_line() {
     assert!(!folder.path().join("kv.rs").exists());
 }
 
-/// The program and its own dependencies are not built for a build script.
+/// The program and its own dependencies must not be built for a build script.
 fn has_no_command_line(scratch: &Scratch) {
     let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
     assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
@@ -440,7 +441,7 @@ fn has_no_command_line(scratch: &Scratch) {
     }
 }
 
-/// One crate covers all cases: compiling another would take as long again.
+/// One crate covers all cases, since compiling another would take as long again.
 ///
 /// Requirement: R230
 #[test]

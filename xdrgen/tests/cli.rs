@@ -52,14 +52,14 @@ fn condition_names_come_from_the_command_line() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let output = compiler(folder.path(), &["check", "missing.x"]);
     assert!(text(&output.stderr).starts_with("rpcrdma-xdrgen: missing.x: "), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(2));
     let output = compiler(folder.path(), &["check", "missing.x", "--message-format", "json"]);
-    let said: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
-    assert_eq!((&said["kind"], &said["file"]), (&"failure".into(), &"missing.x".into()));
+    let shown: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
+    assert_eq!((&shown["kind"], &shown["file"]), (&"failure".into(), &"missing.x".into()));
     std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
     let unwritable = compiler(folder.path(), &["generate", "a.x", "-o", "a.x/out.rs"]);
     assert!(text(&unwritable.stderr).starts_with("rpcrdma-xdrgen: a.x"), "{}", text(&unwritable.stderr));
@@ -67,7 +67,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn wrong_arguments_have_their_own_status() {
+fn invalid_arguments_have_a_separate_exit_status() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [&["check"][..], &[], &["compile", "a.x"], &["check", "--nothing", "a.x"]] {
         assert_eq!(compiler(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
@@ -75,7 +75,7 @@ fn wrong_arguments_have_their_own_status() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_reported_like_any_other() {
+fn invalid_utf8_is_reported_like_other_characters() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("latin.x"), b"const A = 1; /* caf\xe9 */\nconst \xe9 = 2;\n").unwrap();
     let output = compiler(folder.path(), &["check", "latin.x"]);
@@ -170,7 +170,7 @@ fn a_binding_may_have_any_file_name() {
 }
 
 #[test]
-fn a_title_that_would_break_the_manifest_is_refused() {
+fn a_title_that_would_break_the_manifest_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 1;\n").unwrap();
     let run = |title: &str| {
@@ -201,7 +201,7 @@ fn the_last_line_has_counts_and_a_page() {
 }
 
 #[test]
-fn no_number_of_warnings_hides_an_error() {
+fn many_warnings_do_not_hide_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let odd: String = (0..300).map(|number| format!("enum e{number} {{ A{number} = 1, }};\n")).collect();
     std::fs::write(folder.path().join("odd.x"), format!("{odd}struct z {{ int q }};\n")).unwrap();
@@ -219,7 +219,7 @@ fn output_is_deterministic() {
     let members: String = (0..40).map(|number| format!("  M{number} = {number},\n")).collect();
     let arms: String = (0..40).map(|number| format!("  case M{number}: int a{number};\n")).collect();
     let document = format!(
-        "enum kind {{\n{members}  M40 = nothing\n}};\nunion u switch (kind k) {{\n{arms}}};\nstruct sound {{ int a; }};\n"
+        "enum kind {{\n{members}  M40 = nothing\n}};\nunion u switch (kind k) {{\n{arms}}};\nstruct valid {{ int a; }};\n"
     );
     std::fs::write(folder.path().join("a.x"), document).unwrap();
     let first = compiler(folder.path(), &["generate", "--keep-going", "a.x"]);
@@ -231,7 +231,7 @@ fn output_is_deterministic() {
 }
 
 #[test]
-fn signs_that_hide_text_are_shown() {
+fn bidirectional_controls_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "/* a \u{202e}b\u{2066} c */\nconst A = 1;\n").unwrap();
     let output = compiler(folder.path(), &["generate", "a.x"]);
@@ -287,7 +287,7 @@ fn json_output_has_one_object_per_finding() {
         ("kind", "finding"),
         ("code", "X201"),
         ("severity", "error"),
-        ("message", "`a` is defined twice, and differently"),
+        ("message", "`a` has two different definitions"),
         ("file", "\u{e9}.x"),
     ] {
         assert_eq!(found[key], value);
@@ -299,7 +299,7 @@ fn json_output_has_one_object_per_finding() {
 }
 
 #[test]
-fn colours_are_for_terminals_by_default() {
+fn colours_are_used_only_on_terminals_by_default() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.x"), "const A = 08;\n").unwrap();
     let coloured = |arguments: &[&str]| {

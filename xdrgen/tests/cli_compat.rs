@@ -14,7 +14,7 @@ fn compat_distinguishes_extensions_breaches_and_failures() {
     assert_eq!((text(&fine.stderr), fine.status.code()), ("", Some(0)));
     assert_eq!(
         text(&fine.stdout),
-        "compatible; this is added:\n  value of e: B = 2  (more.x:1)\n  arm of u: case B: b b  (more.x:2)\n  type: b  (b.x:1)\n"
+        "compatible; additions:\n  value of e: B = 2  (more.x:1)\n  arm of u: case B: b b  (more.x:2)\n  type: b  (b.x:1)\n"
     );
     let breach = compiler(folder.path(), &["compat", "more.x", "base.x", "--base", "b.x"]);
     assert_eq!((text(&breach.stdout), breach.status.code()), ("", Some(1)));
@@ -31,7 +31,7 @@ fn compat_distinguishes_extensions_breaches_and_failures() {
     }
 }
 
-/// A published document whose `m` cannot be parsed: its kind is unknown.
+/// A published document whose `m` cannot be parsed, so its kind is unknown.
 const UNREAD: &str = "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n";
 
 #[test]
@@ -40,27 +40,27 @@ fn omitted_definitions_are_not_reported() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", UNREAD);
     write("read.x", "struct m { double a[7]; };\nstruct k { int b; };\n");
-    let said = "not compared: m (a declaration declares one name, unread.txt:3)\n\
-                no verdict: all else is compatible, but not all could be compared\n";
+    let shown = "not compared: m (a declaration has several names, unread.txt:3)\n\
+                no verdict: some definitions could not be compared; all others are compatible\n";
     for [base, new] in [["unread.txt", "read.x"], ["read.x", "unread.txt"]] {
         let output = compiler(folder.path(), &["compat", base, new]);
-        assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{base} {new}");
+        assert_eq!((text(&output.stdout), output.status.code()), (shown, Some(2)), "{base} {new}");
         assert!(text(&output.stderr).contains("warning[X125]"), "{}", text(&output.stderr));
     }
-    // A removed definition may be among the omitted ones, under another name.
+    // A removed definition may be one of the omitted ones, under another name.
     write("more.x", "struct m { double a[7]; };\nstruct k { int b; };\nstruct l { hyper c; };\n");
     let output = compiler(folder.path(), &["compat", "more.x", "unread.txt"]);
-    let gone =
-        "not compared: l (no readable definition of the new protocol has its name or its layout, more.x:3)";
-    assert!(text(&output.stdout).contains(gone), "{}", text(&output.stdout));
+    let omitted =
+        "not compared: l (no readable definition of the new protocol has its name or layout, more.x:3)";
+    assert!(text(&output.stdout).contains(omitted), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(2));
-    // A breach in a parsed definition is a breach regardless of the rest.
+    // A breach in a parsed definition is reported regardless of the rest.
     write("breach.x", "struct m { int a; };\nstruct k { hyper b; };\n");
     let output = compiler(folder.path(), &["compat", "unread.txt", "breach.x"]);
     assert!(text(&output.stderr).contains("error[X502]"), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), said.lines().take(1).collect::<Vec<_>>());
-    // A document without definitions is compatible with nothing.
+    assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), shown.lines().take(1).collect::<Vec<_>>());
+    // A document without definitions is not compatible with any other.
     write("empty.x", "/* nothing */\n");
     for [base, new] in [["empty.x", "read.x"], ["read.x", "empty.x"]] {
         assert_eq!(compiler(folder.path(), &["compat", base, new]).status.code(), Some(2), "{base} {new}");

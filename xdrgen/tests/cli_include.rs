@@ -1,4 +1,4 @@
-//! `#include "x"` in the program: the files read, their order, and reports about the others.
+//! `#include "x"` in the program: the files that it reads, their order, and reports about other files.
 
 mod program;
 
@@ -64,7 +64,7 @@ fn a_listed_document_replaces_an_included_file_elsewhere() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Runs `check a.x` with a limit of time and of memory.
+/// Runs `check a.x` with limits on time and memory.
 #[cfg(unix)]
 fn limited(folder: &Path) -> Output {
     let script = "ulimit -v 1000000; exec timeout 10 \"$0\" check a.x";
@@ -81,10 +81,10 @@ fn only_regular_files_are_read() {
     for name in ["fifo", "/dev/zero", "/dev/stdin", ".", "sub"] {
         std::fs::write(folder.path().join("a.x"), format!("#include \"{name}\"\nconst A = 1;\n")).unwrap();
         let output = limited(folder.path());
-        let said = text(&output.stderr);
-        assert!(said.contains(&format!("error[X004]: cannot read the included file `{name}`")), "{said}");
-        assert!(said.contains("is not a regular file"), "{said}");
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let shown = text(&output.stderr);
+        assert!(shown.contains(&format!("error[X004]: cannot read the included file `{name}`")), "{shown}");
+        assert!(shown.contains("is not a regular file"), "{shown}");
+        assert_eq!(output.status.code(), Some(1), "{shown}");
     }
     for (name, expected) in
         [("-", "`-`\n"), ("none/b.x", "`none/b.x`\n"), ("", "an included file has no name\n")]
@@ -97,7 +97,7 @@ fn only_regular_files_are_read() {
 }
 
 #[test]
-fn files_that_are_too_long_or_no_text_are_errors() {
+fn files_that_are_too_long_or_not_utf8_are_errors() {
     let folder = including(&[("a.x", "#include \"b.x\"\nconst A = 1;\n"), ("sub/b.x", "const B = 1;\n")]);
     let cases: [(&[u8], &str); 2] =
         [(&vec![b' '; (16 << 20) + 1], "longer than 16 MiB"), (b"/* \xE9 */ const B = 1;\n", "not UTF-8")];
@@ -111,7 +111,7 @@ fn files_that_are_too_long_or_no_text_are_errors() {
 }
 
 #[test]
-fn code_for_c_is_skipped() {
+fn c_files_are_skipped() {
     let lines: String =
         ["b.h", "b.c", "b.cc", "b.cpp", "b.hpp", "B.H"].map(|name| format!("#include \"{name}\"\n")).concat();
     let text_of_a = format!("%#include \"b.x\"\n{lines}const A = 1;\n");
@@ -121,7 +121,7 @@ fn code_for_c_is_skipped() {
     files.extend(names.map(|name| (name, wrong)));
     let output = compiler(including(&files).path(), &["check", "a.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
-    // Nor is it missed.
+    // A missing C file is not reported either.
     let output = compiler(including(&files[..1]).path(), &["check", "a.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
 }
@@ -140,7 +140,7 @@ fn an_included_document_precedes_its_extension() {
         assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)), "{files:?}");
     }
     let added =
-        "compatible; this is added:\n  value of e: B = 1  (ext.x:2)\n  arm of u: case B: int y  (ext.x:3)\n";
+        "compatible; additions:\n  value of e: B = 1  (ext.x:2)\n  arm of u: case B: int y  (ext.x:3)\n";
     for arguments in [&["compat"][..], &["compat", "--extends"]] {
         let output = compiler(folder.path(), &[arguments, &["base.x", "ext.x"]].concat());
         assert_eq!((text(&output.stdout), text(&output.stderr)), (added, ""), "{arguments:?}");
@@ -158,11 +158,11 @@ fn a_file_beyond_the_limit_is_an_error() {
     let mut files = vec![("a.x", all.as_str())];
     files.extend(names.iter().map(|name| (name.as_str(), "/* nothing */\n")));
     let output = compiler(including(&files).path(), &["check", "--message-format", "short", "a.x"]);
-    let said = text(&output.stderr);
-    assert!(said.contains("a.x:1001:11: error[X004]: cannot read the included file `f1000.x`"), "{said}");
+    let shown = text(&output.stderr);
+    assert!(shown.contains("a.x:1001:11: error[X004]: cannot read the included file `f1000.x`"), "{shown}");
     let output = compiler(including(&files).path(), &["check", "a.x"]);
-    let said = text(&output.stderr);
-    assert!(said.contains("a run includes at most 1000 files"), "{said}");
+    let shown = text(&output.stderr);
+    assert!(shown.contains("a run includes at most 1000 files"), "{shown}");
     assert_eq!(output.status.code(), Some(1));
 }
 
@@ -173,9 +173,9 @@ fn missing_names_are_shared_among_missing_files() {
     let folder = including(&[("a.x", document)]);
     for arguments in [&["check", "a.x"][..], &["generate", "--keep-going", "a.x"]] {
         let output = compiler(folder.path(), arguments);
-        let said = text(&output.stderr);
-        assert_eq!(said.matches("error[X004]").count(), 2, "{said}");
-        assert_eq!(said.matches("not defined without it, and 2 more").count(), 2, "{said}");
+        let shown = text(&output.stderr);
+        assert_eq!(shown.matches("error[X004]").count(), 2, "{shown}");
+        assert_eq!(shown.matches("undefined without that file, and 2 more").count(), 2, "{shown}");
         assert_eq!(output.status.code(), Some(1));
     }
 }
@@ -202,7 +202,7 @@ fn links_to_directories_are_followed() {
     std::os::unix::fs::symlink("../other/sub", folder.path().join("here/link")).unwrap();
     let output = compiler(folder.path(), &["check", "here/a.x"]);
     assert_eq!((text(&output.stderr), output.status.code()), ("", Some(0)));
-    // One file under two names is read once.
+    // A file with two names is read once.
     let both = "#include \"c.x\"\n#include \"link/../c.x\"\nstruct a { wrong one; c two; };\n";
     std::fs::write(folder.path().join("here/a.x"), both).unwrap();
     let output = compiler(folder.path(), &["check", "here/a.x"]);
@@ -231,18 +231,18 @@ fn conditions_on_names_of_included_files_are_reported() {
         ("c.x", "#ifndef C_X\n#define C_X\n#define BIG 1\ntypedef int c;\n#endif\n"),
     ]);
     let output = compiler(folder.path(), &["check", "--message-format", "short", "a.x"]);
-    let said = text(&output.stderr);
+    let shown = text(&output.stderr);
     assert!(
-        said.starts_with(
+        shown.starts_with(
             "a.x:4:8: warning[X105]: a condition does not see the `#define` of an included file"
         ),
-        "{said}"
+        "{shown}"
     );
-    assert!(said.contains("`-D BIG`"), "{said}");
-    assert_eq!((said.matches("X105]").count(), output.status.code()), (1, Some(0)), "{said}");
+    assert!(shown.contains("`-D BIG`"), "{shown}");
+    assert_eq!((shown.matches("X105]").count(), output.status.code()), (1, Some(0)), "{shown}");
     let output = compiler(folder.path(), &["check", "-D", "BIG", "a.x"]);
     assert!(!text(&output.stderr).contains("X105"), "{}", text(&output.stderr));
-    // Nor are macros of an included file expanded silently.
+    // Macros of an included file are not expanded either, but reported.
     let folder =
         including(&[("a.x", "#include \"b.x\"\nstruct a { HDR };\n"), ("b.x", "#define HDR int h;\n")]);
     assert_eq!(compiler(folder.path(), &["check", "a.x"]).status.code(), Some(1));

@@ -42,7 +42,7 @@ fn shown(sources: &Sources, found: &Diagnostic) -> String {
     format!("{} {}", found.code(), places.collect::<Vec<_>>().join(" "))
 }
 
-/// The addition: its kind, and the definition that it extends or its name.
+/// Returns the additions: the kind, and the definition that is extended or the name.
 fn additions(base: &str, new: &str) -> Vec<(Kind, String)> {
     let (_, compared) = compare(base, new);
     assert_eq!(compared.breaches, [], "{base}\n{new}");
@@ -82,7 +82,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     assert_eq!(additions(base, &fine), [(Kind::Flag, String::new())]);
     let taken = format!("{base}const HELLO_FLAG_SAFE = 1;\n");
     assert_eq!(breaches(base, &taken), ["X512 new.x:3:7 base.x:1:7"]);
-    // A flag of several bits takes each of them.
+    // A flag with several bits uses each of them.
     let both = "const MASK_FLAG_A = 1;\nconst MASK_FLAG_B = 2;\n";
     for (value, breach) in [(3, "1:7"), (6, "2:7"), (0xffff_ffff_u32, "1:7")] {
         let taken = format!("{both}const MASK_FLAG_C = {value};\n");
@@ -92,7 +92,7 @@ fn unused_flag_bits_are_an_extension_and_used_ones_are_not() {
     let none = String::new;
     let expected = [(Kind::Flag, none()), (Kind::Constant, none()), (Kind::Constant, none())];
     assert_eq!(additions(both, &free), expected);
-    // A counting number has no bits.
+    // Consecutive numbers are not flags.
     let counted = "enum sorts { ONE = 1, TWO = 2 };\n";
     let more = "enum sorts { ONE = 1, TWO = 2, THREE = 3 };\n";
     assert_eq!(additions(counted, more), [(Kind::Constant, "sorts".to_owned())]);
@@ -118,7 +118,7 @@ fn a_fixed_array_is_the_encoding_of_its_elements() {
 }
 
 #[test]
-fn behind_a_breach_the_fields_that_both_have_are_compared() {
+fn common_fields_after_a_breach_are_compared() {
     let base = "struct a { int b; int c; opaque d<8>; };\n";
     let new = "struct a { int b; int more; hyper c; opaque d<9>; };\n";
     let expected =
@@ -145,7 +145,7 @@ struct message { head start; rest tail; };
 }
 
 #[test]
-fn one_layout_is_one_whatever_it_is_spelled_as() {
+fn equal_layouts_are_equal_in_any_spelling() {
     let star = "struct a { int *x; };\n";
     let union = "union opt switch (bool is) { case TRUE: int x; case FALSE: void; };\nstruct a { opt x; };\n";
     let array = "struct a { int x<1>; };\n";
@@ -159,8 +159,8 @@ fn one_layout_is_one_whatever_it_is_spelled_as() {
 }
 
 #[test]
-fn every_other_change_is_named_with_both_places() {
-    // The changes, with code and positions: in the new protocol, then in the base.
+fn every_other_change_has_both_positions() {
+    // The changes, with codes and positions in the new protocol and in the base.
     type Case = (&'static [(&'static str, &'static str)], &'static [&'static str]);
     let cases: &[Case] = &[
         (&[("struct message", "struct note"), ("id;", "id; int more;")], &["X500 base.x:7:8"]),
@@ -198,14 +198,14 @@ fn values_of_a_default_arm_stay_with_it() {
     let of_enum = "enum e { A = 1 };\nunion u switch (e n) { case A: int a; default: void; };\n";
     let more = of_enum.replace("A = 1", "A = 1, B = 2");
     assert_eq!(breaches(of_enum, &more), ["X507 new.x:1:17 base.x:2:48"]);
-    // Without a default, a number that chose nothing is new.
+    // Without a default arm, a number that selected no arm is new.
     let open = "union u switch (unsigned int n) { case 1: int a; };\n";
     let wider = open.replace("int a;", "int a; case 2: int b;");
     assert_eq!(additions(open, &wider), [(Kind::Arm, "u".to_owned())]);
 }
 
 #[test]
-fn one_new_value_is_one_finding_however_many_unions_it_would_fall_to() {
+fn a_new_value_in_many_unions_has_one_finding() {
     let unions: String = (0..40)
         .map(|n| format!("union u{n} switch (status s) {{ case FINE: int value; default: void; }};\n"))
         .collect();
@@ -219,7 +219,7 @@ fn one_new_value_is_one_finding_however_many_unions_it_would_fall_to() {
 }
 
 #[test]
-fn an_arm_for_a_value_that_is_known_is_none_of_an_extension() {
+fn a_new_arm_for_an_existing_value_is_a_breach() {
     let base = BASE.replace("   case TELL: opaque answer<64>;\n", "");
     assert_eq!(breaches(&base, BASE), ["X509 new.x:5:9 base.x:3:7"]);
 }
@@ -236,25 +236,25 @@ fn an_unused_name_may_be_removed_but_not_changed() {
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
     assert_eq!(additions(BASE, &renamed), []);
-    // Whether a message contains it or not.
+    // This applies regardless of whether a message contains the type.
     let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
     assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
 }
 
 #[test]
-fn rfc_8178_has_rules_of_its_own() {
+fn rfc_8178_has_separate_rules() {
     let base = "enum status { FINE = 0, BAD = 1 };\nstruct reply { status is; };\n\
                 union result switch (status s) { case FINE: int value; default: void; };\n";
     let new = base.replace("BAD = 1", "BAD = 1, WORSE = 2");
     let codes: Vec<&str> = compare(base, &new).1.breaches.iter().map(|one| one.code()).collect();
     assert_eq!(codes, ["X505", "X507"]);
     assert_eq!(by_rfc_8178(base, &new), (vec![], vec!["WORSE = 2".to_owned()]));
-    // A switch with a default gets no new arm by these rules either.
+    // A union with a default arm cannot have a new arm by these rules either.
     let new = new.replace("int value;", "int value; case WORSE: int how;");
     assert_eq!(by_rfc_8178(base, &new).0, ["X507"]);
 }
 
-/// The codes of breaches, and the additions: text, or else name.
+/// The codes of breaches, and the additions by text or else by name.
 type Judged = (Vec<&'static str>, Vec<String>);
 
 fn by_rfc_8178(base: &str, new: &str) -> Judged {
@@ -275,19 +275,19 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
     let added = |text: &str| (vec![], vec![text.to_owned()]);
     let breach = |code| (vec![code], vec![]);
     let cases: &[(&str, &str, Judged)] = &[
-        // New values of an enum, whether a union has an arm for them or not.
+        // New values of an enum, regardless of whether a union has an arm for them.
         ("PUT = 2", "PUT = 2, TELL = 3", added("TELL = 3")),
-        // New arms, for values that are new or not.
+        // New arms, for new and for existing values.
         ("int from;", "int from; case PUT: int to;", added("case PUT: int to")),
         ("int from;", "int from; default: void;", breach("X510")),
-        // New flag bits. A flag may be removed only if another has its bit.
+        // New flag bits. A flag may be removed only if another flag has its bit.
         ("FAST = 1;", "FAST = 1; const OPEN_FLAG_SAFE = 2;", added("OPEN_FLAG_SAFE = 2")),
         ("const OPEN_FLAG_FAST = 1;", "", breach("X504")),
         // No value of an enum and no arm may be removed.
         (", TWO = 2", "", breach("X504")),
         (", PUT = 2", "", breach("X504")),
         ("case GET: int from;", "case PUT: int from;", (vec!["X508"], vec!["case PUT: int from".to_owned()])),
-        // No procedures, but another program.
+        // No new procedures, but new programs.
         ("DO(request) = 1;", "DO(request) = 1; void MORE(void) = 2;", breach("X514")),
         ("} = 1; } = 300", "} = 1; version W { void NONE(void) = 0; } = 2; } = 300", breach("X514")),
         ("program P", "program Q { version V { void A(void) = 1; } = 1; } = 301; program P", added("301")),
@@ -299,14 +299,14 @@ fn rfc_8178_section_4_2_lists_what_is_allowed() {
 }
 
 #[test]
-fn a_name_that_stays_keeps_its_value() {
+fn a_common_name_keeps_its_value() {
     let base = "enum e { A = 1, B = 2 };\nstruct s { e x; };\n";
     let expected = ["X504 new.x:1:10 base.x:1:10", "X504 new.x:1:17 base.x:1:17"];
     assert_eq!(breaches(base, "enum e { A = 2, B = 1 };\nstruct s { e x; };\n"), expected);
 }
 
 #[test]
-fn a_bool_that_chooses_has_no_new_values() {
+fn a_bool_discriminant_has_no_new_values() {
     let base = "union u switch (bool is) { case TRUE: hyper a; };\nstruct s { u x; };\n";
     let new = base.replace("hyper a;", "hyper a; case FALSE: int b;");
     assert_eq!(breaches(base, &new), ["X509 new.x:1:53 base.x:1:7"]);
@@ -320,7 +320,7 @@ fn a_breach_in_the_use_of_a_macro_shows_the_expansion() {
     let text = breach.text();
     assert_eq!(text.help.as_deref(), Some("`FIELD` expands to `hyper b ;`"));
     assert!(text.related.iter().any(|label| label.text == "in this expansion of the macro"), "{breach:?}");
-    // Errors in the documents themselves are reported, too.
+    // Errors in the documents themselves are also reported.
     let mut sources = Sources::default();
     let one = sources.add(Source::new("a.x", base.replace("int, b", "none, b")));
     let compared = compat(&sources, &[one], &[one], &Options::module("compared"));
@@ -342,8 +342,9 @@ fn programs_are_compared_by_their_numbers() {
 
 #[test]
 fn equal_cycles_terminate() {
-    // Circles of 96 and of 95: side by side, every type of one meets every type of the other.
-    let circle = |len: usize| {
+    // Cycles of 96 and of 95 types: in parallel, every type of one is compared with every type of the
+    // other.
+    let cycle = |len: usize| {
         let node = |n: usize| format!("struct n{n} {{ int v; n{} *next; }};\n", (n + 1) % len);
         (0..len)
             .map(node)
@@ -351,7 +352,7 @@ fn equal_cycles_terminate() {
             .replace("struct n0 ", "struct start ")
             .replace("n0 *", "start *")
     };
-    let found = breaches(&circle(96), &circle(95).replace("struct n", "struct m").replace(" n", " m"));
+    let found = breaches(&cycle(96), &cycle(95).replace("struct n", "struct m").replace(" n", " m"));
     assert!(found.iter().all(|found| found.starts_with("X502")), "{found:?}");
 }
 
@@ -395,7 +396,7 @@ fn extensions_of_extensions_add_up() {
         .replace("ping ping;\n", "ping ping;\n case PONG: void;\n");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", more.as_str())]);
     assert!(check(&sources, &Options::module("all")).diagnostics.is_empty());
-    // The second omits an addition of the first.
+    // The second extension omits an addition of the first.
     let other = EXTENSION.replace("PING = 2", "PONG = 3").replace("case PING: ping ping", "case PONG: void");
     let sources = together(&[("base.x", BASE), ("one.x", EXTENSION), ("two.x", other.as_str())]);
     let found = check(&sources, &Options::module("all")).diagnostics;
@@ -414,7 +415,7 @@ fn an_incompatible_redefinition_is_an_error_with_its_breach() {
     let message = found.first().expect("an error").text().message;
     assert_eq!(
         message,
-        "defined twice, and not as an extension: the bound of `body.answer` was 64 and is 32"
+        "the second definition is not an extension of the first: the bound of `body.answer` changed from 64 to 32"
     );
 }
 
@@ -427,7 +428,7 @@ fn one_document_does_not_extend_itself() {
 }
 
 #[test]
-fn another_namespace_renames_no_types() {
+fn another_namespace_does_not_rename_types() {
     let base = "namespace a { struct foo { int x; }; }\nprogram P { version V { a::foo DO(a::foo) = 1; } = 1; } = 7;\n";
     let new = format!("{base}namespace b {{ struct foo {{ int y; }}; }}\n");
     let (_, compared) = compare(base, &new);

@@ -8,7 +8,7 @@ use rpcrdma_xdrgen::extract::Form;
 use rpcrdma_xdrgen::parse::{Options, parse_with};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
-/// The directory of the documents; if unset, `None` and a record.
+/// Returns the directory of the documents. If it is not set, records this and returns `None`.
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from);
     if folder.is_none() {
@@ -37,7 +37,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The numbers of constants, typedefs, enums, structs, unions, programs, versions and procedures.
+/// Returns the numbers of constants, typedefs, enums, structs, unions, programs, versions and procedures.
 fn count(specification: &Specification) -> [usize; 8] {
     let mut counts = [0; 8];
     for definition in &specification.definitions {
@@ -60,9 +60,9 @@ fn count(specification: &Specification) -> [usize; 8] {
 
 /// Documents with errata: the code and line of each finding, and the reason.
 const WRONG: &[(&str, &str, u32, &str)] =
-    &[("ypserv-ypxfrd.x", "X119", 112, "a stray letter behind a comment, before a member that is left out")];
+    &[("ypserv-ypxfrd.x", "X119", 112, "a stray letter after a comment, before a member that is omitted")];
 
-/// Documents without definitions of XDR.
+/// Documents without XDR definitions.
 const WITHOUT: &[&str] = &[
     "rfc5040.txt",
     "rfc5041.txt",
@@ -92,7 +92,7 @@ fn every_published_document_parses() {
 }
 
 #[test]
-fn every_x_file_parses_whatever_is_defined() {
+fn every_x_file_parses_with_any_definitions() {
     let Some(corpus) = corpus() else { return };
     for path in files(&corpus.join("x")) {
         for name in ["RPC_HDR", "RPC_XDR", "RPC_CLNT", "RPC_SVC"] {
@@ -131,7 +131,7 @@ fn definitions_are_complete() {
 }
 
 #[test]
-fn comments_and_sections_come_along() {
+fn comments_and_sections_are_kept() {
     let Some(corpus) = corpus() else { return };
     let (_, specification, _) = parsed(&corpus.join("rfc/rfc8166.txt"));
     let segment = &specification.definitions[0];
@@ -142,7 +142,7 @@ fn comments_and_sections_come_along() {
     assert!(body.fields.iter().all(|field| field.docs.len() == 1));
 }
 
-/// Documents with external definitions, and the documents that they are compiled with.
+/// Documents that use names of other documents, with the documents that define these.
 const TOGETHER: &[(&str, &[&str])] = &[
     ("rfc5664.txt", &["rfc5662.txt"]),
     ("rfc8276.txt", &["rfc7863.txt"]),
@@ -151,11 +151,11 @@ const TOGETHER: &[(&str, &[&str])] = &[
     ("libnsl-nis_callback.x", &["libnsl-nis_object.x", "libnsl-nis.x"]),
 ];
 
-/// A document, codes and lines, and why.
+/// A document, the codes and lines of its findings, and the reasons.
 type Found = (&'static str, &'static [(&'static str, u32)], &'static str);
 
-/// All findings in the documents themselves: codes and lines, and the reasons. All are warnings, except the
-/// stray letter and the procedures of RFC 1094 without types.
+/// All findings in the documents: codes, lines and reasons. All are warnings, except the stray letter and
+/// the procedures of RFC 1094 without types.
 const FOUND: &[Found] = &[
     (
         "rfc1094.txt",
@@ -174,24 +174,24 @@ const FOUND: &[Found] = &[
             ("X100", 625),
             ("X111", 1325),
         ],
-        "two declarations in an arm, `union x (type y)`, two types that are nowhere, and what needs these; a `;`",
+        "two declarations in an arm, `union x (type y)`, two undefined types and their dependents; a `;`",
     ),
     (
         "rfc1813.txt",
         &[("X100", 303), ("X200", 1600), ("X213", 6067), ("X202", 6517), ("X200", 6565), ("X200", 6566)],
-        "a pattern of a definition; slips of the pen; names of NLM that another document has",
+        "a pattern of a definition; errata; names of NLM, which another document defines",
     ),
     (
         "rfc2203.txt",
         &[("X110", 127), ("X110", 137), ("X100", 232), ("X200", 594), ("X111", 635)],
-        "fields that are `...` or comments; a type that it does not specify, as it says itself",
+        "fields that are `...` or comments; a type that is explicitly unspecified",
     ),
     (
         "rfc4506.txt",
         &[("X200", 725), ("X114", 756), ("X114", 758), ("X201", 811)],
-        "examples of one name that differ, with types that are not there; `bool` defined",
+        "different examples of one name, with undefined types; a definition of `bool`",
     ),
-    ("rfc5531.txt", &[("X130", 722)], "a name behind a union"),
+    ("rfc5531.txt", &[("X130", 722)], "a name after a union"),
     ("rfc5662.txt", &[("X214", 3097)], "a union without arms for all values"),
     ("rfc5666.txt", &[("X116", 1202)], "two declarations in an arm, which are read as a struct"),
     ("rfc7863.txt", &[("X214", 3509)], "a union without arms for all values"),
@@ -208,14 +208,14 @@ const FOUND: &[Found] = &[
             ("X207", 118),
             ("X207", 119),
         ],
-        "members with the values of others",
+        "several members with the same value",
     ),
-    ("libtirpc-key_prot.x", &[("X132", 70)], "a text as a constant"),
-    ("rpcsvc-key_prot.x", &[("X132", 70)], "a text as a constant"),
-    ("ypserv-ypxfrd.x", &[("X119", 112)], "a stray letter behind a comment"),
+    ("libtirpc-key_prot.x", &[("X132", 70)], "a string as a constant"),
+    ("rpcsvc-key_prot.x", &[("X132", 70)], "a string as a constant"),
+    ("ypserv-ypxfrd.x", &[("X119", 112)], "a stray letter after a comment"),
 ];
 
-/// A document, preceded by those that it must be compiled with.
+/// Returns a document, preceded by the documents that it requires.
 fn with_others(path: &Path) -> Sources {
     let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
     let others = TOGETHER.iter().filter(|(document, _)| *document == name).flat_map(|(_, others)| *others);
@@ -245,7 +245,8 @@ fn every_published_document_compiles() {
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
         assert_eq!(found, expected, "{name}\n{text}");
-        // One has an error that cannot be fixed there; the other would lose READ, WRITE and more.
+        // One document has an error that cannot be fixed there. The other would lose READ, WRITE and
+        // more.
         let refused =
             ["ypserv-ypxfrd.x", "rfc1094.txt"].contains(&name.as_str()) || WITHOUT.contains(&name.as_str());
         assert_eq!(

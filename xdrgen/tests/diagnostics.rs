@@ -1,15 +1,15 @@
-//! Every mistake in `tests/diagnostics/` has one finding, at the expected position and with the expected
+//! Every fixture in `tests/diagnostics/` has one finding, at the expected position and with the expected
 //! text. Every code of the compiler has a page in `DIAGNOSTICS.md` and a fixture.
 //!
 //! A fixture is named after its code, and its first lines contain the expectations:
 //!
-//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it is in no
-//!   document.
+//! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it has no
+//! position in a document.
 //! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their
 //!   binding.
 //! - `args: generate --crate 9p`: the arguments, in place of `check`.
 //!
-//! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the `.stderr` files anew.
+//! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files.
 
 mod pieces;
 
@@ -48,16 +48,16 @@ struct Fixture {
 impl Fixture {
     fn read(file: String) -> Option<Self> {
         let text = std::fs::read_to_string(folder().join(&file)).expect("a fixture is text");
-        let said = |key: &str| {
+        let expectation = |key: &str| {
             let line = text.lines().take(3).find_map(|line| line.split_once(key))?.1;
             Some(line.trim().trim_end_matches("*/").trim().to_owned())
         };
         let words = |text: Option<String>| {
             text.unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };
-        let (with, arguments) = (words(said("with: ")), words(said("args: ")));
+        let (with, arguments) = (words(expectation("with: ")), words(expectation("args: ")));
         let first = text.lines().next().unwrap_or("");
-        let expected = said("expect: ").filter(|_| first.contains("expect: "))?;
+        let expected = expectation("expect: ").filter(|_| first.contains("expect: "))?;
         Some(Fixture { file, expected, with, arguments })
     }
 
@@ -74,7 +74,7 @@ impl Fixture {
         compiler(&arguments)
     }
 
-    /// The differences between the fixture's result and its expectations.
+    /// Returns the differences between the result and the expectations.
     fn failure(&self, bless: bool) -> Option<String> {
         let json = self.run("json");
         let found = String::from_utf8(json.stderr).expect("JSON is UTF-8");
@@ -96,7 +96,7 @@ impl Fixture {
             std::fs::write(&snapshot, &human).expect("the snapshot can be written");
         }
         let kept = std::fs::read_to_string(&snapshot).unwrap_or_default();
-        (kept != human).then(|| format!("the snapshot has\n{kept}\nand now it is\n{human}"))
+        (kept != human).then(|| format!("the snapshot has\n{kept}\nbut the output is\n{human}"))
     }
 }
 
@@ -133,13 +133,13 @@ fn each_mistake_has_one_finding_at_its_place() {
 }
 
 #[test]
-fn malformed_inputs_and_semantic_errors_are_many() {
+fn there_are_many_fixtures_of_syntax_and_semantic_errors() {
     let count = |first: &str| fixtures().iter().filter(|fixture| fixture.expected.starts_with(first)).count();
     assert!(count("X1") >= 10 && count("X2") >= 20, "{} and {}", count("X1"), count("X2"));
 }
 
 #[test]
-fn fixtures_are_called_after_their_codes_and_snapshots_after_their_fixtures() {
+fn fixtures_are_named_after_codes_and_snapshots_after_fixtures() {
     let fixtures = fixtures();
     for fixture in &fixtures {
         let code = fixture.expected.split(' ').next().expect("a code");
@@ -147,7 +147,7 @@ fn fixtures_are_called_after_their_codes_and_snapshots_after_their_fixtures() {
     }
     for file in files() {
         let Some(of) = file.strip_suffix(".stderr") else { continue };
-        assert!(fixtures.iter().any(|fixture| fixture.file == of), "{file} is of no fixture");
+        assert!(fixtures.iter().any(|fixture| fixture.file == of), "{file} has no fixture");
     }
 }
 
@@ -168,7 +168,7 @@ fn each_code_has_a_page_and_a_fixture() {
     }
 }
 
-/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` writes the chapters anew.
+/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the chapters.
 #[test]
 fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("DIAGNOSTICS.md");
@@ -178,7 +178,7 @@ fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
     if std::env::var_os("XDRGEN_BLESS").is_some() {
         return std::fs::write(&file, &new).expect("the documentation can be written");
     }
-    assert!(kept == new, "DIAGNOSTICS.md is not what the comments in src/diag/ say");
+    assert!(kept == new, "DIAGNOSTICS.md differs from the comments in src/diag/");
 }
 
 /// The examples of a page: their kinds and texts.
@@ -197,8 +197,8 @@ fn findings(documents: &[(&str, &str)]) -> Vec<Diagnostic> {
     rpcrdma_xdrgen::check(&sources, &Options::module("out")).diagnostics
 }
 
-/// Compares two protocols: lines of the base begin with `-`, lines of the other with `+`, lines of both with
-/// a blank.
+/// Compares two protocols. Lines of the base begin with `-`, lines of the new protocol with `+`, and
+/// common lines with a space.
 fn breaches(text: &str, rules: Rules) -> Vec<Diagnostic> {
     let side = |other: char| {
         let lines = text.lines().filter(|line| !line.starts_with(other));
@@ -233,7 +233,7 @@ fn the_first_example_of_a_page_has_its_finding_and_the_others_are_correct() {
             let expected: &[&str] = if index == 0 { &[code] } else { &[] };
             assert_eq!(codes, expected, "example {} of {code}: {found:#?}", index + 1);
         }
-        assert!(examples.len() >= 2, "{code} lacks an example or its mending");
+        assert!(examples.len() >= 2, "{code} lacks an example or its correction");
     }
 }
 
@@ -252,8 +252,8 @@ fn explain_prints_a_page() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("`X999`"));
 }
 
-/// A document without a mistake, with page breaks where they hurt.
-const SOUND: &str = "\
+/// A document without mistakes, with page breaks in difficult positions.
+const VALID: &str = "\
 3.  The Store
 
    Its types are these.
@@ -295,8 +295,7 @@ Internet-Draft              The Store                   June 2020
    /// } = 0x20000099;
 ";
 
-/// The one finding of a document that differs from a sound one in a line: its line is that one, or next to
-/// it.
+/// Asserts that a document with one changed line has one finding, in that line or next to it.
 #[track_caller]
 fn finds_one_at(text: &str, line: usize, what: &str) {
     let mut sources = Sources::default();
@@ -314,7 +313,7 @@ fn finds_one_at(text: &str, line: usize, what: &str) {
 /// The lines of XDR: their numbers, offsets and texts.
 fn marked_lines() -> impl Iterator<Item = (usize, usize, &'static str)> {
     let mut offset = 0;
-    SOUND.split_inclusive('\n').zip(1..).filter_map(move |(line, number)| {
+    VALID.split_inclusive('\n').zip(1..).filter_map(move |(line, number)| {
         let start = offset;
         offset += line.len();
         let skip = line.find("/// ")? + 4;
@@ -324,12 +323,12 @@ fn marked_lines() -> impl Iterator<Item = (usize, usize, &'static str)> {
 }
 
 #[test]
-fn a_mark_that_is_missing_is_one_finding_where_it_is_missed() {
-    assert_eq!(findings(&[("store.txt", SOUND)]), []);
+fn a_missing_token_is_one_finding_at_its_position() {
+    assert_eq!(findings(&[("store.txt", VALID)]), []);
     let mut tried = 0;
     for (number, offset, line) in marked_lines() {
         for (at, mark) in line.match_indices(|c| ";{}()[]<>=:,".contains(c)) {
-            let text = format!("{}{}", &SOUND[..offset + at], &SOUND[offset + at + 1..]);
+            let text = format!("{}{}", &VALID[..offset + at], &VALID[offset + at + 1..]);
             finds_one_at(&text, number, &format!("without `{mark}`"));
             tried += 1;
         }
@@ -349,9 +348,9 @@ fn a_keyword_with_swapped_letters_is_one_finding() {
             continue;
         };
         let start = offset + line.find(keyword).expect("it is there");
-        let letters = &SOUND[start + 1..start + 3];
+        let letters = &VALID[start + 1..start + 3];
         let swapped: String = letters.chars().rev().collect();
-        let text = format!("{}{swapped}{}", &SOUND[..start + 1], &SOUND[start + 3..]);
+        let text = format!("{}{swapped}{}", &VALID[..start + 1], &VALID[start + 3..]);
         finds_one_at(&text, number, &format!("`{keyword}` misspelt"));
         tried += 1;
     }

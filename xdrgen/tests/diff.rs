@@ -1,8 +1,8 @@
 //! `rpcrdma-xdrgen diff`: the changes between two versions of a protocol, and whether each affects
 //! messages.
 //!
-//! The comparison of RFC 5666 with RFC 8166 runs when `XDRGEN_CORPUS` names a directory with their texts
-//! under `rfc/`.
+//! The comparison of RFC 5666 with RFC 8166 runs if `XDRGEN_CORPUS` is a directory with their texts in
+//! `rfc/`.
 
 mod program;
 
@@ -13,7 +13,7 @@ use rpcrdma_xdrgen::Options;
 use rpcrdma_xdrgen::diff::{Change, Sign, diff};
 use rpcrdma_xdrgen::source::{Source, Sources};
 
-/// Each change: its sign, kind and name, and `!` if it affects messages.
+/// Returns each change: its sign, kind and name, and `!` if messages change.
 fn changes(old: &str, new: &str) -> Vec<String> {
     let mut sources = Sources::default();
     let (old, new) = (sources.add(Source::new("old.x", old)), sources.add(Source::new("new.x", new)));
@@ -52,7 +52,7 @@ fn equal_definitions_are_not_reported() {
 }
 
 #[test]
-fn a_bound_in_the_same_words_shows_its_value() {
+fn a_bound_with_the_same_text_shows_its_value() {
     let mut sources = Sources::default();
     let new = OLD.replace("LIMIT = 64", "LIMIT = 65");
     let (old, new) = (sources.add(Source::new("old.x", OLD)), sources.add(Source::new("new.x", new)));
@@ -104,7 +104,7 @@ fn each_change_is_one_line_with_its_kind() {
 }
 
 #[test]
-fn a_type_of_another_name_and_the_same_layout_was_renamed() {
+fn a_type_with_another_name_and_the_same_layout_is_renamed() {
     let renamed = OLD.replace("ask ", "request ");
     assert_eq!(changes(OLD, &renamed), ["~ struct ask", "~ arm body.case ASK"]);
     let moved = OLD.replace("ask ", "request ").replace("number what;", "hyper what;");
@@ -113,7 +113,7 @@ fn a_type_of_another_name_and_the_same_layout_was_renamed() {
 }
 
 #[test]
-fn a_program_and_its_parts_are_found_by_their_numbers_first() {
+fn programs_and_their_parts_are_matched_by_number_first() {
     let old = "program P { version V { void A(void) = 1; } = 3; } = 300;\n";
     let new =
         "program P { version V { void B(void) = 1; } = 1; version W { void A(void) = 1; } = 3; } = 300;\n";
@@ -124,11 +124,11 @@ fn a_program_and_its_parts_are_found_by_their_numbers_first() {
 fn an_excerpt_of_a_published_definition_is_not_compared() {
     let marked =
         |xdr: &str| format!("Request for Comments: 3530\n\n   /// {}\n", xdr.replace('\n', "\n   /// "));
-    let whole = "union u switch (int n) { case 1: int x; default: void; };";
+    let full = "union u switch (int n) { case 1: int x; default: void; };";
     let excerpt = "union u switch (int n) { case 1: int x; };";
     let mut sources = Sources::default();
-    let old = sources.add(Source::new("old.txt", marked(&format!("{excerpt}\n{whole}"))));
-    let new = sources.add(Source::new("new.x", whole));
+    let old = sources.add(Source::new("old.txt", marked(&format!("{excerpt}\n{full}"))));
+    let new = sources.add(Source::new("new.x", full));
     let found = diff(&sources, &[old], &[new], &Options::module("compared"));
     assert_eq!((found.changes, found.not_compared), (vec![], vec![]));
 }
@@ -145,10 +145,10 @@ fn additions_and_removals_are_listed_with_their_locations() {
             (source.name().display().to_string(), source.line_column(side.span.start).line, side.text.clone())
         })
     };
-    let [gone, come] = found.changes.as_slice() else { panic!("{:?}", found.changes) };
-    assert_eq!(place(&gone.old), Some(("old.x".to_owned(), 1, "struct a { int x; };".to_owned())));
+    let [removed, added] = found.changes.as_slice() else { panic!("{:?}", found.changes) };
+    assert_eq!(place(&removed.old), Some(("old.x".to_owned(), 1, "struct a { int x; };".to_owned())));
     let union = "union u switch (int n) { case 1: int x; };";
-    assert_eq!(place(&come.new), Some(("new.x".to_owned(), 2, union.to_owned())));
+    assert_eq!(place(&added.new), Some(("new.x".to_owned(), 2, union.to_owned())));
 }
 
 // ---- the program
@@ -165,7 +165,7 @@ fn the_exit_status_reports_changes() {
     let other = compiler(folder.path(), &["diff", "a.x", "b.x"]);
     assert_eq!((text(&other.stderr), other.status.code()), ("", Some(1)));
     let expected = "~ field s.x: t x -> int x (not sent)  [a.x:2, b.x:2]\n\
-                    + constant A: 1 (not sent)  [b.x:3]\n2 changes, 0 of them sent\n";
+                    + constant A: 1 (not sent)  [b.x:3]\n2 changes, 0 of them on the wire\n";
     assert_eq!(text(&other.stdout), expected);
     for arguments in [["diff", "a.x", "bad.x"], ["diff", "a.x", "none.x"]] {
         let trouble = compiler(folder.path(), &arguments);
@@ -179,20 +179,21 @@ fn omitted_definitions_are_neither_changed_nor_equal() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("unread.txt", "Request for Comments: 1\n\n/// struct m { int a, b; };\n/// struct k { int b; };\n");
     write("read.x", "struct m { double a[7]; };\nstruct k { int b; };\n");
-    let said = "not compared: m (a declaration declares one name, unread.txt:3)\n";
+    let not_compared = "not compared: m (a declaration has several names, unread.txt:3)\n";
     for [old, new] in [["unread.txt", "read.x"], ["read.x", "unread.txt"]] {
         let output = compiler(folder.path(), &["diff", old, new]);
-        assert_eq!((text(&output.stdout), output.status.code()), (said, Some(2)), "{old} {new}");
+        assert_eq!((text(&output.stdout), output.status.code()), (not_compared, Some(2)), "{old} {new}");
     }
     write("other.x", "struct m { double a[7]; };\nstruct k { hyper b; };\n");
     let output = compiler(folder.path(), &["diff", "unread.txt", "other.x"]);
-    let changed = "~ field k.b: int b -> hyper b  [unread.txt:4, other.x:2]\n1 change, 1 of them sent\n";
-    assert_eq!((text(&output.stdout), output.status.code()), (&*format!("{said}{changed}"), Some(1)));
+    let changed =
+        "~ field k.b: int b -> hyper b  [unread.txt:4, other.x:2]\n1 change, 1 of them on the wire\n";
+    assert_eq!((text(&output.stdout), output.status.code()), (&*format!("{not_compared}{changed}"), Some(1)));
     let output = compiler(folder.path(), &["diff", "unread.txt", "read.x", "--message-format", "json"]);
     let lines: Vec<serde_json::Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     let unread = serde_json::json!({
-        "kind": "not_compared", "name": "m", "why": "a declaration declares one name",
+        "kind": "not_compared", "name": "m", "why": "a declaration has several names",
         "file": "unread.txt", "line": 3, "column": 21,
     });
     let summary = serde_json::json!({"kind": "summary", "changes": 0, "wire": 0, "not_compared": 1});
@@ -235,8 +236,8 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
             (word("sign"), word("name"), line["wire"] == true)
         })
         .collect();
-    // The configuration protocol is removed, the range of versions in an error is a separate struct, and an
-    // error no longer has words for unknown values. The rest is equal.
+    // The configuration protocol is removed, and the range of versions in an error is a separate struct.
+    // An error has no words for unknown values. The rest is equal.
     let expected = [
         ("changed", "rpc_rdma_error.err_vers", false),
         ("changed", "rpc_rdma_error.case ERR_VERS", false),
@@ -247,7 +248,7 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
         ("removed", "CONFIG_RDMA_PROG", true),
     ];
     assert_eq!(changes, expected);
-    // Neither has omissions.
+    // Neither document has omissions.
     assert_eq!(lines.len(), expected.len() + 1);
     let compat =
         compiler(&corpus.join("rfc"), &["compat", "rfc5666.txt", "rfc8166.txt", "--message-format", "short"]);
@@ -261,7 +262,7 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
         shown.len() == 2 && shown.iter().zip(breaches).all(|(line, breach)| line.starts_with(breach)),
         "{shown:#?}"
     );
-    // The specification of this project is RFC 8166 and adds constants only.
+    // The specification of this project is RFC 8166 and only adds constants.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpcrdma1.txt");
     let ours = ours.to_str().expect("a path of text");
     let compat = compiler(&corpus.join("rfc"), &["compat", "rfc8166.txt", ours]);

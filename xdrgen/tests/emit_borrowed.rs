@@ -1,5 +1,5 @@
-//! Borrowed output: it compiles without a warning, reads and writes the same bytes as owned output does,
-//! copies nothing, and allocates nothing.
+//! Borrowed output: it compiles without warnings, reads and writes the same bytes as owned output, does
+//! not copy and does not allocate.
 
 mod samples;
 mod scratch;
@@ -33,7 +33,7 @@ fn emit(name: &str, sources: &Sources, data: Data) -> (String, Module) {
 /// The imports of the tests of all borrowed modules.
 const LEND: &str = include_str!("borrowed/lend.rs");
 
-/// A test of each type of a borrowed module against that of its owning twin.
+/// Returns a test of each type of a borrowed module against its owning counterpart.
 fn tests(name: &str, module: &Module) -> String {
     let mut text = String::from(
         "use rpcrdma_runtime::xdr::{Encode, Layout, Size, from_slice};\n\nuse crate::lend::check;\n\n#[test]\nfn every_type() {\n",
@@ -54,7 +54,7 @@ fn tests(name: &str, module: &Module) -> String {
     text + "}\n"
 }
 
-/// The documents to try, by the name of their module.
+/// Returns the documents to compile, by the name of their module.
 fn documents() -> Vec<(&'static str, Vec<PathBuf>)> {
     let root = workspace();
     let mut documents: Vec<(&str, Vec<PathBuf>)> = ["rpc", "nfs3", "mount3", "rpcbind"]
@@ -84,7 +84,7 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
         ),
     );
     let mut lib = String::from("//! Emitted.\n\n");
-    let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\n");
+    let mut main = String::from("//! Tests of the emitted code.\n#![allow(unreachable_pub)]\n\n");
     let shared = [("sample", samples::SUPPORT), ("lend", LEND), ("files", FILES), ("calls", CALLS)];
     for (name, text) in shared {
         scratch.write(&format!("tests/all/{name}.rs"), text);
@@ -106,11 +106,11 @@ fn every_borrowed_type_equals_the_owned_encoding_and_does_not_allocate() {
     scratch.write("tests/all/main.rs", &main);
     let (success, output) = scratch.cargo(&["test", "--quiet", "--test", "all"]);
     assert!(success, "{output}");
-    // Two tests a document, and those of `FILES` and `CALLS`: each of them ran.
+    // Two tests for each document, and those of `FILES` and `CALLS`, must have run.
     assert!(output.contains(&format!("{} passed", 2 * documents.len() + 3)), "{output}");
 }
 
-/// The code of a document, borrowed, without documentation and line ends.
+/// Returns the borrowed code of a document, without documentation and line endings.
 fn code(text: &str, options: &Options) -> String {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", text));
@@ -121,7 +121,7 @@ fn code(text: &str, options: &Options) -> String {
 }
 
 #[test]
-fn types_that_hold_data_have_a_lifetime_and_the_others_have_none() {
+fn only_types_that_hold_data_have_a_lifetime() {
     let options = Options { data: Data::Borrowed, ..Options::module("a") };
     let code = code(
         "const N = 8;\ntypedef opaque handle<N>;\ntypedef string text<>;\ntypedef int many<>;\ntypedef int few<N>;\n\
@@ -159,7 +159,7 @@ fn a_build_script_enables_it_with_one_call() {
     let directory = tempfile::tempdir().expect("a directory");
     let document = workspace().join("specs/mount3.txt");
     let build = rpcrdma_xdrgen::Build::new().document(document).out_dir(directory.path()).borrowed();
-    let summary = build.compile().expect("a sound document");
+    let summary = build.compile().expect("a valid document");
     let text = fs::read_to_string(directory.path().join("mount3.rs")).expect("the file");
     assert!(text.contains("pub struct Mountbody<'a>") && summary.procedures == 6, "{summary:?}");
 }
@@ -186,8 +186,8 @@ fn a_binding_without_eligible_items_stays() {
     assert!(!text.contains("ddp_eligible") && !text.contains("program::Binding for NfsV3"));
 }
 
-/// NFSv3's messages for a server and a client.
+/// Messages of NFSv3 for a server and a client.
 const FILES: &str = include_str!("borrowed/files.rs");
 
-/// A server and a client over a carrier in memory.
+/// A server and a client, connected in memory.
 const CALLS: &str = include_str!("borrowed/calls.rs");

@@ -13,7 +13,7 @@ fn emit_files(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)
     generated.files.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect()
 }
 
-/// The code of a document, without documentation, attributes of it, and line ends.
+/// Returns the code of a document, without documentation, its attributes, and line endings.
 fn code(text: &str) -> String {
     code_with(text, &Options::module("a"))
 }
@@ -68,12 +68,12 @@ fn typedefs_become_aliases_if_possible() {
 }
 
 #[test]
-fn a_bound_that_is_called_like_a_type_is_a_value() {
+fn a_bound_with_the_name_of_a_type_is_a_value() {
     emits(
         "const N = 2;\ntypedef int n;\nstruct s { string a<N>; opaque b[N]; };\n",
         &["pub a: XdrString<{ N }>,", "pub b: [u8; N as usize],"],
     );
-    // A published document cannot be corrected; in C the two would be one name.
+    // A published document cannot be corrected. In C, the two names would conflict.
     let text = "Request for Comments: 1\n\n   /// const M = 5000;\n   /// struct M { opaque x<M>; };\n";
     let verbatim = Options { names: Names::Verbatim, ..Options::module("a") };
     let files = emit_files(&[("a.txt", text)], &verbatim);
@@ -109,7 +109,7 @@ fn structs_derive_the_traits_of_their_fields() {
 }
 
 #[test]
-fn unions_keep_a_discriminant_that_is_not_the_only_one() {
+fn an_arm_with_several_discriminants_stores_its_discriminant() {
     emits(
         "enum e { E_A = 1, E_B = 2, E_C = 3, E_D = 4 };\n\
          union u switch (e x) { case E_A: void; case E_B: case E_C: int both; default: string rest<>; };\n",
@@ -161,7 +161,7 @@ fn a_type_is_independent_of_its_users() {
     emits(&held, &nodes);
     emits(&held, &of_list);
     emits(&held, &["pub struct User { pub node: Node, pub more: Vec<Node>, }"]);
-    // A link by a typedef stays that.
+    // A link through a typedef stays a typedef.
     emits(
         "typedef struct body *bodies; struct body { int x; bodies next; };",
         &[
@@ -189,7 +189,7 @@ fn other_recursion_is_boxed() {
 }
 
 #[test]
-fn bodies_in_place_are_named_after_their_place() {
+fn bodies_in_place_are_named_after_their_path() {
     emits(
         "struct outer { struct { int a; } part; union switch (bool b) { case TRUE: int c; case FALSE: int d; } choice; };\n",
         &[
@@ -201,7 +201,7 @@ fn bodies_in_place_are_named_after_their_place() {
 }
 
 #[test]
-fn verbatim_names_are_the_documents() {
+fn verbatim_names_are_those_of_the_document() {
     let text = "const maxData = 8;\nenum nfs_stat { NFS_OK = 0, NFS_ERR = 1, nfs_other = 1 };\n\
                 struct READ3args { opaque fileHandle<maxData>; nfs_stat type; };\ntypedef unsigned int u32;\n\
                 union READ3res switch (nfs_stat s) { case NFS_OK: u32 count; default: void; };\n\
@@ -222,11 +222,11 @@ fn verbatim_names_are_the_documents() {
     ] {
         assert!(code.contains(expected), "no `{expected}` in\n{code}");
     }
-    assert!(!code.contains("doc(alias"), "names that are the document's need no other");
+    assert!(!code.contains("doc(alias"), "verbatim names need no alias");
 }
 
 #[test]
-fn the_order_is_the_documents() {
+fn the_order_is_that_of_the_document() {
     let code = code("struct b { a x; };\nconst C = 1;\nstruct a { int y; };\n");
     let at = |text: &str| code.find(text).unwrap_or_else(|| panic!("no {text}"));
     assert!(at("struct B") < at("const C") && at("const C") < at("struct A"));
@@ -259,7 +259,7 @@ fn a_version_is_a_module() {
 }
 
 #[test]
-fn a_server_answers_procedure_0_whether_it_is_declared_or_not() {
+fn a_server_answers_declared_and_undeclared_procedure_0() {
     let null = "0 => answer(args, reply, |()| ::core::future::ready(Ok(()))).await,";
     let text = "struct s { opaque x<>; };\nprogram P { version V1 { int GET(s) = 1; } = 1; } = 100;\n";
     let borrowed = Options { data: rpcrdma_xdrgen::Data::Borrowed, ..Options::module("a") };
@@ -267,7 +267,7 @@ fn a_server_answers_procedure_0_whether_it_is_declared_or_not() {
         let code = code_with(text, &options);
         assert!(code.contains(null), "{code}");
     }
-    assert!(!code(PROGRAM).contains(null), "a handler may answer a procedure 0 that is declared");
+    assert!(!code(PROGRAM).contains(null), "a handler may implement a declared procedure 0");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_binding_marks_items_and_bounds_replies() {
     for expected in [
         "impl program::Binding for PV1 { const PORT: Option<u16> = None; const NETIDS: &'static [&'static str] = &[]; }",
         "#[ddp_eligible] pub data: Blob,",
-        // Eligible data shares the message's memory, however small it is.
+        // Eligible data shares the message's memory, regardless of its size.
         "pub type Blob = Opaque<64>;",
         "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
     ] {
@@ -370,7 +370,8 @@ fn the_runtime_itself_names_its_own_crate() {
     }
 }
 
-/// Documents with changed, repeated or missing words: every error is a finding, and the output is Rust.
+/// Documents with changed, repeated or missing words: every error is a finding, and the output is valid
+/// Rust.
 #[test]
 fn a_mutated_document_yields_findings_or_rust() {
     let text = include_str!("language.x");
@@ -455,7 +456,7 @@ fn a_short_discriminant_is_sent_as_an_int_and_a_hyper_in_eight_bytes() {
 }
 
 #[test]
-fn the_words_of_xdrzcc_are_items_and_arms_with_their_lengths() {
+fn xdrzcc_keywords_become_items_and_arms_with_lengths() {
     let text = "enum kind { A = 1, B = 2, C = 3 };\nstruct point { int x; };\n\
                 struct put { int at; zcopaque data<>; zcopaque rest; opaque tail; };\n\
                 opaque_union part switch (kind k) {\n\
@@ -473,7 +474,7 @@ fn the_words_of_xdrzcc_are_items_and_arms_with_their_lengths() {
         assert!(code.contains(part), "no `{part}` in\n{code}");
     }
     assert_eq!(code.matches("ddp_eligible").count(), 3, "{code}");
-    // Elsewhere the words are names.
+    // In other documents these words are names.
     let named = "typedef opaque zcopaque<8>;\nstruct put { zcopaque data; };\n";
     assert!(!code_with(named, &Options::module("out")).contains("ddp_eligible"));
     let mut sources = Sources::default();
@@ -482,7 +483,7 @@ fn the_words_of_xdrzcc_are_items_and_arms_with_their_lengths() {
 }
 
 #[test]
-fn a_server_says_how_long_its_calls_are_if_they_exceed_the_default_limit() {
+fn a_server_states_the_length_of_calls_above_the_default_limit() {
     let scan = |bound: u32| {
         code(&format!(
             "struct image {{ opaque pixels<{bound}>; }};\nstruct any {{ opaque bytes<>; }};\n\
@@ -494,7 +495,7 @@ fn a_server_says_how_long_its_calls_are_if_they_exceed_the_default_limit() {
 }
 
 #[test]
-fn each_method_of_a_client_says_which_transports_carry_it() {
+fn each_client_method_documents_its_transports() {
     let text = "program P { version V { int ADD(int) = 1; } = 1; } = 99;\n";
     let client = "impl<C> Client<C> { pub async fn add(&self, args: &i32) -> Result<i32, C::Error> \
                   where C: program::Caller<V>, {";

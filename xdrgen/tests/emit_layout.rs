@@ -1,4 +1,4 @@
-//! The output has the layout of a formatter that uses a syntax tree.
+//! The output has the same layout as that of a formatter that uses a syntax tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use rpcrdma_xdrgen::names::Names;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Lines that the printer decides on: not the file's imports, nor empty lines. Comments are not in a syntax
-/// tree.
+/// Returns the lines that the printer formats: no imports of the file, no empty lines, and no comments,
+/// which a syntax tree does not contain.
 fn lines(text: &str) -> Vec<&str> {
     let is_other = |line: &&str| line.trim().is_empty() || line.starts_with("// ");
     let mut in_use = false;
@@ -23,7 +23,8 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Compares the output for valid documents with that of the formatter.
+/// Compares the output for valid documents with that of the formatter. Returns false for invalid
+/// documents.
 #[track_caller]
 fn is_laid_out(documents: &[&Path], options: &Options) -> bool {
     let mut sources = Sources::default();
@@ -63,7 +64,7 @@ fn own_documents() {
     let specs = package.parent().expect("the package is in a workspace").join("specs");
     for document in files(&specs, "txt") {
         let binding = document.with_extension("ddp.toml");
-        // `NAME-WHAT.txt` extends `NAME.txt`, if there is one.
+        // `NAME-WHAT.txt` extends `NAME.txt`, if that exists.
         let stem = document.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         let base = stem.split_once('-').map(|(base, _)| specs.join(format!("{base}.txt")));
         let base = base.filter(|base| base.exists());
@@ -72,9 +73,9 @@ fn own_documents() {
         let crate_options = Options::package("rpcrdma-sample", "A sample.");
         let inside = Options { runtime: "crate".to_owned(), ..Options::no_std_module("sample") };
         let mut verbatim = Options { names: Names::Verbatim, ..Options::module("sample") };
-        // That formatter leaves the closures in attributes of `arbitrary` as they are, without a blank.
+        // The formatter leaves closures in attributes of `arbitrary` unchanged, without a space.
         verbatim.derives = ["serde", "a::B"].map(String::from).to_vec();
-        // Documents that are modules of one file are indented, whatever their lines contain.
+        // Documents that are modules of one file are indented, regardless of their contents.
         let files = if base.is_some() { Options::directory(true) } else { Options::module("sample") };
         let inside =
             if base.is_some() { Options { runtime: "crate".to_owned(), ..files.clone() } } else { inside };
@@ -92,11 +93,11 @@ fn published_documents() {
     let Some(corpus) = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
         return not_run::not_run("XDRGEN_CORPUS is not set: no published documents");
     };
-    let mut sound = 0;
+    let mut valid = 0;
     for document in [files(&corpus.join("rfc"), "txt"), files(&corpus.join("x"), "x")].concat() {
-        sound += usize::from(is_laid_out(&[&document], &Options::module("sample")));
+        valid += usize::from(is_laid_out(&[&document], &Options::module("sample")));
     }
-    assert!(sound >= 20, "{sound} documents are sound by themselves");
+    assert!(valid >= 20, "{valid} documents are valid by themselves");
     let rpc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpc.txt");
     for rfc in ["rfc/rfc5662.txt", "rfc/rfc7863.txt"] {
         let documents = [corpus.join(rfc), rpc.clone()];
@@ -108,7 +109,7 @@ fn published_documents() {
     }
 }
 
-/// Every kind of definition, with names of so many letters.
+/// Returns a document with every kind of definition, and names of a given length.
 fn with_names_of(letters: usize) -> String {
     let name = |what: &str| format!("{what}_{}", "abcdefghi_".repeat(9).get(..letters).unwrap_or_default());
     let (constant, bytes, list, kind) = (name("MOST"), name("bytes"), name("list"), name("kind"));

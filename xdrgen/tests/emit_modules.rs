@@ -31,7 +31,7 @@ fn emit(files: &[(&str, &str)], options: &Options) -> Vec<(String, String)> {
     generated.files.into_iter().map(|(path, text)| (slashed(path), text)).collect()
 }
 
-/// The words of a text, however its lines are broken.
+/// Returns a text with each run of white space as a single space.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(" )", ")")
 }
@@ -62,8 +62,8 @@ fn a_file_has_a_module_for_each_document() {
             "type Args = super::super::Label;",
         ],
     );
-    assert!(!text.contains("pub mod prose"), "a document that gives nothing has no module");
-    assert!(text.lines().all(|line| line.trim_end() == line), "no line ends in blanks");
+    assert!(!text.contains("pub mod prose"), "a document without output has no module");
+    assert!(text.lines().all(|line| line.trim_end() == line), "no line ends with spaces");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn names_of_files_stay_in_their_comments() {
 }
 
 #[test]
-fn names_of_modules_stay_apart() {
+fn names_of_modules_are_unique() {
     let mut sources = Sources::default();
     for (name, text) in [("a/one.x", "const A = 1;"), ("b/ONE.x", "const B = 2;"), ("std.x", "const C = 3;")]
     {
@@ -169,7 +169,7 @@ fn the_table_of_procedures_links_to_types_of_any_form() {
 }
 
 #[test]
-fn a_manifest_names_the_runtime_where_it_is() {
+fn a_manifest_has_the_path_of_the_runtime() {
     let mut options = Options::package("find", "Where things are");
     let package = |runtime: &str| {
         let manifest = Manifest::Alone { runtime: Some(runtime.to_owned()) };
@@ -227,7 +227,7 @@ fn a_derive_is_a_path() {
 }
 
 #[test]
-fn the_same_documents_give_the_same_bytes_wherever_they_are() {
+fn equal_documents_give_equal_bytes_in_any_directory() {
     let mut options = Options::package("find", "Where things are");
     options.derives = vec!["serde".to_owned()];
     let moved = |folder: &str| FILES.map(|(name, text)| (format!("{folder}/{name}"), text));
@@ -240,11 +240,11 @@ fn the_same_documents_give_the_same_bytes_wherever_they_are() {
     let here = emitted("/home/one");
     assert_eq!(here, emitted("/home/one"));
     assert_eq!(here, emitted("/srv/two/three"));
-    assert!(!format!("{here:?}").contains("/home"), "no directory of the machine is shown");
+    assert!(!format!("{here:?}").contains("/home"), "no directory of the machine may be shown");
 }
 
 #[test]
-fn a_namespace_is_a_module_whichever_documents_have_it() {
+fn a_namespace_in_several_documents_is_one_module() {
     let one = "namespace a {\nconst N = 2;\nstruct key { opaque id[N]; };\nnamespace b { typedef key keys<N>; }\n}\n\
                struct whole { a::key one; a::b::keys all; opaque n[a::N]; };\n";
     let two = "namespace a { union u switch (int x) { case N: key one; case other::M: void; }; }\n\

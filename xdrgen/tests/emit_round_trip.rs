@@ -1,7 +1,6 @@
-//! The output compiles without a warning, and every value of every type round-trips: for a document with
-//! all constructs of the language, for this project's documents, and for every available published
-//! document. `samples/support.rs` truncates an encoding or changes any word of it; the result is rejected
-//! or valid.
+//! The output compiles without warnings, and every value of every type round-trips. The documents are one
+//! with all constructs of the language, those of this project, and every available published document.
+//! `samples/support.rs` truncates encodings and changes their words; the result is rejected or valid.
 
 mod samples;
 mod scratch;
@@ -13,16 +12,16 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Manifest, Options, Output, Package, diag};
 use scratch::{Scratch, workspace};
 
-/// Published documents that are compiled together: first the common base. All others are compiled alone.
+/// Published documents that are compiled together, the common base first. All others are compiled alone.
 const TOGETHER: &[&[&str]] = &[
     &["rfc/rfc7863.txt", "rfc/rfc8276.txt", "rfc/rfc8435.txt", "rfc/rfc5664.txt"],
     &["x/libnsl-nis_object.x", "x/libnsl-nis.x", "x/libnsl-nis_callback.x"],
 ];
 
-/// The same for this project's documents.
+/// As `TOGETHER`, for this project's documents.
 const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 
-/// Documents with errors, and their codes. The rest is emitted on request.
+/// Documents with errors, and the reasons. The rest is emitted with `keep_going`.
 const REFUSED: &[(&str, &str)] = &[
     ("x/ypserv-ypxfrd.x", "a stray letter in the text of an enum"),
     ("rfc/rfc1094.txt", "procedures without their types"),
@@ -37,12 +36,12 @@ const REFUSED: &[(&str, &str)] = &[
 
 const NOTHING: &str = "no definition";
 
-/// The contents of documents: types, programs and procedures; and in marked ones, the number of types from
-/// elsewhere. The other types are counted in the text by the first words of their definitions; these by
-/// hand.
+/// The contents of documents: types, programs and procedures. For marked documents, the number of
+/// supplied types follows. The other types are counted in the text by the first words of their
+/// definitions; supplied types are counted by hand.
 const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
-    // 23 typedefs, 7 enums, 83 structs and 34 unions; without `nlm4_lock` and `nlm4_share`, which use
-    // undefined names; with `netobj`, which is from elsewhere.
+    // 23 typedefs, 7 enums, 83 structs and 34 unions. `nlm4_lock` and `nlm4_share` are missing, since
+    // they use undefined names; `netobj` is supplied.
     (&["rfc/rfc1813.txt"], [146, 2, 28], None),
     (&["rfc/rfc1833.txt"], [21, 2, 26], None),
     (&["rfc/rfc5531.txt"], [17, 1, 3], None),
@@ -50,12 +49,14 @@ const COUNTS: &[(&[&str], [usize; 3], Option<usize>)] = &[
     (&["rfc/rfc5662.txt"], [411, 2, 4], Some(1)),
     // 131 typedefs, 32 enums, 236 structs and 71 unions; with `authsys_parms`.
     (&["rfc/rfc7863.txt"], [471, 2, 4], Some(1)),
-    // 13 local ones: 3 typedefs, 1 enum, 5 structs and 4 unions. It adds members and arms to others.
+    // 13 types of its own: 3 typedefs, 1 enum, 5 structs and 4 unions. It also adds members and arms to
+    // other types.
     (&["rfc/rfc7863.txt", "rfc/rfc8276.txt"], [484, 2, 4], Some(1)),
     (&["rfc/rfc8166.txt"], [14, 0, 0], Some(0)),
 ];
 
-/// The documents that make a crate each, by the first one's name. All others are modules of one.
+/// The documents that become separate crates, by the name of the first. All others are modules of one
+/// crate.
 const CRATES: &[&str] = &["rfc1813", "rfc5662", "rfc7863"];
 
 /// The output for a group of documents, and its tests.
@@ -106,7 +107,7 @@ fn compile(name: &str, documents: &[PathBuf], refused: bool) -> Emitted {
     Emitted { name: name.to_owned(), files: generated.files, tests: samples::tests(&ir, &homes) }
 }
 
-/// The paths of the types: each of several documents has a module.
+/// Returns the paths of the types. Each of several documents has a module.
 fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     if documents == 1 {
         return vec![root];
@@ -115,11 +116,11 @@ fn homes(root: String, text: &str, documents: usize) -> Vec<String> {
     modules.map(|module| format!("{root}::{}", module.trim_end_matches([' ', '{', ';']))).collect()
 }
 
-/// The document with all of the language's constructs, and this project's documents.
+/// Returns the document with all constructs of the language, and this project's documents.
 fn own() -> Vec<Emitted> {
     let root = workspace();
     let mut emitted = vec![compile("language", &[root.join("xdrgen/tests/language.x")], false)];
-    // Samples are of names alone, and these have several meanings.
+    // Samples use names without paths, which are ambiguous here.
     let namespaces = compile("namespaces", &[root.join("xdrgen/tests/namespaces.x")], false);
     emitted.push(Emitted { tests: NAMESPACES.to_owned(), ..namespaces });
     let specs = root.join("specs");
@@ -133,7 +134,7 @@ fn own() -> Vec<Emitted> {
     emitted
 }
 
-/// Every document in the folder of published ones.
+/// Returns every document in the directory of published ones.
 fn published(corpus: &Path) -> Vec<Emitted> {
     let in_folder =
         |folder| listed(&corpus.join(folder)).into_iter().map(move |name| format!("{folder}/{name}"));
@@ -156,7 +157,7 @@ fn published(corpus: &Path) -> Vec<Emitted> {
     emitted.collect()
 }
 
-/// The number of lines in a marked document that begin the definition of a type.
+/// Returns the number of lines in a marked document that begin the definition of a type.
 fn type_lines(text: &str) -> usize {
     let xdr = text.lines().filter_map(|line| line.trim_start().strip_prefix("///"));
     let outermost = xdr.map(|line| line.strip_prefix(' ').unwrap_or(line));
@@ -164,10 +165,10 @@ fn type_lines(text: &str) -> usize {
     words.filter(|word| matches!(*word, "typedef" | "enum" | "struct" | "union")).count()
 }
 
-/// Each document alone, or with those that it is compiled with.
+/// Returns each document alone, or with those that it is compiled with.
 fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>> {
     let known = |name: &&str| names.iter().any(|one| one == name);
-    assert!(together.concat().iter().all(known), "each of {together:?} is in its folder");
+    assert!(together.concat().iter().all(known), "a document of {together:?} is missing");
     let group = |name: &'n String| match together.iter().find(|group| group.contains(&name.as_str())) {
         Some(group) => (group.first() == Some(&name.as_str())).then(|| group.to_vec()),
         None => Some(vec![name.as_str()]),
@@ -175,13 +176,13 @@ fn groups<'n>(names: &'n [String], together: &[&[&'n str]]) -> Vec<Vec<&'n str>>
     names.iter().filter_map(group).collect()
 }
 
-/// The module of a group of documents: the first one's name.
+/// Returns the module name of a group of documents: the name of the first.
 fn stem(group: &[&str]) -> String {
     let name = Path::new(group.first().expect("a document")).file_stem().expect("a file has a name");
     name.to_string_lossy().replace('-', "_")
 }
 
-/// The names of the files of a folder, in order.
+/// Returns the names of the files of a directory, in order.
 fn listed(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> = entries
@@ -212,11 +213,11 @@ fn every_type_compiles_without_a_warning_and_round_trips() {
     let expected = emitted.len() + hostile.iter().map(|(_, _, tests)| tests).sum::<usize>();
     let (success, output) = run(&emitted, &hostile);
     assert!(success, "{output}");
-    // One test for each group of documents, and those of invalid encodings: all of them ran.
+    // One test for each group of documents, and those of invalid encodings, must have run.
     assert!(output.contains(&format!("{expected} passed")), "{output}");
 }
 
-/// Creates crates of the output, with tests of each type, and runs these.
+/// Creates crates of the output with tests of each type, and runs the tests.
 fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     const LINTS: &str =
         "\n[lints.rust]\nmissing_docs = \"deny\"\nunreachable_pub = \"deny\"\nwarnings = \"deny\"\n";
@@ -229,8 +230,9 @@ fn run(emitted: &[Emitted], hostile: &[(&str, &str, usize)]) -> (bool, String) {
     manifest.push_str("\n[dev-dependencies]\nallocation-counter = \"0.8\"\n");
     let scratch = Scratch::new("emitted", &format!("{manifest}{LINTS}"));
     let mut lib = String::from("//! Emitted.\n\n");
-    // The tests are a separate crate: they use the types as a user does, and those are compiled once.
-    let mut main = String::from("//! Tests of what is emitted.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
+    // The tests are a separate crate: they use the types as a user does, and the types are compiled once.
+    let mut main =
+        String::from("//! Tests of the emitted code.\n#![allow(unreachable_pub)]\n\nmod sample;\n");
     scratch.write("tests/all/sample.rs", samples::SUPPORT);
     for one in emitted {
         for (path, text) in &one.files {

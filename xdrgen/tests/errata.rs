@@ -1,6 +1,6 @@
 //! `docs/errata.md`: the compiler's reports about published documents.
 //!
-//! `XDRGEN_BLESS=1 XDRGEN_CORPUS=FOLDER cargo test -p rpcrdma-xdrgen --test errata` writes the table again.
+//! `XDRGEN_BLESS=1 XDRGEN_CORPUS=FOLDER cargo test -p rpcrdma-xdrgen --test errata` updates the table.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 
-/// Each published document, and the documents that define the names it uses.
+/// Each published document, and the documents that define the names that it uses.
 const DOCUMENTS: &[&[&str]] = &[
     &["1094"],
     &["1813"],

@@ -25,7 +25,7 @@ fn parsed(extract: &Extract) -> Specification {
 const BREAK: &str = "\n\n\nAuthor                  Standards Track                  [Page 7]\n\u{c}\nRFC 9999                  A Test                  June 2020\n\n\n";
 
 #[test]
-fn marked_lines_stand_at_any_indentation() {
+fn marked_lines_may_have_any_indentation() {
     let text = "\u{feff}Prose.\n///const A = 1;\n/// const B = 2;\n  /// const C = 3;\n\t/// const D = 4;\n            ///\n       ///  const E = 5;\nstruct prose { int x; };\n";
     let extract = extracted("rfc.txt", text);
     assert_eq!(extract.form, Form::Marked);
@@ -33,7 +33,7 @@ fn marked_lines_stand_at_any_indentation() {
 }
 
 #[test]
-fn page_breaks_stand_between_and_inside_definitions_and_comments() {
+fn page_breaks_may_be_between_and_inside_definitions_and_comments() {
     let text = format!(
         "   /// /* one{BREAK}   ///  * two */\n   /// struct a {{{BREAK}   ///   int b;\n{BREAK}   /// }};\n"
     );
@@ -50,14 +50,14 @@ fn prose_separates_unrelated_comments() {
 }
 
 #[test]
-fn carriage_returns_do_no_harm() {
+fn carriage_returns_are_accepted() {
     let extract = extracted("rfc.txt", "   /// const A = 1;\r\n   ///\r\n   /// const B = 2;\r\n");
     assert_eq!(extract.text, "const A = 1;\n\nconst B = 2;\n");
     assert_eq!(parsed(&extracted("a.x", "const A = 1;\r\n#define B 2\r\n%x\r\n")).definitions.len(), 3);
 }
 
 #[test]
-fn definitions_know_their_section() {
+fn definitions_have_their_section() {
     let text = "1.  One\n\n   /// const A = 1;\n\n1.1.  A Title That\n      Goes On\n\n   /// const B = 2;\n   /// const C = 3;\n\nAppendix A.  Last\n\n/// const D = 4;\n";
     let specification = parsed(&extracted("rfc.txt", text));
     let sections: Vec<Option<&str>> =
@@ -73,7 +73,7 @@ fn an_x_file_is_read_completely_even_with_marks() {
     assert_eq!((extract.form, extract.text.as_str()), (Form::Plain, text));
 }
 
-/// An RFC without marks; `@@` is the end of a page.
+/// An RFC without marks; `@@` stands for the end of a page.
 const OLD_RFC: &str = "RFC 9999                  A Test                  June 2020\n
 2.4 Sizes
 
@@ -131,7 +131,7 @@ const OLD_RFC: &str = "RFC 9999                  A Test                  June 20
    #define OTHER 0x10
 ";
 
-/// Its contents.
+/// The XDR of `OLD_RFC`.
 const OLD_RFC_XDR: &str = "\
 const HANDLESIZE = 64;
 
@@ -193,7 +193,7 @@ fn spans_point_into_the_document() {
 }
 
 #[test]
-fn a_broken_definition_in_an_rfc_is_reported_and_left_out() {
+fn a_broken_definition_in_an_rfc_is_reported_and_omitted() {
     let text = "1. A\n\n      struct a {\n         int b\n         int c;\n      };\n\n      const D = 1;\n";
     let extract = extracted("rfc.txt", text);
     assert_eq!(parsed(&extract).definitions.len(), 1);

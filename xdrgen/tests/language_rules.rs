@@ -57,7 +57,8 @@ fn a_syntax_error_hides_only_names_it_may_define() {
         &["X200 1:12", "X111 2:12", "X200 3:12", "X202 3:27"],
         &[],
     );
-    // `gone` may be a type of the broken definition, and `left` of its rest; `nope` is undefined.
+    // `gone` may be a type of the broken definition, and `left` of the text after it; `nope` is
+    // undefined.
     let broken = "struct gone { int x y; } left;\nstruct a { gone x; left y; nope z; };\n";
     finds(broken, &["X100 1:21", "X200 2:28"], &[]);
     finds("/* open\nconst N = 1;\nstruct a { int x[N]; int y[O]; };\n", &["X101 1:1", "X202 3:28"], &[]);
@@ -88,7 +89,7 @@ fn an_undefined_type_is_reported_once_with_the_nearest_name() {
 }
 
 #[test]
-fn a_value_is_no_type() {
+fn a_value_is_not_a_type() {
     finds("const N = 1;\nstruct a { N x; };\n", &["X200 2:12"], &["this is a value, not a type"]);
 }
 
@@ -103,7 +104,7 @@ fn a_repetition_is_a_warning_and_a_difference_is_an_error() {
     let repeated = "struct a { int x; };\nstruct a {\n  int x; /* same */\n};\n";
     finds(repeated, &["X218 2:8"], &["warning[X218]", "first defined here"]);
     finds("const A = 1;\nconst A = 0x1;\n", &["X218 2:7"], &[]);
-    // C allows these twice, and definitions that two documents need may be in both.
+    // C allows these repetitions, and two documents may both contain a definition that they need.
     finds("#define A 1\n#define A 1\n", &[], &[]);
     finds("struct a { int x; };\ntypedef struct a a;\ntypedef struct a a;\n", &[], &[]);
     found_in(&[("a.x", "struct a { int x; };\n"), ("b.x", "struct a { int x; };\n")], &[], &[]);
@@ -126,7 +127,7 @@ fn definitions_are_compared_by_meaning() {
     ] {
         found_in(&[("a.x", one), ("b.x", other)], &[], &[]);
     }
-    // A missing token is one mistake and not two.
+    // A missing token is one mistake, not two.
     finds("struct a { int x; };\nstruct a { int x };\n", &["X111 2:17"], &[]);
     finds(
         "union a switch (int x) { case 1: int y; };\nunion a switch (int x) { case 2: int y; };\n",
@@ -145,7 +146,11 @@ fn types_and_constants_share_one_name_space() {
     finds("struct M { opaque x<M>; };\nconst M = 5000;\n", &["X201 2:7"], &["1 |", "first defined here"]);
     finds("#define N 2\nenum N { A = 1 };\n", &["X201 2:6"], &[]);
     found_in(&[("a.x", "const N = 2;\n"), ("b.x", "struct N { int a; };\n")], &["X201 1:8"], &["a.x:1:7"]);
-    finds("enum e { N = 1 };\nstruct N { int a; };\n", &["X208 2:8"], &["a member of an enum and a type"]);
+    finds(
+        "enum e { N = 1 };\nstruct N { int a; };\n",
+        &["X208 2:8"],
+        &["the name of an enum member and of a type"],
+    );
     finds("struct N { int a; };\nenum e { N = 1 };\n", &["X208 2:10"], &[]);
     // Programs do not conflict.
     finds(
@@ -161,7 +166,7 @@ fn types_and_constants_share_one_name_space() {
 }
 
 #[test]
-fn both_places_are_shown_across_documents() {
+fn both_positions_are_shown_across_documents() {
     found_in(
         &[("a.x", "enum e { A = 1 };\n"), ("b.x", "\nenum e { B = 1 };\n")],
         &["X201 2:6"],
@@ -215,9 +220,9 @@ fn constants_name_one_another_in_any_order_and_number() {
 fn an_undefined_macro_may_be_defined_again() {
     finds("#define N 3\n#undef N\n#define N 9\nstruct a { int x[N]; };\n", &[], &[]);
     finds("#define N 3\n#define N 9\n", &["X201 2:9"], &[]);
-    // Behind `#undef` the name means nothing.
+    // After `#undef` the name is undefined.
     finds("#define N 3\n#undef N /* why */\nstruct a { int x[N]; };\n", &["X202 3:18"], &[]);
-    // Each use has the number that it has in C.
+    // Each use has the same value as in C.
     let text = "#define N 3\nstruct a { int x[N]; };\n#define M N\n#undef N\n#define N 9\n\
                 struct b { int x[N]; int y[M]; };\n";
     let mut sources = Sources::default();
@@ -231,7 +236,7 @@ fn an_undefined_macro_may_be_defined_again() {
 }
 
 #[test]
-fn a_macros_name_in_its_own_expansion_is_no_use_of_it() {
+fn a_macro_is_not_expanded_within_its_expansion() {
     let pair = "struct pair { int v; };\n#define pair pair both\nstruct s { pair; };\n";
     finds(pair, &[], &[]);
     let each_other = "struct a { int v; };\n#define a b;\n#define b a x\nstruct s { a };\n";
@@ -259,7 +264,7 @@ fn bounds_have_32_bits_without_a_sign() {
 fn values_of_enums() {
     finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit 32 bits"]);
     finds("enum a { X = 0xffffffff };\n", &["X209 1:14"], &["sent as -1"]);
-    // A consequence of a reported value is still an error.
+    // A value that follows from a reported value may still be an error.
     finds("enum a { X = 0xffffffff, Y };\n", &["X209 1:14", "X205 1:26"], &[]);
     finds("enum a { X = 0x80000000, Y, Z };\n", &["X209 1:14"], &[]);
     finds("enum a { W, X = 4294967296, Y, Z, V = 4294967299 };\n", &["X205 1:17", "X205 1:39"], &[]);
@@ -326,7 +331,7 @@ fn discriminants_are_integers() {
 }
 
 #[test]
-fn a_type_has_an_end() {
+fn infinitely_large_types_are_errors() {
     finds("struct a { int x; a y; };\n", &["X222 1:19"], &["is infinitely large", "optional"]);
     finds("struct a { b x; };\nstruct b { a y[2]; };\n", &["X222 1:12"], &["through `b`"]);
     finds("struct a { a x[0]; int y; };\n", &["X222 1:12"], &["is infinitely large"]);
@@ -344,7 +349,7 @@ fn numbers_and_names_of_programs() {
     finds(
         "program P { version V { void A(void) = 1; void B(void) = 1; } = 1; } = 1;\n",
         &["X230 1:58"],
-        &["two procedures have the number 1"],
+        &["two procedures have the same number 1"],
     );
     finds("program P { version V { void A(void) = 1; int A(void) = 2; } = 1; } = 1;\n", &["X231 1:47"], &[]);
     finds(
@@ -358,7 +363,7 @@ fn numbers_and_names_of_programs() {
 // ---- names in Rust
 
 #[test]
-fn names_that_become_one_in_rust_are_kept_apart() {
+fn conflicting_rust_names_get_underscores() {
     finds("struct foo_bar { int x; };\nstruct FooBar { int y; };\n", &["X400 2:8"], &["`FooBar_`"]);
     finds("struct a { int foo; int Foo; };\n", &["X400 1:25"], &["`foo_`"]);
 }
@@ -370,19 +375,19 @@ const PROSE: &str = "   The types are as follows.\n\n      struct good {\n      
     And one that needs it.\n\n      struct worse {\n         bad x;\n      };\n\n   \
     One with a slip of the pen.\n\n      struct near {\n         goood x;\n      };\n\n   It ends here.\n";
 
-/// The criteria for a published RFC.
-const FURNITURE: [&str; 2] =
+/// Text by which a document counts as a published RFC.
+const RFC_MARKS: [&str; 2] =
     ["Request for Comments: 9999\n", "\n\nAuthor             Standards Track             [Page 1]\n"];
 
 #[test]
 fn invalid_code_in_a_published_document_is_omitted() {
-    for (text, line) in [(format!("{}{PROSE}", FURNITURE[0]), 1), (format!("{PROSE}{}", FURNITURE[1]), 0)] {
+    for (text, line) in [(format!("{}{PROSE}", RFC_MARKS[0]), 1), (format!("{PROSE}{}", RFC_MARKS[1]), 0)] {
         let (sources, generated) = run(&[("rfc.txt", &text)]);
         let found: Vec<String> = generated.diagnostics.iter().map(|found| place(&sources, found)).collect();
         let expected = [10, 16, 22].map(|at| format!("X200 {}:10", at + line));
         assert_eq!(found, expected);
         let shown = render(&generated.diagnostics, &sources, false);
-        assert!(!generated.has_errors() && shown.contains("taken for `good`"), "{shown}");
+        assert!(!generated.has_errors() && shown.contains("interpreted as `good`"), "{shown}");
         assert_eq!(generated.summary.types, 2);
     }
 }
@@ -400,7 +405,7 @@ fn unpublished_documents_get_no_corrections() {
     let broken = "   A type:\n\n      struct good {\n         int x\n      };\n";
     let own = run(&[("protocol.txt", broken)]).1;
     assert!(own.has_errors(), "{:?}", own.diagnostics);
-    let published = run(&[("protocol.txt", &format!("{broken}{}", FURNITURE[1]))]).1;
+    let published = run(&[("protocol.txt", &format!("{broken}{}", RFC_MARKS[1]))]).1;
     assert!(!published.has_errors() && !published.diagnostics.is_empty(), "{:?}", published.diagnostics);
 }
 
@@ -462,7 +467,7 @@ fn only_items_are_eligible() {
 fn bounds_of_replies_are_checked() {
     let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
     binding(&reply("item = \"cuont\""), &["X309 6:8"], &["a similar name exists: `count`"]);
-    binding(&reply("item = \"big\""), &["X309 6:8"], &["not an unsigned number"]);
+    binding(&reply("item = \"big\""), &["X309 6:8"], &["is not unsigned"]);
     binding(&reply("item = \"count - 1\""), &["X308 6:8"], &[]);
     binding(&reply("whole = 1.5"), &["X308 6:9"], &[]);
     let other = format!("{}[binding.reply.\"P_GOT\"]\nwhole = 1\n", eligible("res.bytes"));
@@ -479,20 +484,20 @@ fn a_version_has_one_binding() {
 }
 
 #[test]
-fn a_file_that_is_no_binding_has_a_place() {
+fn an_invalid_binding_file_has_a_position() {
     binding("[[binding]]\nprogramme = \"P\"\n", &["X300 2:1"], &[]);
     binding("[[binding]\n", &["X300 1:11"], &[]);
 }
 
 #[test]
-fn a_union_has_one_finding_for_all_values_that_lack_an_arm() {
+fn a_union_has_one_finding_for_all_values_without_an_arm() {
     let members: Vec<String> = (0..700).map(|at| format!("M{at} = {at}")).collect();
     let text = format!("enum e {{ {} }};\nunion u switch (e x) {{ case M0: void; }};\n", members.join(", "));
     finds(&text, &["X214 2:7"], &["no arm for M1, M2, M3, M4, M5 and 694 more"]);
 }
 
 #[test]
-fn a_run_without_any_definition_fails_and_an_empty_document_beside_another_does_not() {
+fn only_a_run_without_any_definition_fails() {
     let severity = |texts: &[&str]| {
         let mut sources = Sources::default();
         for (at, text) in texts.iter().enumerate() {
@@ -519,7 +524,7 @@ fn a_name_of_another_namespace_is_not_defined() {
 }
 
 #[test]
-fn namespaces_keep_names_apart() {
+fn namespaces_separate_names() {
     finds(
         "namespace a { struct foo { int x; }; }\nnamespace b { struct foo { int y; }; }\nstruct a_foo { int z; };\n",
         &[],
@@ -533,7 +538,7 @@ fn namespaces_keep_names_apart() {
     finds(
         "namespace a { struct foo { int x; };\nstruct foo { int y; }; }\n",
         &["X201 2:8"],
-        &["`a::foo` is defined twice"],
+        &["`a::foo` has two different definitions"],
     );
     finds(
         "struct foo { int x; };\nnamespace a { typedef struct foo foo; struct bar { foo f; }; }\n",

@@ -23,13 +23,13 @@ fn places(name: &str, text: &str) -> Vec<(&'static str, u32, u32)> {
     found.iter().map(place).collect()
 }
 
-/// One finding of this code at this position, and the next definition still parses.
+/// Asserts one finding with this code at this position, and that the next definition still parses.
 #[track_caller]
 fn one(text: &str, code: &'static str, line: u32, column: u32) -> Diagnostic {
     let text = format!("{text}\nconst LAST = 1;\n");
     assert_eq!(places("test.x", &text), [(code, line, column)], "{text}");
     let (_, mut found, definitions) = found("test.x", &text);
-    assert!(definitions >= 1, "the definition behind the error is lost: {text}");
+    assert!(definitions >= 1, "the definition after the error is lost: {text}");
     found.remove(0)
 }
 
@@ -73,7 +73,7 @@ fn line_terminators_are_not_shown() {
 fn a_comment_without_an_end() {
     let found = one("const A = 1;\n  /* open\nstruct b { int c; };", "X101", 2, 3);
     assert_eq!(found.text().message, "a comment is never closed");
-    // Only the first is reported: without a `*/` none of the later ones is closed.
+    // Only the first comment is reported: without a `*/`, no later comment is closed either.
     one("/* one\nconst A = 1; /* two", "X101", 1, 1);
 }
 
@@ -120,13 +120,13 @@ fn a_missing_semicolon_is_reported_after_the_preceding_token() {
 }
 
 #[test]
-fn a_missing_semicolon_at_a_definitions_end_costs_no_definition() {
+fn a_missing_last_semicolon_loses_no_definition() {
     let (_, found, definitions) = found("test.x", "struct a { int b; }\nstruct c { int d; }\nenum e { F }");
     assert_eq!((found.len(), definitions), (3, 3));
 }
 
 #[test]
-fn a_missing_brace_names_the_one_that_is_open() {
+fn a_missing_brace_points_to_the_open_one() {
     let found = one("struct a {\n  int b;\n\nstruct c {\n  int d;\n};", "X112", 2, 9);
     assert_eq!(found.text().related.len(), 1);
     assert_eq!(found.text().related[0].span.start, 9);
@@ -157,7 +157,7 @@ fn misspelt_keywords() {
 }
 
 #[test]
-fn a_name_that_is_nearly_a_keyword_is_none() {
+fn a_name_similar_to_a_keyword_is_not_a_keyword() {
     one("struct a { strings b[2; };", "X100", 1, 23);
     one("struct a {\n  floats b\n  int c;\n};", "X111", 2, 11);
     assert_eq!(places("test.x", "struct a { strings b; voids c; hypers *d; };"), []);
@@ -170,14 +170,14 @@ fn keywords_as_names() {
 }
 
 #[test]
-fn bodies_stand_at_most_64_deep() {
+fn bodies_nest_at_most_64_deep() {
     let nested = |depth: usize| {
         format!("struct a {{{}int x;{}", "struct {".repeat(depth), "} y;".repeat(depth) + "};")
     };
     assert_eq!(places("test.x", &nested(63)), []);
     let found = one(&nested(64), "X115", 1, 522);
-    assert_eq!(found.text().message, "more than 64 bodies inside one another");
-    // However deep, it costs no stack.
+    assert_eq!(found.text().message, "more than 64 nested bodies");
+    // The depth does not affect stack usage.
     assert_eq!(places("test.x", &nested(100_000)).len(), 1);
 }
 
@@ -218,7 +218,7 @@ fn extensions_of_rpcgen_and_rfcs_are_warnings() {
 }
 
 #[test]
-fn several_errors_come_out_of_one_run_each_with_one_cause() {
+fn several_errors_are_found_in_one_run() {
     let text = "\
 struct a { int b };
 const A = 0xg;
@@ -229,12 +229,12 @@ typedef string also_good<>;
 ";
     let expected = [("X111", 1, 17), ("X102", 2, 11), ("X119", 4, 15), ("X120", 5, 42)];
     assert_eq!(places("test.x", text), expected);
-    // The enum is read as if its `,` were there.
+    // The enum is read as if its `,` were present.
     assert_eq!(found("test.x", text).2, 3);
 }
 
 #[test]
-fn places_are_those_of_the_document_not_of_the_extracted_text() {
+fn positions_are_in_the_document_not_in_the_extracted_text() {
     let text = "\
 RFC 9999\n
 1.  Introduction\n
@@ -254,7 +254,7 @@ RFC 9999                    A Test                       June 2020
 }
 
 #[test]
-fn marked_lines_that_are_no_xdr_are_reported_and_the_rest_parses() {
+fn marked_lines_without_xdr_are_reported_and_the_rest_parses() {
     let text =
         "   /// const A = 1;\n   /// dn: cn=example,dc=org\n   /// objectClass: top\n   /// const B = 2;\n";
     let (_, diagnostics, definitions) = found("ldif.txt", text);
@@ -282,7 +282,7 @@ error[X111]: a `;` is missing
 }
 
 #[test]
-fn a_rendered_finding_shows_the_other_places_too() {
+fn a_rendered_finding_shows_related_positions() {
     let text = "const A = 1;\nstruct a {\n  int b;\nstruct c { int d; };\n";
     let (sources, found, _) = found("spec.x", text);
     let shown = render(&found, &sources, false);
@@ -344,7 +344,7 @@ spec.txt:3:16: error[X111]: a `;` is missing
 }
 
 #[test]
-fn plain_text_has_the_other_places() {
+fn plain_text_has_related_positions() {
     let many = "const X = 1;\n".repeat(8);
     let text = format!("struct a {{\r\n\tint b;\r\n\tint b;\r\n}};\r\n{many}");
     let expected = "\
@@ -369,7 +369,7 @@ a.x:1:23: error[X210]: two fields are named `b`
 }
 
 #[test]
-fn plain_text_of_several_findings_has_a_blank_line_between_two() {
+fn plain_text_separates_findings_by_blank_lines() {
     let (sources, found, _) = found("a.x", "struct a { int b };\nstruct c { int d };\n");
     let shown = plain(&found, &sources);
     let [first, second] = shown.split("\n\n").collect::<Vec<_>>()[..] else { panic!("{shown}") };
@@ -380,7 +380,7 @@ fn plain_text_of_several_findings_has_a_blank_line_between_two() {
 }
 
 #[test]
-fn plain_text_of_a_finding_without_a_place_has_the_name_of_the_program() {
+fn plain_text_without_a_position_begins_with_the_program() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", "const A = 1;"));
     let options = Options { runtime: "a-b".to_owned(), ..Options::module("a") };

@@ -11,7 +11,7 @@ fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
     definitions
 }
 
-/// The definitions of a text, and the codes of its findings.
+/// Returns the definitions of a text, and the codes of its findings.
 fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static str>) {
     let mut sources = Sources::default();
     sources.add(Source::new("test.x", text));
@@ -91,7 +91,7 @@ fn constants_are_decimal_hexadecimal_octal_or_negative_and_64_bits_wide() {
 }
 
 #[test]
-fn a_constant_may_be_another() {
+fn a_constant_may_refer_to_another() {
     let DefinitionKind::Const(constant) = one("const A = B;") else { panic!() };
     assert!(matches!(constant.value, Value::Name(name) if name.name == "B"));
 }
@@ -278,13 +278,13 @@ fn program_and_version_may_be_names_of_fields() {
 }
 
 #[test]
-fn pass_through_lines_stand_anywhere() {
+fn pass_through_lines_may_be_anywhere() {
     let text = "%#define F(a) \\\n  (a)\n%#include <a.h>\nenum e {\n% note\n  A = 1,\n%\n  B = 2\n};\nconst C = 1;\n";
     assert_eq!(names(&parse(text)), ["%#define F(a) \\\n  (a)", "%#include <a.h>", "e", "% note", "C"]);
 }
 
 #[test]
-fn comments_on_pass_through_lines_run_on() {
+fn comments_on_pass_through_lines_may_continue() {
     let text = "%/*\n% * a\n% */\nconst A = 1;\n%/* b\n   struct not { int x; };\n*/\nconst B = 2;\n";
     let definitions = parse(text);
     assert_eq!(names(&definitions), ["A", "B"]);
@@ -292,7 +292,7 @@ fn comments_on_pass_through_lines_run_on() {
 }
 
 #[test]
-fn defines_are_constants_where_they_are_numbers() {
+fn defines_of_numbers_are_constants() {
     let text = "#define A 4\n  # define B 0x10 /* why */\n#define C\n#define D (1 << 3)\n#define E A\n#define F \"x\"\n\
                 #define G (A \\\n  + B)\n#define H(a) 1\n#define I /* one\n line */\nconst J = 1;\n";
     let definitions = parse(text);
@@ -306,7 +306,7 @@ fn defines_are_constants_where_they_are_numbers() {
     assert!(matches!(&definitions[1].kind, DefinitionKind::Const(constant) if number(&constant.value) == 16));
 }
 
-/// The fields of the only struct of a text.
+/// Returns the fields of the only struct of a text.
 fn expanded(text: &str) -> Vec<String> {
     let definitions = parse(text);
     let bodies = definitions.iter().filter_map(|definition| match &definition.kind {
@@ -317,7 +317,7 @@ fn expanded(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn macros_that_are_more_than_a_value_are_expanded() {
+fn macros_beyond_a_value_are_expanded() {
     assert_eq!(expanded("#define HDR int h;\nstruct s { HDR int i; };\n"), ["h", "i"]);
     assert_eq!(
         expanded("#define TWO(t, a) t a; t a##_b;\nstruct s { TWO(unsigned int, x) };\n"),
@@ -338,7 +338,7 @@ fn macros_that_are_more_than_a_value_are_expanded() {
 }
 
 #[test]
-fn macros_with_arguments_that_come_to_a_number_are_values() {
+fn macros_with_arguments_may_be_values() {
     let text = "#define N 3\n#define SIZE(n) ((n) * 4 + N)\nstruct s { opaque a[SIZE(2)]; opaque b<SIZE(SIZE(0))>; };\n";
     let definitions = parse(text);
     let DefinitionKind::Struct(_, body) = &definitions.last().unwrap().kind else { panic!() };
@@ -349,7 +349,7 @@ fn macros_with_arguments_that_come_to_a_number_are_values() {
 }
 
 #[test]
-fn conditions_choose_a_branch() {
+fn conditions_select_a_branch() {
     let text = "\
 #ifdef X
 const A = 1;
@@ -388,7 +388,7 @@ const H = 1;
 fn lines_for_other_compilers_are_skipped() {
     let text = "#include \"a.x\"\n#pragma once\npragma header nfs4;\nconst A = 1;\npragma public a;\n";
     assert_eq!(names(&parse(text)), ["%#include \"a.x\"", "A"]);
-    // The text after a pragma on its line is XDR.
+    // The text after a pragma on the same line is XDR.
     assert_eq!(names(&parse("pragma header nfs4; const A = 1;\n")), ["A"]);
 }
 
@@ -441,7 +441,7 @@ default:
 }
 
 #[test]
-fn a_definition_keeps_its_text_and_its_place() {
+fn a_definition_keeps_its_text_and_position() {
     let text = "   /* a */\n   struct a {\n      int b;   /* c */\n   };\n";
     let definition = parse(text).remove(0);
     assert_eq!(definition.text, "struct a {\n   int b;   /* c */\n};");

@@ -1,4 +1,4 @@
-//! Any document is read to its end without a panic, and every finding has a position in it.
+//! Any document is parsed to its end without a panic, and every finding has a position in the document.
 
 mod pieces;
 
@@ -9,14 +9,14 @@ use rpcrdma_xdrgen::{Generated, Options};
 
 use pieces::PIECES;
 
-/// Parses a text under a name; all spans must be in the document, and rendering them must succeed.
+/// Parses a text under a name. All spans must be in the document, and rendering them must succeed.
 fn survives(name: &str, text: &str) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
     let parsed = rpcrdma_xdrgen::parse(&sources);
     let length = u32::try_from(text.len()).expect("a short text");
     for found in &parsed.diagnostics {
-        // A token missing at the end has the position of the end.
+        // A token that is missing at the end has the position of the end.
         assert!(found.span.start <= length && found.span.end <= length + 1, "{found:?}");
         assert!(found.span.start <= found.span.end, "{found:?}");
     }
@@ -31,8 +31,8 @@ fn survives(name: &str, text: &str) {
     generated(&sources, length);
 }
 
-/// Compiles a document completely. Findings have positions in it, and valid documents yield files, which
-/// are parsed as Rust if short.
+/// Compiles a document completely. Findings have positions in it. Valid documents yield files, and short
+/// files are parsed as Rust.
 fn generated(sources: &Sources, length: u32) -> Generated {
     let generated = rpcrdma_xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn a_document_cut_at_every_byte() {
+fn a_document_truncated_at_every_byte() {
     for end in 0..DOCUMENT.len() {
         if let Some(text) = DOCUMENT.get(..end) {
             survives_in_all_forms(text);
@@ -145,7 +145,7 @@ fn a_document_cut_at_every_byte() {
     }
 }
 
-/// Texts that would cost a careless parser the square of their length, or its stack.
+/// Texts that would cost a naive parser quadratic time, or its stack.
 #[test]
 fn long_texts_of_one_pattern() {
     let patterns = [
@@ -260,7 +260,7 @@ fn long_chains_of_definitions() {
 }
 
 #[test]
-fn many_definitions_are_no_chain() {
+fn many_definitions_are_not_a_chain() {
     let all: String = (0..20_000).map(|one| format!("struct t{one} {{ int a; t{one} *next; }};\n")).collect();
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", all));
@@ -268,13 +268,12 @@ fn many_definitions_are_no_chain() {
     assert_eq!((checked.diagnostics.as_slice(), checked.summary.types), (&[][..], 20_000));
 }
 
-/// Names that become one in Rust, labels, and values that follow from others: none of them is looked for
-/// among all.
+/// Conflicting Rust names, many labels, and values that follow from others: no lookup may be linear.
 #[test]
-fn many_names_in_one_place() {
+fn many_names_in_one_scope() {
     const MANY: usize = 20_000;
     let list = |one: &dyn Fn(usize) -> String| (0..MANY).map(one).collect::<String>();
-    // The letters' case is the number's bits: all of these are one name in Rust.
+    // The case of the letters encodes the bits of a number. All of these names are equal in Rust.
     let shouted = |number: usize| -> String {
         let upper = |(bit, c): (usize, char)| if number >> bit & 1 == 1 { c.to_ascii_uppercase() } else { c };
         "abcdefghijklmno".chars().enumerate().map(upper).collect()

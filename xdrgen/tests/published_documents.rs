@@ -1,14 +1,14 @@
-//! Published RFCs, which cannot be corrected: errors are omitted with a warning, and additions to others
-//! are applied. In any other document they are errors, and `keep_going` writes the rest anyway.
+//! Published RFCs cannot be corrected: errors are omitted with a warning, and additions to other
+//! documents are applied. In any other document they are errors, and `keep_going` emits the rest anyway.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate, ir};
 
-/// The line that makes it a published document; at the end, so that positions are easy to count.
+/// The line that makes a document a published one. It is at the end, so that positions are easy to count.
 const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
 
-/// XDR as an RFC has it, marked and with its number.
+/// Returns XDR in the form of an RFC, marked and with an RFC number.
 fn published(xdr: &str) -> String {
     let marked: String = xdr.lines().map(|line| format!("   /// {line}\n")).collect();
     format!("1.  Protocol\n\n{marked}{NUMBER}")
@@ -22,7 +22,7 @@ fn sources(documents: &[String]) -> Sources {
     sources
 }
 
-/// Findings as `CODE line:column`, and all of them as text.
+/// Returns findings as `CODE line:column`, and their text.
 fn places(sources: &Sources, found: &[rpcrdma_xdrgen::diag::Diagnostic]) -> (Vec<String>, String) {
     let place = |found: &rpcrdma_xdrgen::diag::Diagnostic| {
         let at = sources.get(found.span.source).expect("a document of the run").line_column(found.span.start);
@@ -35,7 +35,7 @@ fn types(module: &ir::Module) -> Vec<&str> {
     module.types.iter().map(|one| one.name.as_str()).collect()
 }
 
-/// Asserts that only warnings are found, and which types are left.
+/// Asserts that only warnings are found, and the remaining types.
 #[track_caller]
 fn leaves(xdr: &str, expected: &[&str], left: &[&str]) {
     let sources = sources(&[published(xdr)]);
@@ -65,7 +65,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     let fields: Vec<_> =
         fields.iter().map(|field| (field.name.as_str(), field.docs.comments.len())).collect();
     assert_eq!(fields, [("x", 1), ("y", 0), ("z", 0)]);
-    // Without marks as well.
+    // The same applies without marks.
     let indented: String = text.lines().map(|line| format!("   {line}\n")).collect();
     let mut sources = Sources::default();
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
@@ -125,12 +125,12 @@ const EXTENSION: &str = "/* Following lines are to be added to enum colour */\n/
 
 #[test]
 fn an_extension_adds_to_its_base() {
-    // Whichever of them is named first.
+    // The order of the documents does not matter.
     for documents in [[published(BASE), published(EXTENSION)], [published(EXTENSION), published(BASE)]] {
         let sources = sources(&documents);
         let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
         let (places, text) = places(&sources, &found);
-        // A comment inside a comment: everybody else takes the first `*/` for the end.
+        // A comment inside a comment: other compilers take the first `*/` as the end.
         assert_eq!(places, ["X104 5:18"], "{text}");
         let body =
             |name: &str| &module.types.iter().find(|one| one.name == name).expect("a type of the base").body;
@@ -160,12 +160,12 @@ fn existing_members_are_not_additions() {
 }
 
 #[test]
-fn in_a_document_of_ones_own_such_comments_are_comments() {
+fn in_unpublished_documents_such_comments_are_ignored() {
     let mut sources = Sources::default();
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
-    // The union has no arm for GREEN but a default.
+    // The union has no arm for GREEN but a default arm.
     assert_eq!((members.len(), found.len()), (2, 0));
 }
 
@@ -210,7 +210,7 @@ const AGAIN: &str = "enum op { GET = 3, RECALL = 4, ILLEGAL = 10044 };\nstruct g
 
 /// Like RFC 3530's `nfs_cb_resop4` and `createtype4`: an excerpt, and the full definition at the end.
 #[test]
-fn the_complete_definition_counts_and_not_an_excerpt() {
+fn the_complete_definition_is_used_not_an_excerpt() {
     let arms = |text: &str| {
         let sources = sources(&[published(text)]);
         let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
@@ -223,15 +223,15 @@ fn the_complete_definition_counts_and_not_an_excerpt() {
     };
     let (complete, places, shown) = arms(AGAIN);
     assert_eq!((complete, places), ((3, 3), vec!["X201 5:14".to_owned(), "X201 6:14".to_owned()]), "{shown}");
-    // In any position.
+    // The position does not matter.
     let lines: Vec<&str> = AGAIN.lines().collect();
     let turned = [lines[0], lines[1], lines[4], lines[5], lines[2], lines[3]].join("\n");
     assert_eq!(arms(&turned).0, (3, 3));
 }
 
-/// Like RFC 3010's `PUTFH4args`: once with an undefined name.
+/// Like RFC 3010's `PUTFH4args`, which is also defined with an undefined name.
 #[test]
-fn of_two_definitions_the_sound_one_counts() {
+fn the_valid_one_of_two_definitions_is_used() {
     let text = "typedef opaque nfs_fh4<128>;\nstruct putfh { nfs4_fh object; };\nstruct putfh { nfs_fh4 object; };\n\
                 program P { version V { void COMPOUND(putfh) = 1; } = 4; } = 7;\n";
     let sound_last: Vec<&str> = text.lines().collect();

@@ -1,4 +1,5 @@
-//! The program on a megabyte of invalid input: it terminates, reports errors, and needs little memory.
+//! Runs the program on a megabyte of invalid input: it terminates, reports errors, and needs little
+//! memory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,10 @@ use std::process::{Command, Output};
 /// The size of an input.
 const SIZE: usize = 1 << 20;
 
-/// The limit on the address space of the process, including its own code and stack: 200 MB.
+/// The limit on the address space of the process, including code and stack: 200 MB.
 const LIMIT: usize = 200 << 20;
 
-/// Numbers that are the same in each run (xorshift64*, from a fixed seed).
+/// Pseudorandom numbers (xorshift64*, with a fixed seed).
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// The project's own documents, and published ones if available.
+/// Returns the project's documents, and published ones if available.
 fn documents(extension: &str) -> Vec<Vec<u8>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders: Vec<PathBuf> = vec![here.join("../specs"), here.join("tests")];
@@ -75,31 +76,31 @@ fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// A megabyte on one line, consisting of errors.
+/// A megabyte on one line that consists of errors.
 fn one_line(_: &mut Numbers) -> Vec<u8> {
     let mut text = String::from("enum e { A = 1 }; union u switch (e x) { ");
     for number in 0..SIZE / 24 {
-        write!(text, "case B{number}: int a; ").expect("a string takes all");
+        write!(text, "case B{number}: int a; ").expect("writing to a string never fails");
     }
     (text + "};").into_bytes()
 }
 
-/// A member's name, again and again.
+/// The same member name in each line.
 fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
 
-/// The same with the shortest possible name.
+/// As `one_member`, with the shortest possible name.
 fn one_letter(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}a}};", "a,".repeat(SIZE / 2 - 1)).into_bytes()
 }
 
-/// A comment inside a comment, repeatedly: findings of the lexer.
+/// Comments inside comments: findings of the lexer.
 fn comments(_: &mut Numbers) -> Vec<u8> {
     "/* /* */".repeat(SIZE / 8).into_bytes()
 }
 
-/// A condition's branch without its beginning, again and again.
+/// `#else` lines without an `#if`: findings of the preprocessor.
 fn branches(_: &mut Numbers) -> Vec<u8> {
     "#elif\n".repeat(SIZE / 6).into_bytes()
 }
@@ -109,7 +110,7 @@ fn commas(_: &mut Numbers) -> Vec<u8> {
     "enum a{b,};".repeat(SIZE / 11).into_bytes()
 }
 
-/// A field's name, again and again.
+/// The same field name in each line.
 fn one_field(_: &mut Numbers) -> Vec<u8> {
     format!("struct a{{{}}};", "int a;".repeat(SIZE / 6)).into_bytes()
 }
@@ -127,18 +128,18 @@ fn hidden_findings_are_counted() {
     for (make, count, what) in kinds {
         std::fs::write(folder.path().join("a.x"), make(&mut Numbers(1))).expect("a scratch file");
         let output = run(folder.path(), &["check", "--message-format", "short"], "a.x");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(i32::from(what == "error")), "{said}");
-        let last = said.lines().last().unwrap_or("");
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(what == "error")), "{shown}");
+        let last = shown.lines().last().unwrap_or("");
         assert!(last.starts_with(&format!("rpcrdma-xdrgen: {count} {what}")), "{last}");
         assert!(last.contains(&format!("; {} more are not shown", count - 200)), "{last}");
     }
 }
 
-/// The parts of a megabyte.
+/// The number of parts in a megabyte.
 type Make = fn(&mut Numbers) -> Vec<u8>;
 
-/// Runs the program with a bound on its memory; a run that does not end is ended and has no exit status.
+/// Runs the program with a limit on its memory. A run that hangs is terminated and has no exit status.
 fn run(folder: &Path, task: &[&str], file: &str) -> Output {
     let kilobytes = LIMIT / 1024;
     let script = format!("ulimit -v {kilobytes} && exec timeout 300 \"$0\" \"$@\"");
@@ -183,12 +184,12 @@ fn run_on(folder: &Path, name: &str, bytes: &[u8]) {
         std::fs::write(folder.join(&file), bytes).expect("a scratch file");
         for task in [&["check"][..], &["extract"], &["generate", "--keep-going", "-o", &emitted]] {
             let output = run(folder, task, &file);
-            let said = String::from_utf8_lossy(&output.stderr);
+            let shown = String::from_utf8_lossy(&output.stderr);
             let status = output.status.code();
-            assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{said}");
-            assert!(said.len() < SIZE, "{task:?} {file} says {} bytes", said.len());
-            // An exit status of 1 means that errors were reported, and only that.
-            assert_eq!(status == Some(1), said.contains("error["), "{task:?} {file}: {said}");
+            assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{shown}");
+            assert!(shown.len() < SIZE, "{task:?} {file} says {} bytes", shown.len());
+            // An exit status of 1 means only that errors were reported.
+            assert_eq!(status == Some(1), shown.contains("error["), "{task:?} {file}: {shown}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Work and memory grow linearly with a document. The tests count allocations, so that they do not depend
-//! on the speed of the machine; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
+//! Tests that work and memory are linear in the length of a document. The tests count allocations, so that
+//! they do not depend on the speed of the machine; `cargo bench -p rpcrdma-xdrgen --bench speed` shows times.
 
 #[path = "../benches/shapes/mod.rs"]
 mod shapes;
@@ -9,12 +9,12 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, check, diag, generate};
 use shapes::{SHAPES, Shape};
 
-/// The number of parts of the smaller document: above the limit of one hundred similarity searches.
+/// The number of parts of the smaller document. It exceeds the limit of 100 similarity searches.
 const SMALL: usize = 128;
-/// The ratio of sizes. Quadratic work would grow with its square.
+/// The ratio of sizes. Quadratic work would grow by the square of the ratio.
 const TIMES: usize = 8;
 
-/// A run over a document of a shape: the length of the text, and the allocations.
+/// The results of a run: the length of the text, and the allocations.
 fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
     let text = (shape.text)(parts);
     let length = text.len() as f64;
@@ -23,8 +23,8 @@ fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
     let info = measure(|| {
         let generated = generate(&sources, &Options::module("a"));
         let findings = diag::render(&generated.diagnostics, &sources, false);
-        assert_eq!(shape.sound, !generated.has_errors(), "{}:\n{findings}", shape.name);
-        if !shape.sound {
+        assert_eq!(shape.is_valid, !generated.has_errors(), "{}:\n{findings}", shape.name);
+        if !shape.is_valid {
             assert!(generated.diagnostics.len() >= parts, "{}:\n{findings}", shape.name);
         }
     });
@@ -33,7 +33,7 @@ fn run(shape: &Shape, parts: usize) -> (f64, AllocationInfo) {
 
 #[test]
 fn work_grows_with_the_document() {
-    // Initializes the state that all runs share.
+    // The first run initializes shared state.
     run(&SHAPES[0], SMALL);
     for shape in SHAPES {
         let (small, few) = run(shape, SMALL);
@@ -44,13 +44,13 @@ fn work_grows_with_the_document() {
             (grown(|info| info.count_total), grown(|info| info.bytes_total), grown(|info| info.bytes_max));
         let found = format!("{count:.1}x allocations, {bytes:.1}x bytes, {peak:.1}x bytes at once");
         let name = shape.name;
-        // A buffer that doubles may be half empty in one of the two runs.
+        // A buffer that doubles may be half empty in one of the runs.
         let fits = count <= times * 1.1 && bytes <= times * 1.5 && peak <= times * 1.5;
         assert!(fits, "{name}: {found}, for {times:.1}x the text");
     }
 }
 
-/// A document with an enum of so many members.
+/// Returns a document with an enum of `count` members.
 fn enumeration(members: usize) -> Sources {
     let members: Vec<String> = (0..members).map(|value| format!("MEMBER_{value} = {value}")).collect();
     let mut sources = Sources::default();
@@ -58,7 +58,7 @@ fn enumeration(members: usize) -> Sources {
     sources
 }
 
-/// Fewer members than the maximum, so that the test is short: the cost per member counts.
+/// A small number of members suffices, since the test measures the cost per member.
 const MEMBERS: usize = 900;
 
 #[test]
@@ -68,14 +68,14 @@ fn emission_allocates_no_more_than_its_text() {
     let checked = measure(|| drop(check(&sources, &options)));
     let mut text = 0;
     let generated = measure(|| text = generate(&sources, &options).files[0].1.len());
-    // A buffer that grows may have twice the room that it needs.
+    // A growing buffer may have twice the needed capacity.
     let limit = checked.bytes_max + 2 * text as u64;
     assert!(generated.bytes_max <= limit, "{} bytes at once, and at most {limit}", generated.bytes_max);
 }
 
-/// An eighth of 300,000 members: the tables are as full as theirs.
+/// An eighth of 300,000 members, which fills hash tables to the same degree.
 const MANY: usize = 37_500;
-/// The maximum bytes for each of them.
+/// The maximum number of bytes per member.
 const FOR_EACH: u64 = 360;
 
 #[test]

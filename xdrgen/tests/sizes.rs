@@ -1,5 +1,5 @@
-//! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal those that the derive computes for the
-//! emitted type; and the resources of a procedure at a threshold.
+//! `rpcrdma-xdrgen sizes`: the compiler's sizes of every type equal those that the derive computes for
+//! the emitted type. Also tests the chunks of procedures at a threshold.
 
 mod program;
 mod scratch;
@@ -10,8 +10,8 @@ use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate};
 use scratch::{Scratch, workspace};
 
-/// Types that contain themselves, in every way, with eligible items.
-const CIRCLES: &str = "\
+/// Types that contain themselves, directly and through others, with eligible items.
+const CYCLES: &str = "\
 struct node { opaque data<100>; node *next; };
 struct tree { opaque leaf<>; tree branches<2>; };
 struct first { second *other; opaque data<10>; };
@@ -52,7 +52,7 @@ struct p12 { p01 *next; };
 program P { version V { void MOVE(all) = 1; } = 1; } = 536870920;
 ";
 
-/// Types that the test also has in Rust, written by hand.
+/// Types that the test also defines by hand in Rust.
 const BY_HAND: &str = "\
 struct tree { opaque leaf<300>; tree branches<2>; };
 struct folder { unsigned int number; file *first; };
@@ -115,7 +115,7 @@ pub struct All {
 }
 "#;
 
-/// A cycle of twenty types with an item in the first: more of them than any fixed depth that is looked into.
+/// A cycle of twenty types with an item in the first: more types than any fixed search depth.
 fn twenty() -> String {
     let name = |index: usize| format!("t{:02}", index % 20);
     let ty = |index: usize| {
@@ -128,7 +128,7 @@ fn twenty() -> String {
 
 const TWENTY_BINDING: &str = "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"t00.data\"]\n";
 
-/// Random numbers, the same in each run.
+/// Pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -139,8 +139,8 @@ impl Random {
         self.0 % limit
     }
 
-    /// A declaration in type number `owner` of `count`, and whether it can be eligible. Only earlier types
-    /// are contained in place, so that no type is infinitely large.
+    /// Returns a declaration in type number `owner` of `count`, and whether it can be eligible. Only
+    /// earlier types are contained in place, so that no type is infinitely large.
     fn declaration(&mut self, owner: u64, count: u64, name: &str) -> (String, bool) {
         let (bound, any) = (self.below(5), self.below(count));
         let declaration = match self.below(if owner == 0 { 9 } else { 11 }) {
@@ -203,7 +203,7 @@ fn documents(name: &str, document: &str, binding: &str) -> Sources {
     sources
 }
 
-/// The emitted module with a test that compares the sizes of each type.
+/// Returns the emitted module with a test that compares the sizes of each type.
 fn module(sources: &Sources, name: &str) -> String {
     let code = generate(sources, &Options::module(name));
     assert!(!code.has_errors(), "{:?}", code.diagnostics);
@@ -211,7 +211,7 @@ fn module(sources: &Sources, name: &str) -> String {
     with_test(text, sources, name)
 }
 
-/// Rust with a test that compares the sizes of each type of the documents.
+/// Returns Rust code with a test that compares the sizes of each type of the documents.
 fn with_test(text: &str, sources: &Sources, name: &str) -> String {
     let options = Options::module(name);
     let (ir, _) = rpcrdma_xdrgen::generate::lower(sources, &options);
@@ -232,7 +232,7 @@ fn with_test(text: &str, sources: &Sources, name: &str) -> String {
     format!("{text}\n{}", TEST.replace("@LINES@", &lines))
 }
 
-/// The test: types of the document may have any name.
+/// The test. It uses full paths, since types of the document may have any name.
 const TEST: &str = r#"
 #[cfg(test)]
 mod sizes {
@@ -260,7 +260,7 @@ fn every_type_has_the_sizes_that_the_compiler_computes() {
     let hand = documents("hand", BY_HAND, BY_HAND_BINDING);
     let mut modules = vec![
         ("language".to_owned(), module(&documents("language", &text, ""), "language")),
-        ("circles".to_owned(), module(&documents("circles", CIRCLES, BINDING), "circles")),
+        ("cycles".to_owned(), module(&documents("cycles", CYCLES, BINDING), "cycles")),
         ("twenty".to_owned(), module(&documents("twenty", &twenty(), TWENTY_BINDING), "twenty")),
         ("hand".to_owned(), module(&hand, "hand")),
         ("by_hand".to_owned(), with_test(BY_HAND_RUST, &hand, "hand")),
@@ -320,7 +320,7 @@ fn options_override_the_threshold_of_the_binding() {
 }
 
 #[test]
-fn nfs_needs_chunks_where_it_is_known_to() {
+fn nfs_needs_chunks_for_known_procedures() {
     let specs = workspace().join("specs");
     let table = |arguments: &[&str]| {
         let output =
@@ -342,13 +342,13 @@ fn nfs_needs_chunks_where_it_is_known_to() {
     let read = ["80", "80", "inline", "count + padding + 104", "104", "Write chunk"];
     assert_eq!(row(&small, "NFSPROC3_READ")[1..], read);
     assert_eq!(row(&small, "NFSPROC3_READDIR").last().map(String::as_str), Some("Reply chunk"));
-    // A path of 4,096 bytes fits where the threshold is larger.
+    // A path of 4,096 bytes fits at the larger threshold.
     assert_eq!(row(&small, "NFSPROC3_READLINK").last().map(String::as_str), Some("Write chunk"));
     assert_eq!(
         row(&table(&["--inline", "8192"]), "NFSPROC3_READLINK").last().map(String::as_str),
         Some("inline")
     );
-    // At the limit: 28 bytes of transport header, 24 of RPC header, and the rest for the result.
+    // At the limit: 28 bytes of transport header, 24 bytes of RPC header, and the rest for the result.
     for (verifier, returned) in [("340", "inline"), ("341", "Reply chunk")] {
         let table = table(&["--inline", "600", "--verifier", verifier]);
         assert_eq!(row(&table, "NFSPROC3_LINK").last().map(String::as_str), Some(returned), "{table}");

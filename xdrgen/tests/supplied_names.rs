@@ -1,4 +1,4 @@
-//! Names that documents use and do not define: the usual typedefs, RPC's own names, macros, `-D` and
+//! Names that documents use and do not define: common typedefs, names of RPC, macros, `-D` and
 //! `--extern`.
 
 use rpcrdma_xdrgen::diag::render;
@@ -80,7 +80,7 @@ fn a_definition_of_the_run_wins() {
     let module = module(&[one, other], &options());
     assert_eq!(constants(&module), [("AUTH_SYS", 77)]);
     assert_eq!(types(&module), ["s", "authsys_parms", "uint32_t"]);
-    // Its members are the document's: the type is the integer that they are values of.
+    // The document defines the members, so the type is the integer of their values.
     let text = "const AUTH_SYS = 1; union u switch (auth_flavor f) { case AUTH_SYS: int a; default: void; };";
     let module = self::module(&[text], &options());
     assert_eq!((constants(&module), types(&module)), (vec![("AUTH_SYS", 1)], vec!["u", "auth_flavor"]));
@@ -104,7 +104,7 @@ fn a_macro_for_c_is_used_if_there_is_no_other_definition() {
 }
 
 #[test]
-fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
+fn a_macro_without_a_number_is_shown_where_its_value_is_needed() {
     let (codes, _) = findings("#define NAME \"x\"\n#define A B\n#define F(x) x\nconst C = 1;\n", &options());
     assert_eq!(codes, [] as [&str; 0]);
     let (codes, text) = findings("#define NAME \"x\"\nstruct s { int a<NAME>; };\n", &options());
@@ -112,13 +112,13 @@ fn a_macro_that_is_no_number_is_named_where_it_is_missed() {
     for words in ["this macro has a meaning only in C", "1 | #define NAME", "const NAME = value;"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    // The choice between two is up to C.
+    // C's conditions decide between the two definitions.
     let two = "%#ifdef BIG\n%#define N 8\n%#else\n%#define N 4\n%#endif\nstruct s { int a<N>; };\n";
     assert_eq!(findings(two, &options()).0, ["X202"]);
 }
 
 #[test]
-fn a_macro_of_the_header_serves_all() {
+fn a_macro_of_the_header_is_used() {
     let text = "#ifdef RPC_HDR\n%#define MAXSTR 1024\n#endif\n#ifdef OTHER\n%#define LIMIT 5\n#endif\n\
                 struct s { string a<MAXSTR>; };\n";
     assert_eq!(constants(&module(&[text], &options())), [("MAXSTR", 1024)]);
@@ -161,7 +161,7 @@ fn an_imported_rust_constant_needs_a_value() {
 }
 
 #[test]
-fn macros_that_name_one_another_come_to_an_end() {
+fn cyclic_macros_terminate() {
     let (codes, _) = findings("%#define A B\n%#define B A\nstruct s { int a<A>; };\n", &options());
     assert_eq!(codes, ["X203"]);
     let chain: String = (0..2000).map(|n| format!("%#define A{n} (A{} + A{})\n", n + 1, n + 1)).collect();

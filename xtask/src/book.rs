@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::{cargo, tools};
 
-/// The package with the crates and the compiled document that examples use.
+/// The package that provides the crates and the compiled document for the examples.
 const PACKAGE: &str = "rpcrdma-tests";
 
 /// Builds the book and runs the examples of the guides.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
-    // Without the features that serve a book.
+    // The features that serve a book are not needed.
     let package = ["mdbook", "--no-default-features"];
     let Some(program) = tools::program(root, "book", "mdbook", &package) else { return Ok(()) };
     let mdbook = |task: &str| {
@@ -25,14 +25,14 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         command.args([task, "docs"]).current_dir(root);
         command
     };
-    tools::succeed(&mut mdbook("build"), "the guides are not a book")?;
+    tools::succeed(&mut mdbook("build"), "the guides cannot be built as a book")?;
     let crates = Crates::build(root)?;
     let folder = cargo::scratch(root)?.join("book");
     let path = crates.write(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     tools::succeed(mdbook("test").env("PATH", path), "an example of a guide fails")
 }
 
-/// Crates that examples may name.
+/// The crates that examples may use.
 struct Crates {
     /// `name=path` of each library.
     libraries: Vec<String>,
@@ -62,12 +62,12 @@ impl Crates {
                 libraries.push(format!("{name}={file}"));
             }
         }
-        let compiled = compiled.ok_or_else(|| format!("cargo names no OUT_DIR of {PACKAGE}"))?;
+        let compiled = compiled.ok_or_else(|| format!("cargo reports no OUT_DIR for {PACKAGE}"))?;
         Ok(Crates { libraries, compiled, dependencies })
     }
 
-    /// Writes a `rustdoc` that finds the crates, since mdbook cannot pass them on. Returns a search path that
-    /// has it.
+    /// Writes a `rustdoc` wrapper that passes the paths of the crates, since mdbook cannot. Returns a
+    /// search path that contains it.
     fn write(&self, folder: &Path) -> io::Result<OsString> {
         let path = env::var_os("PATH").unwrap_or_default();
         let mut script = format!(

@@ -1,18 +1,18 @@
-//! Runs cargo in the workspace, and knows the workspace's directories.
+//! Runs cargo in the workspace, and finds the workspace's directories.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The workspace's own directory.
+/// Returns the root directory of the workspace.
 pub(crate) fn root() -> Result<PathBuf, String> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").ok_or("run this as `cargo xtask`")?;
     let root = Path::new(&manifest).parent().ok_or("the package has no parent directory")?;
     Ok(root.to_path_buf())
 }
 
-/// The `cargo` that runs us.
+/// Returns a command for the `cargo` that runs this program.
 pub(crate) fn command(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
@@ -29,12 +29,12 @@ pub(crate) fn succeed(mut command: Command, arguments: &[&str]) -> Result<(), St
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed")) }
 }
 
-/// The target directory.
+/// Returns the target directory.
 pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target: OsString| root.join(target))
 }
 
-/// The directory for files of the gate.
+/// Returns the directory for files of the gate.
 pub(crate) fn scratch(root: &Path) -> Result<PathBuf, String> {
     let folder = target(root).join("ci");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! The steps of the gate that run no tests, cheap ones first. `steps.rs` has the others.
+//! The steps of the gate that run no tests, cheap ones first. `steps.rs` has the test steps.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,20 +41,20 @@ const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step 
     Step { name, minutes: MINUTES, run }
 }
 
-/// Spelling (`typos.toml`).
+/// Checks spelling (`typos.toml`).
 fn typos(root: &Path) -> Result<(), String> {
     let Some(program) = tools::program(root, "typos", "typos", &["typos-cli"]) else { return Ok(()) };
-    let failure = "a word is misspelt: correct it, or add it to typos.toml";
+    let failure = "spelling error: correct the word, or add it to typos.toml";
     tools::succeed(Command::new(program).current_dir(root), failure)
 }
 
-/// The layers without I/O, and a generated crate on top of them, without the standard library.
+/// Compiles the layers without I/O, and a generated crate on top of them, without the standard library.
 fn no_std(root: &Path) -> Result<(), String> {
     cargo::run(root, &["build", "--package", "rpcrdma-runtime", "--no-default-features"])?;
     cargo::run(root, &["build", "--package", "rpcrdma-nfs3"])
 }
 
-/// Documentation, with a broken link being an error.
+/// Builds the documentation. A broken link is an error.
 fn docs(root: &Path) -> Result<(), String> {
     let arguments = ["doc", "--no-deps"];
     let mut command = cargo::command(root, &arguments);
@@ -62,8 +62,8 @@ fn docs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-verbs` and with the feature `verbs`, if the system packages are
-/// present.
+/// Runs lints and builds documentation of `rpcrdma-verbs` and with the feature `verbs`, if the system
+/// packages are present.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -84,8 +84,8 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Lints and documentation of `rpcrdma-krb5` and with the feature `krb5`, if the system packages are
-/// present.
+/// Runs lints and builds documentation of `rpcrdma-krb5` and with the feature `krb5`, if the system
+/// packages are present.
 fn krb5(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -102,7 +102,7 @@ fn krb5(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Modules of the runtime, each with those that it must not name.
+/// Modules of the runtime, each with the modules that it must not name.
 const LAYERS: &[(&str, &[&str])] = &[
     ("xdr", &["wire", "proto", "provider", "shell"]),
     ("wire", &["proto", "provider", "shell"]),
@@ -128,8 +128,8 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
-/// `xdr <- wire <- proto <- provider <- shell`: a layer names only those to its left. Files do not import one
-/// another in a cycle.
+/// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Files do
+/// not import one another in a cycle.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
@@ -161,7 +161,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Returns true if a line has `crate::name` as a whole path segment, also as one of several in braces.
+/// Returns true if a line has `crate::name` as a complete path segment, or as one of several in braces.
 fn names_module(line: &str, name: &str) -> bool {
     let Some((_, path)) = line.split_once("crate::") else { return false };
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
@@ -179,7 +179,7 @@ const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
     ("rpcrdma-derive", &[]),
-    // The simulator is for tests of the runtime only.
+    // The simulator is only for tests of the runtime.
     ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim"]),
     ("rpcrdma-sim", &["rpcrdma-runtime", "rpcrdma-derive"]),
     (VERBS, &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),
@@ -193,7 +193,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-verbs-packages", &[]),
 ];
 
-/// The same for packages whose tests may depend on more.
+/// As `OURS`, for packages whose tests may depend on more.
 const PRODUCTS: &[(&str, &[&str])] = &[
     (
         "rpcrdma-nfs",
@@ -222,8 +222,9 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A compiler needs none of our other crates but the leaf, generated crates need only the runtime, there is
-/// one syn, and by default nothing is built with a system's library for RDMA or Kerberos.
+/// Checks dependencies. A compiler uses none of our crates except the leaf, and generated crates only the
+/// runtime. Only one version of syn is used. By default, nothing needs a system library for RDMA or
+/// Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let ours = OURS.iter().map(|row| (row, "all"));
@@ -244,19 +245,19 @@ fn dependencies(root: &Path) -> Result<(), String> {
             ));
         }
     }
-    // Crates compiled on this platform. loom uses another syn on Windows.
+    // Only crates that are compiled on this platform count. loom uses another syn on Windows.
     let majors: BTreeSet<String> = tree(root, &["--edges", "all"])?
         .iter()
         .filter_map(|line| line.strip_prefix("syn v")?.split('.').next().map(str::to_owned))
         .collect();
     if majors.len() > 1 {
         let majors = majors.into_iter().collect::<Vec<_>>().join(" and ");
-        found.push(format!("syn {majors} are in use: `cargo tree --invert syn@2` shows by whom"));
+        found.push(format!("syn {majors} are in use: `cargo tree --invert syn@2` shows the users"));
     }
     cargo::report(&found)
 }
 
-/// The packages that `cargo tree` prints, each once: `name vVERSION ...`.
+/// Returns the packages that `cargo tree` prints, each once: `name vVERSION ...`.
 fn tree(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>, String> {
     let mut command = cargo::command(root, &["tree", "--prefix", "none"]);
     let output =
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layer_is_named_by_a_whole_path_segment() {
+    fn a_layer_is_named_by_a_complete_path_segment() {
         assert!(names_module("use crate::proto::work::Action;", "proto"));
         assert!(names_module("    crate::shell;", "shell"));
         assert!(!names_module("use crate::protocol::Action;", "proto"));

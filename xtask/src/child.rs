@@ -1,4 +1,4 @@
-//! Runs a command with a time limit and passes its output on line by line.
+//! Runs a command with a time limit and forwards its output line by line.
 
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::os::unix::process::CommandExt;
@@ -12,20 +12,20 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Succeeded,
-    /// With this exit status, unless a signal ended it.
+    /// The exit status, or `None` if a signal terminated the command.
     Failed(Option<i32>),
     TimedOut,
 }
 
-/// Time that output may arrive after the process has exited, from its remaining children.
+/// Time for output from remaining child processes after the process has exited.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs a command in a new process group. `each_line` receives standard output and standard error as one
-/// stream, as soon as each line is complete. After the time limit, the whole group is killed.
+/// stream, one complete line at a time. After the time limit, the entire group is killed.
 pub(crate) fn run(
     mut command: Command,
     limit: Duration,
@@ -37,7 +37,8 @@ pub(crate) fn run(
     let errors = writer.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("cannot run the command: {error}"))?;
-    // The command holds the write end of the pipe. The reader sees the end only after all copies are closed.
+    // The command holds the write end of the pipe. The reader sees the end only after all copies are
+    // closed.
     drop(command);
     let group = Group::of(&child);
     let lines = lines(reader);
@@ -61,7 +62,7 @@ pub(crate) fn run(
     ended.map(|(end, _)| end).ok_or_else(|| "the command has no outcome".to_owned())
 }
 
-/// The outcome of the child, if it has exited or its time is up.
+/// Returns the outcome of the child if it has exited or its time is up.
 fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> Result<Option<End>, String> {
     if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
         return Ok(Some(if status.success() { End::Succeeded } else { End::Failed(status.code()) }));
@@ -74,7 +75,7 @@ fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> 
     Ok(Some(End::TimedOut))
 }
 
-/// Lines of a pipe, read by a separate thread.
+/// Returns the lines of a pipe, which a separate thread reads.
 fn lines(reader: PipeReader) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -91,10 +92,10 @@ fn lines(reader: PipeReader) -> Receiver<String> {
     receiver
 }
 
-/// Time that a group has to end the groups that it started.
+/// Time for a group to terminate the groups that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The running group: a signal that ends this process ends the group, too.
+/// The running group. A signal that terminates this process also terminates the group.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
 /// The process group of a child.
@@ -120,7 +121,8 @@ fn set_running(group: Option<Pid>) {
     }
 }
 
-/// Sends SIGTERM to a group, so that a step of the gate also ends its own groups. Then kills it.
+/// Sends SIGTERM to a group, so that a step of the gate also terminates its own groups. Then kills the
+/// group.
 fn end(group: Option<Pid>) {
     kill(group, Signal::TERM);
     thread::sleep(GRACE);
@@ -129,7 +131,7 @@ fn end(group: Option<Pid>) {
 
 fn kill(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
-        // It fails only if no process of the group is left.
+        // Fails only if no process of the group is left.
         let _ = kill_process_group(group, signal);
     }
 }
@@ -147,7 +149,7 @@ pub(crate) fn kill_on_signals() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command that asks the network, and prints its output. Returns whether it succeeded within the
+/// Runs a command that uses the network, and prints its output. Returns true if it succeeds within the
 /// limit.
 pub(crate) fn succeeds(command: Command, limit: Duration) -> bool {
     run(command, limit, print).is_ok_and(|end| end == End::Succeeded)
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_may_end_its_own_processes_at_its_limit() {
+    fn a_command_may_terminate_its_processes_at_its_limit() {
         let (end, lines) =
             bash("trap 'echo ending; exit' TERM; sleep 5000 & wait", Duration::from_millis(500));
         assert_eq!((end, lines.join(" ")), (End::TimedOut, "ending".to_owned()));
@@ -200,14 +202,14 @@ mod tests {
             let pid = std::fs::read_to_string(&pid).unwrap();
             let stat = format!("/proc/{}/stat", pid.trim());
             // A killed process stays a zombie until its parent reaps it.
-            let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+            let has_ended = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
             for _ in 0..100 {
-                if is_gone() {
+                if has_ended() {
                     break;
                 }
                 thread::sleep(Duration::from_millis(50));
             }
-            assert!(is_gone(), "{stat}");
+            assert!(has_ended(), "{stat}");
         }
     }
 }

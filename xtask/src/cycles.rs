@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
 //! File A imports file B if code in A names an item that B defines: by a private `use`, or by a path from
-//! `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: files that name a
-//! re-exported item import the file that defines it. A file and the modules below it form a unit, so uses
-//! of a parent's items do not count.
+//! `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: a file that
+//! names a re-exported item imports the file that defines it. A file and the modules below it form a
+//! unit, so uses of a parent's items do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,19 +19,19 @@ type Names = Vec<String>;
 #[derive(Default)]
 struct Module {
     file: PathBuf,
-    /// Names imported by `use` items.
+    /// The names imported by `use` items.
     uses: BTreeMap<String, Names>,
-    /// Modules whose public items this module has by `pub use path::*`.
+    /// The modules whose public items this module re-exports by `pub use path::*`.
     globs: Vec<Names>,
-    /// Every path in the code, from the root of the crate.
+    /// Every path in the code, relative to the crate root.
     paths: BTreeSet<Names>,
 }
 
 /// The modules of a crate by their paths. The root has the empty path.
 type Modules = BTreeMap<Names, Module>;
 
-/// Every import cycle below a package's source directory, in its library and in each program that has a
-/// directory `bin/NAME`.
+/// Returns every import cycle below a package's source directory, in its library and in each program with
+/// a directory `bin/NAME`.
 pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let mut found = in_crate(root, source)?;
     let bin = source.join("bin");
@@ -42,7 +42,7 @@ pub(crate) fn find(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Every import cycle between the files of one crate.
+/// Returns every import cycle between the files of one crate.
 fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
     let modules = read(source)?;
     let imports: BTreeMap<&Names, BTreeSet<Names>> = modules
@@ -81,7 +81,7 @@ fn in_crate(root: &Path, source: &Path) -> Result<Vec<String>, String> {
 /// Maximum length of a chain of re-exports.
 const DEPTH: usize = 8;
 
-/// The module that defines the item of a path; none for an item of another crate.
+/// Returns the module that defines the item of a path, or `None` for an item of another crate.
 fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
     let (at, rest) = path.split_at(length);
@@ -95,7 +95,7 @@ fn definer(modules: &Modules, path: &[String], depth: usize) -> Option<Names> {
     Some(by_glob.map_or_else(|| at.to_vec(), Clone::clone))
 }
 
-/// Whether a module's file contains a definition or a re-export of a name.
+/// Returns true if a module's file contains a definition or a re-export of a name.
 fn defines(modules: &Modules, at: &Names, name: &str) -> bool {
     let Some(module) = modules.get(at) else { return false };
     module.uses.contains_key(name)
@@ -141,18 +141,18 @@ fn read(source: &Path) -> Result<Modules, String> {
     Ok(modules)
 }
 
-/// The path of the module that a file holds.
+/// Returns the path of the module in a file.
 fn module_path(source: &Path, file: &Path) -> Names {
     let path = file.strip_prefix(source).unwrap_or(file).with_extension("");
     let mut names: Names = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let is_whole = names.len() == 1 && matches!(names.first().map(String::as_str), Some("lib" | "main"));
-    if is_whole || names.last().is_some_and(|name| name == "mod") {
+    let is_root = names.len() == 1 && matches!(names.first().map(String::as_str), Some("lib" | "main"));
+    if is_root || names.last().is_some_and(|name| name == "mod") {
         names.pop();
     }
     names
 }
 
-/// The position of a path.
+/// The kind of item that contains a path.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// In a private `use`.
@@ -166,7 +166,7 @@ enum Kind {
 /// Collects the paths in one file.
 struct Reader<'a> {
     known: &'a BTreeSet<Names>,
-    /// The path of the current module: the file's, or that of a module in it.
+    /// The path of the current module: that of the file, or of a module within the file.
     at: Names,
     module: &'a mut Module,
 }
@@ -190,7 +190,7 @@ impl Reader<'_> {
                 }
                 TokenTree::Ident(_) => {
                     let length = path_length(&tokens[place - 1..]);
-                    if !is_behind_dot(&tokens, place) {
+                    if !is_after_dot(&tokens, place) {
                         self.tree(&tokens[place - 1..place - 1 + length], &[], Kind::Path);
                     }
                     place += length - 1;
@@ -200,8 +200,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a module within the file. Returns the number of its tokens after `mod`. Unit tests may import
-    /// anything.
+    /// Reads a module within the file, and returns the number of its tokens after `mod`. Unit tests may
+    /// import anything, so they are skipped.
     fn inline_module(&mut self, tokens: &[TokenTree]) -> usize {
         let [TokenTree::Ident(name), TokenTree::Group(group), ..] = tokens else { return 0 };
         if name != "tests" {
@@ -254,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A path from the root of the crate; none for a path to another crate.
+    /// Returns a path relative to the crate root, or `None` for a path to another crate.
     fn absolute(&self, path: &[String], kind: Kind) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let mut base = self.at.clone();
@@ -269,13 +269,13 @@ impl Reader<'_> {
                     rest = more;
                 }
             }
-            // A name that a `use` of this file brought in, or a child module.
+            // A name that a `use` of this file imports, or a child module.
             name => {
                 if let Some(to) = self.module.uses.get(name) {
                     return Some([to.as_slice(), rest].concat());
                 }
                 base.push(name.to_owned());
-                // A word alone may be a variable.
+                // A single name may be a variable.
                 if !self.known.contains(&base) || kind == Kind::Path && rest.is_empty() {
                     return None;
                 }
@@ -286,7 +286,7 @@ impl Reader<'_> {
     }
 }
 
-/// The number of tokens of a path: names with `::` between them.
+/// Returns the number of tokens in a path: names separated by `::`.
 fn path_length(tokens: &[TokenTree]) -> usize {
     let mut length = 1;
     while let [first, second, TokenTree::Ident(_), ..] = &tokens[length..]
@@ -298,13 +298,13 @@ fn path_length(tokens: &[TokenTree]) -> usize {
     length
 }
 
-/// Returns true for a field or a method: after one dot, but not after the two of a range.
-fn is_behind_dot(tokens: &[TokenTree], place: usize) -> bool {
+/// Returns true for a field or a method: after a single dot, but not after the two dots of a range.
+fn is_after_dot(tokens: &[TokenTree], place: usize) -> bool {
     let is_dot = |place| before(tokens, place).is_some_and(|token| is_punct(token, '.'));
     is_dot(place) && !is_dot(place - 1)
 }
 
-/// The token before the one that ends at `place`.
+/// Returns the token before the one that ends at `place`.
 fn before(tokens: &[TokenTree], place: usize) -> Option<&TokenTree> {
     tokens.get(place.checked_sub(2)?)
 }
@@ -317,7 +317,7 @@ fn is_punct(token: &TokenTree, mark: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The cycles of a crate of these files.
+    /// Returns the cycles of a crate with these files.
     fn cycles(files: &[(&str, &str)]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_raw_names_and_a_program_beside_the_library_count() {
+    fn ranges_raw_names_and_programs_next_to_the_library_count() {
         let b = ("b.rs", "use crate::r#type::A; pub const N: A = A;");
         let range = ("type.rs", "pub struct A; fn f() { 0..crate::b::N }");
         assert_eq!(cycles(&[("lib.rs", "mod r#type; mod b;"), range, b]).len(), 1);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_files_is_a_crate_of_its_own() {
+    fn a_program_with_files_is_a_separate_crate() {
         let library = ("lib.rs", "pub mod a;");
         let a = ("a.rs", "pub struct A;");
         let main = ("bin/p/main.rs", "mod a; mod b;");

@@ -1,5 +1,5 @@
-//! cargo-deny: licences, duplicate crates and sources of all dependencies, and known vulnerabilities
-//! (`deny.toml`).
+//! cargo-deny (`deny.toml`): checks licences, duplicate crates, sources and known vulnerabilities of all
+//! dependencies.
 
 use std::path::Path;
 use std::process::Command;

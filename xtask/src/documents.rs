@@ -7,25 +7,25 @@ use xtask::files::{self, relative};
 
 use crate::cargo;
 
-/// Documents with the number of lines that they may have.
+/// Maximum numbers of lines of documents.
 const LENGTHS: &[(&str, usize)] = &[("README.md", 150), ("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 120)];
 
-/// The most characters in a cell of a table.
+/// Maximum number of characters in a table cell.
 const CELL: usize = 160;
 
-/// The most columns of a line that is a comment.
+/// Maximum width of a comment line, in columns.
 const COMMENT: usize = 110;
 
 /// Documents that tools write.
 const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS.md"];
 
-/// Directories with code that xdrgen writes.
+/// Directories with emitted code.
 const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
 /// The table of contents of the guides.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every Markdown file of the workspace that a tool did not write, and the comments of its code.
+/// Checks every Markdown file of the workspace except generated ones, and the comments of its code.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let summary = read(&root.join(SUMMARY))?;
@@ -43,7 +43,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         found.extend(wrong(&name, &text).into_iter().map(|(line, what)| format!("{name}:{line}: {what}")));
         let folder = path.parent().unwrap_or(root);
         for (line, target) in links(&text).filter(|(_, target)| !folder.join(target).exists()) {
-            found.push(format!("{name}:{line}: the link to `{target}` leads nowhere"));
+            found.push(format!("{name}:{line}: broken link to `{target}`"));
         }
         if let Some(guide) = name.strip_prefix("docs/")
             && name != SUMMARY
@@ -59,7 +59,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The comment prefix of a source file, or `None` for other files and for emitted code.
+/// Returns the comment prefix of a source file, or `None` for other files and for emitted code.
 fn comment_mark(name: &str) -> Option<&'static str> {
     if EMITTED.iter().any(|folder| name.starts_with(folder)) {
         return None;
@@ -71,7 +71,7 @@ fn comment_mark(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The comments of a source file that are too wide, with their lines.
+/// Returns the comments of a source file that are too wide, with their lines.
 fn wide_comments(text: &str, mark: &str) -> impl Iterator<Item = (usize, String)> {
     let comments = (1..).zip(text.lines()).filter(move |(_, line)| line.trim_start().starts_with(mark));
     comments
@@ -80,7 +80,7 @@ fn wide_comments(text: &str, mark: &str) -> impl Iterator<Item = (usize, String)
         .map(|(number, columns)| (number, format!("a comment of {columns} columns (limit {COMMENT})")))
 }
 
-/// The violations of a document, with their lines.
+/// Returns the violations of a document, with their lines.
 fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let limit = LENGTHS.iter().find(|(limited, _)| *limited == name).map_or(usize::MAX, |(_, limit)| *limit);
@@ -97,7 +97,7 @@ fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The lines outside fenced blocks, with their numbers.
+/// Returns the lines outside fenced blocks, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -107,7 +107,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The files that a document links to, without anchors, and the lines of the links.
+/// Returns the files that a document links to, without anchors, with the lines of the links.
 fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let targets = |line| str::split(line, "](").skip(1).filter_map(|rest| rest.split(')').next());
     let all = prose(text).flat_map(move |(number, line)| targets(line).map(move |target| (number, target)));

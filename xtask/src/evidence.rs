@@ -22,11 +22,11 @@ pub(crate) struct Options {
 const INTEROP: &str = "docs/interop.md";
 const BENCHMARKS: &str = "docs/benchmarks.md";
 
-/// A benchmark whose output is recorded.
+/// A benchmark with recorded output.
 struct Bench {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Variables that the command line shows.
+    /// Environment variables, which are shown in the recorded command.
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -48,7 +48,7 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
-/// A row for a long job: its name, client, server, devices and tests.
+/// The rows of the matrix: a long job, its client, server, devices and tests.
 const MATRIX: &[[&str; 5]] = &[
     ["faults", "each", "each", "user-space iWARP, siw", "cut connections, restarts, captures"],
     ["files", "each", "each", "user-space iWARP, siw", "trees of thousands of files, large files"],
@@ -57,8 +57,8 @@ const MATRIX: &[[&str; 5]] = &[
     ["suites-siw", "Linux 6.12", "nfs3d", "siw by verbs", "the same"],
     ["suites-rxe", "Linux 6.12", "nfs3d", "rxe by verbs", "the same"],
     ["full-iwarp", "nfs3", "nfs3d", "siw by verbs, user-space iWARP", "every procedure, files, trees"],
-    ["full-siw", "each", "each", "siw by verbs", "rules of verbs, devices that go and return"],
-    ["full-rxe", "each", "each", "rxe by verbs", "rules of verbs, devices that go and return"],
+    ["full-siw", "each", "each", "siw by verbs", "rules of verbs, removed and added devices"],
+    ["full-rxe", "each", "each", "rxe by verbs", "rules of verbs, removed and added devices"],
     ["client-siw", "nfs3", "Linux 6.12", "siw by verbs", "every procedure, credits, 1,000 connections"],
     ["client-rxe", "nfs3", "Linux 6.12", "rxe by verbs", "every procedure, credits, 1,000 connections"],
     ["server-guest", "Linux 6.12", "nfs3d", "stock siw, user-space iWARP", "mounts, files, cut connections"],
@@ -70,7 +70,7 @@ const MATRIX: &[[&str; 5]] = &[
     ["ganesha", "nfs3", "NFS-Ganesha", "TCP", "ls, get, put --verify"],
 ];
 
-/// Runs the benchmarks, and writes the generated parts.
+/// Runs the benchmarks and writes the generated parts.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     for bench in BENCHES.iter().filter(|bench| options.benches.iter().any(|name| name == bench.name)) {
         put(root, BENCHMARKS, bench.name, &measure(root, bench)?)?;
@@ -78,13 +78,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     interop(root)
 }
 
-/// Appends a run of a long job to the ledger, and shows it in `docs/interop.md`.
+/// Appends a run of a long job to the ledger and updates `docs/interop.md`.
 pub(crate) fn record(root: &Path, job: &str, passed: bool, took: Duration) -> Result<(), String> {
     ledger::record(root, job, passed, took)?;
     interop(root)
 }
 
-/// Writes the outcomes on record into `docs/interop.md`.
+/// Writes the outcomes in the ledger to `docs/interop.md`.
 fn interop(root: &Path) -> Result<(), String> {
     put(root, INTEROP, "ledger", &matrix(&Ledger::read(root)?))
 }
@@ -112,7 +112,7 @@ fn matrix(ledger: &Ledger) -> String {
     table
 }
 
-/// Runs a benchmark and returns its output with the machine, the revision and the command.
+/// Runs a benchmark and returns its output with machine, revision and command.
 fn measure(root: &Path, bench: &Bench) -> Result<String, String> {
     let mut command = cargo::command(root, bench.arguments);
     command.envs(bench.environment.iter().copied());
@@ -147,7 +147,7 @@ fn put(root: &Path, name: &str, part: &str, content: &str) -> Result<(), String>
     fs::write(root.join(name), text).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Returns the text with another content between the lines that mark the part.
+/// Returns the text with new content between the lines that mark the part.
 fn replace(text: &str, part: &str, content: &str) -> Result<String, String> {
     let begin = format!("<!-- generated: {part} -->\n");
     let end = "<!-- end -->\n";
@@ -162,7 +162,7 @@ mod tests {
     use crate::jobs::JOBS;
 
     #[test]
-    fn every_job_with_a_guest_is_in_the_matrix() {
+    fn the_matrix_has_every_job_with_a_guest() {
         let others =
             ["bench", "profile", "siege", "long-fuzz", "mutants", "generated-mutants", "million-seeds"];
         let jobs: Vec<&str> = JOBS.iter().map(|job| job.name).filter(|job| !others.contains(job)).collect();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_part_of_that_name_changes() {
+    fn only_the_named_part_changes() {
         let text =
             "a\n<!-- generated: one -->\n1\n<!-- end -->\n<!-- generated: two -->\n2\n<!-- end -->\nb\n";
         let changed =

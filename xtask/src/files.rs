@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All files below a directory, sorted, without those of cargo and git. A directory that is not there has
-/// none.
+/// Returns all files below a directory, sorted, except those of cargo and git. A missing directory has no
+/// files.
 ///
 /// # Errors
-/// The system's error for an entry, with its path.
+/// Returns the system's error for an entry, with its path.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     let mut pending = vec![directory.to_path_buf()];
@@ -27,13 +27,13 @@ pub fn below(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Returns true if a directory contains no sources of the workspace: version control, or build output.
+/// Returns true for a directory without sources of the workspace: version control, or build output.
 fn is_foreign(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name == ".git" || name == "target")
         || directory.join("CACHEDIR.TAG").exists()
 }
 
-/// A path as messages show it: below the root, with slashes.
+/// Returns a path relative to the root, with slashes, for messages.
 #[must_use]
 pub fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 pub(crate) struct Filters<'a> {
     /// Runs only tests whose names contain one of these. An empty list selects all tests.
     pub(crate) only: &'a [&'a str],
-    /// Parts of the names of the tests to leave out.
+    /// Skips tests whose names contain one of these.
     pub(crate) skip: &'a [&'a str],
 }
 
-/// Runs `cargo test`, with its options, and these filters.
+/// Runs `cargo test`, with its options and these filters.
 ///
 /// # Errors
 /// Fails if a test fails, or if a filter matches no test.
@@ -26,10 +26,10 @@ pub(crate) fn test(mut command: Command, filters: &Filters<'_>) -> Result<(), St
         command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot run cargo: {error}"))?;
     let mut unmatched = Unmatched::new(filters);
     for line in child.stdout.take().into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
-        let line = line.map_err(|error| format!("cannot read what the tests print: {error}"))?;
+        let line = line.map_err(|error| format!("cannot read the output of the tests: {error}"))?;
         let line = String::from_utf8_lossy(&line);
         let _ = writeln!(io::stdout(), "{line}");
-        unmatched.see(&line);
+        unmatched.process(&line);
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
     if !status.success() {
@@ -67,7 +67,7 @@ fn skip_filters_match(listing: &str, skip: &[&str]) -> Result<(), String> {
     if unmatched.is_empty() {
         Ok(())
     } else {
-        Err(format!("no test to skip has a name with: {}", unmatched.join(", ")))
+        Err(format!("no name of a test to skip contains: {}", unmatched.join(", ")))
     }
 }
 
@@ -82,8 +82,8 @@ impl<'a> Unmatched<'a> {
         Unmatched { filters: filters.only.to_vec(), ran: false }
     }
 
-    /// Takes a line of output into account: `test NAME ... ok`.
-    fn see(&mut self, line: &str) {
+    /// Processes a line of output: `test NAME ... ok`.
+    fn process(&mut self, line: &str) {
         let name = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
         let Some((name, outcome)) = name else { return };
         if outcome.starts_with("ignored") {
@@ -95,9 +95,9 @@ impl<'a> Unmatched<'a> {
 
     fn done(self) -> Result<(), String> {
         if !self.filters.is_empty() {
-            return Err(format!("no test has a name with: {}", self.filters.join(", ")));
+            return Err(format!("no name of a test contains: {}", self.filters.join(", ")));
         }
-        if self.ran { Ok(()) } else { Err("the filters leave no test to run".to_owned()) }
+        if self.ran { Ok(()) } else { Err("the filters exclude all tests".to_owned()) }
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     fn outcome(only: &[&str], lines: &[&str]) -> Result<(), String> {
         let mut unmatched = Unmatched::new(&Filters { only, skip: &[] });
-        lines.iter().for_each(|line| unmatched.see(line));
+        lines.iter().for_each(|line| unmatched.process(line));
         unmatched.done()
     }
 
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(outcome(&["faults::", "captures::"], &lines), Ok(()));
         assert_eq!(
             outcome(&["faults::", "gone::"], &lines),
-            Err("no test has a name with: gone::".to_owned())
+            Err("no name of a test contains: gone::".to_owned())
         );
         assert_eq!(outcome(&[], &lines), Ok(()));
     }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn an_invocation_without_tests_is_an_error() {
         let lines = ["running 0 tests", "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured"];
-        assert_eq!(outcome(&[], &lines), Err("the filters leave no test to run".to_owned()));
+        assert_eq!(outcome(&[], &lines), Err("the filters exclude all tests".to_owned()));
         assert!(outcome(&["a"], &lines).is_err());
         let ignored = ["test faults::cut ... ignored, takes hours"];
         assert!(outcome(&["faults::"], &ignored).is_err(), "an ignored test does not run");
@@ -135,7 +135,7 @@ mod tests {
     fn a_part_to_skip_has_to_match_a_test() {
         let listing = "verbs::read: test\nin_guest::read: test\nbench: benchmark\n\n2 tests, 1 benchmark\n";
         assert_eq!(skip_filters_match(listing, &["verbs::", "in_guest::"]), Ok(()));
-        let error = "no test to skip has a name with: gone::, bench";
+        let error = "no name of a test to skip contains: gone::, bench";
         assert_eq!(skip_filters_match(listing, &["verbs::", "gone::", "bench"]), Err(error.to_owned()));
     }
 }

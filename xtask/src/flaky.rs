@@ -1,5 +1,5 @@
-//! `cargo xtask flaky`: the whole test suite many times on a busy machine, to find tests that fail now and
-//! then.
+//! `cargo xtask flaky`: runs the test suite many times on a busy machine, to find tests that fail
+//! occasionally.
 
 use std::fs;
 use std::hint::spin_loop;
@@ -22,13 +22,13 @@ pub(crate) struct Options {
     busy: usize,
 }
 
-/// A run that takes longer hangs.
+/// A run that exceeds this time counts as hanging.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// The suite without examples in documentation, which would be compiled again for each run.
+/// The suite without doc tests, which would be compiled again for each run.
 const SUITE: &[&str] = &["test", "--lib", "--bins", "--tests"];
 
-/// Builds the suite, and runs it under load. The output of runs that fail stays in `target/flaky`.
+/// Builds the suite and runs it under load. The output of failed runs stays in `target/flaky`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     child::kill_on_signals()?;
     cargo::run(root, &[SUITE, &["--no-run"]].concat())?;
@@ -58,14 +58,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     Err(format!("{failed} of {runs} runs failed:\n{}see {}", failures.concat(), folder.display()))
 }
 
-/// One run. Returns the failures, one per line.
+/// Runs the suite once. Returns the failures, one per line.
 fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
     let mut command = cargo::command(root, &[SUITE, &["--no-fail-fast"]].concat());
     command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
     let mut output = String::new();
     let mut failed = Failed::default();
     let end = child::run(command, LIMIT, |line| {
-        failed.see(line);
+        failed.process(line);
         output.push_str(line);
         output.push('\n');
     })?;
@@ -84,7 +84,7 @@ fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
     Ok(tests.iter().map(|test| format!("  run {number}: {test}\n")).collect())
 }
 
-/// The tests that failed, from the output of cargo.
+/// The failed tests, from the output of cargo.
 #[derive(Debug, Default)]
 struct Failed {
     /// The test binary that is running.
@@ -93,7 +93,7 @@ struct Failed {
 }
 
 impl Failed {
-    fn see(&mut self, line: &str) {
+    fn process(&mut self, line: &str) {
         if let Some(binary) = line.trim_start().strip_prefix("Running ") {
             binary.clone_into(&mut self.binary);
         } else if let Some(test) =
@@ -103,10 +103,10 @@ impl Failed {
         }
     }
 
-    /// The tests, or the binary that ended without naming one.
+    /// Returns the failed tests, or the binary that failed without naming a test.
     fn tests(mut self, outcome: &str) -> Vec<String> {
         if self.tests.is_empty() {
-            self.tests.push(format!("{outcome}, no test is named; the last binary was {}", self.binary));
+            self.tests.push(format!("{outcome} without naming a test; the last binary was {}", self.binary));
         }
         self.tests
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_failed_are_named_with_their_binary() {
+    fn failed_tests_are_named_with_their_binary() {
         let mut failed = Failed::default();
         for line in [
             "     Running unittests src/lib.rs (target/debug/deps/a-12)",
@@ -126,7 +126,7 @@ mod tests {
             "test two::three ... FAILED",
             "test result: FAILED. 0 passed; 1 failed",
         ] {
-            failed.see(line);
+            failed.process(line);
         }
         assert_eq!(failed.tests("failed"), ["two::three in tests/b.rs (target/debug/deps/b-34)"]);
     }
@@ -134,8 +134,9 @@ mod tests {
     #[test]
     fn a_binary_that_names_no_test_is_named_itself() {
         let mut failed = Failed::default();
-        failed.see("     Running tests/b.rs (target/debug/deps/b-34)");
-        let expected = "timed out, no test is named; the last binary was tests/b.rs (target/debug/deps/b-34)";
+        failed.process("     Running tests/b.rs (target/debug/deps/b-34)");
+        let expected =
+            "timed out without naming a test; the last binary was tests/b.rs (target/debug/deps/b-34)";
         assert_eq!(failed.tests("timed out"), [expected]);
     }
 }

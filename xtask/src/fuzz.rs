@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the targets of `fuzz/`, led by coverage, with the Rust that everything else needs.
+//! `cargo xtask fuzz`: runs the targets of `fuzz/` with coverage guidance on the stable compiler.
 //!
 //! `cargo fuzz` needs a nightly compiler for its memory sanitizers. These targets look for panics, hangs
 //! and broken invariants of safe code, for which libFuzzer and the stable compiler's coverage suffice.
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     pub(crate) seconds: u64,
 }
 
-/// Each target, and the folder of `fuzz/seeds` that it begins from.
+/// Each target, and the directory of `fuzz/seeds` with its seeds.
 const TARGETS: &[(&str, &str)] = &[
     ("check", "documents"),
     ("generate", "documents"),
@@ -38,13 +38,13 @@ const TARGETS: &[(&str, &str)] = &[
     ("client", "client"),
 ];
 
-/// Marks of coverage that libFuzzer follows, and checks that a release does without.
+/// Enables coverage for libFuzzer, and checks that release builds omit.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
 /// Builds the targets and runs one per core. Their corpora stay in `target/fuzz/corpus`; inputs that
-/// crash a target are in `target/fuzz/found`.
+/// crash a target are stored in `target/fuzz/found`.
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let chosen = chosen(&arguments.targets)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     for (name, _) in &chosen {
         build.args(["--bin", name]);
     }
-    succeed(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder), "the targets do not build")?;
+    succeed(build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder), "cannot build the targets")?;
     let programs = folder.join(&host).join("release");
     let queue = Mutex::new(chosen.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -91,7 +91,7 @@ fn fuzz(program: &Path, folder: &Path, seeds: &Path, seconds: u64) -> Result<(),
         .arg(corpus)
         .arg(seeds);
     eprintln!("==> {name}, {seconds} s");
-    succeed(&mut run, &format!("{name} found something: see {}", found.display()))
+    succeed(&mut run, &format!("{name} found a failure: see {}", found.display()))
 }
 
 fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String> {
@@ -101,17 +101,19 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String>
     let find = |name: &String| {
         TARGETS.iter().find(|(target, _)| target == name).copied().ok_or_else(|| {
             let all: Vec<_> = TARGETS.iter().map(|(target, _)| *target).collect();
-            format!("there is no target `{name}`: there are {}", all.join(", "))
+            format!("unknown target `{name}`; the targets are {}", all.join(", "))
         })
     };
     names.iter().map(find).collect()
 }
 
-/// The host's target triple. Naming it keeps the flags from build scripts.
+/// Returns the host's target triple. If cargo receives it explicitly, the flags do not apply to build
+/// scripts.
 fn host() -> Result<String, String> {
-    let said = Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
-    let said = String::from_utf8_lossy(&said.stdout);
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    let output =
+        Command::new("rustc").arg("-vV").output().map_err(|error| format!("`rustc -vV`: {error}"))?;
+    let output = String::from_utf8_lossy(&output.stdout);
+    let host = output.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "`rustc -vV` does not name its host".to_owned())
 }
 

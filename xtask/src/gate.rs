@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: all checks required for a change, one step after another, cheap ones first.
+//! `cargo xtask ci`: runs all checks required for a change, one step after another, cheap ones first.
 //!
-//! Every step runs in a separate process (`cargo xtask step NAME`) with a time limit, and its output is
-//! passed on as it arrives.
+//! Every step runs in a separate process (`cargo xtask step NAME`) with a time limit. Its output is
+//! forwarded as it arrives.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::steps::STEPS;
 /// Options of `cargo xtask ci`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The steps to run; all of them if none is named
+    /// The steps to run (default: all)
     #[arg(value_name = "STEP", value_parser = names())]
     only: Vec<String>,
-    /// Run only the steps that run no tests
+    /// Run only the steps without tests
     #[arg(long, conflicts_with = "only")]
     quick: bool,
     /// Run the remaining steps after a failure
@@ -38,14 +38,14 @@ pub(crate) struct Options {
 
 /// The deadline of the gate.
 const DEADLINE: Duration = Duration::from_secs(88 * 60);
-/// A long job starts only if it is expected to end before this.
+/// A long job starts only if it is expected to end before this time.
 const SOAK_MARK: Duration = Duration::from_secs(75 * 60);
 
 fn names() -> Vec<&'static str> {
     CHECKS.iter().chain(STEPS).map(|step| step.name).collect()
 }
 
-/// Runs the steps and prints their outcomes. The sum of the tests is the last line.
+/// Runs the steps and prints their outcomes. The last line is the sum of the tests.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     let tests = if options.quick { &[] } else { STEPS };
@@ -59,15 +59,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
             has_failed |= gate.step(name, Duration::from_secs(minutes * 60))?.is_failure();
         }
     }
-    let is_whole = options.only.is_empty() && !options.quick && !options.no_soak;
-    if is_whole && !has_failed {
+    let is_complete = options.only.is_empty() && !options.quick && !options.no_soak;
+    if is_complete && !has_failed {
         gate.job()?;
     }
     gate.print_report();
     Ok(gate.finish())
 }
 
-/// A run of steps.
+/// A run of several steps.
 pub(crate) struct Gate<'a> {
     root: &'a Path,
     began: Instant,
@@ -75,7 +75,7 @@ pub(crate) struct Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
-    /// Starts the clock of the gate's deadline.
+    /// Starts the clock for the gate's deadline.
     pub(crate) fn new(root: &'a Path) -> Self {
         Gate { root, began: Instant::now(), report: Report::default() }
     }
@@ -98,7 +98,7 @@ impl<'a> Gate<'a> {
         let _ = fs::remove_file(&records);
         let mut command = Command::new(own_program()?);
         command.arg0("xtask").args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
-        // Tests that need Wireshark look for it themselves, and record that it is missing.
+        // Tests that need Wireshark search for it, and record if it is missing.
         command.env("RPCRDMA_TSHARK", "1");
         let began = Instant::now();
         let totals = &mut self.report.totals;
@@ -121,8 +121,8 @@ impl<'a> Gate<'a> {
         Ok((outcome, took))
     }
 
-    /// Runs the long job with the oldest run, of those that can run here and fit into the remaining time.
-    /// The outcome goes to the ledger, unless the gate's deadline ends the job.
+    /// Runs the long job with the oldest run among those that can run here and fit into the remaining
+    /// time. The outcome goes to the ledger, unless the gate's deadline ends the job.
     fn job(&mut self) -> Result<(), String> {
         let ledger = Ledger::read(self.root)?;
         let mut tried = Vec::new();
@@ -137,7 +137,7 @@ impl<'a> Gate<'a> {
             match self.limited(job, limit)? {
                 (Outcome::NotRun | Outcome::NotReached, _) => tried.push(job),
                 (Outcome::TimedOut, _) => {
-                    self.report.excuse(job, "the deadline of the gate ended it");
+                    self.report.set_not_run(job, "terminated by the deadline of the gate");
                     return Ok(());
                 }
                 (outcome @ (Outcome::Passed | Outcome::Failed), took) => {
@@ -166,18 +166,18 @@ impl<'a> Gate<'a> {
 /// Runs a step or a long job in this process.
 pub(crate) fn step(root: &Path, name: &str) -> Result<(), String> {
     let step = CHECKS.iter().chain(STEPS).chain(JOBS).find(|step| step.name == name);
-    let step = step.ok_or_else(|| format!("no step is called {name}"))?;
+    let step = step.ok_or_else(|| format!("unknown step {name}"))?;
     child::kill_on_signals()?;
     (step.run)(root)
 }
 
-/// This program, even if a build has replaced it since it was started.
+/// Returns the path of this program, even if a build has replaced the program since it was started.
 fn own_program() -> Result<PathBuf, String> {
     let process = PathBuf::from("/proc/self/exe");
     if process.exists() {
         return Ok(process);
     }
-    env::current_exe().map_err(|error| format!("cannot find the own program: {error}"))
+    env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_and_jobs_have_names_of_their_own() {
+    fn names_of_steps_and_jobs_are_unique() {
         let names: Vec<&str> = names().into_iter().chain(JOBS.iter().map(|job| job.name)).collect();
         let distinct: BTreeSet<&str> = names.iter().copied().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");

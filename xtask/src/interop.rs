@@ -1,5 +1,5 @@
-//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), as the gate and the
-//! long jobs run them.
+//! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), for the gate and
+//! the long jobs.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,18 +12,18 @@ use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
 
-/// The tests to run, and the packages that the lab needs for them.
+/// A group of tests, and the packages that the lab needs for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
-    /// Parts of the names of the tests to run and to leave out.
+    /// Parts of the names of the tests to run and to skip.
     pub(crate) filters: Filters<'static>,
-    /// Whether the tests run at full length.
+    /// True to run the tests at full length.
     pub(crate) long: bool,
-    /// Whether they need programs with the feature `verbs`, for the devices in the guest.
+    /// True if they need programs with the feature `verbs`, for the devices in the guest.
     pub(crate) devices: bool,
-    /// Whether they need programs with the feature `krb5`, and a KDC on this machine.
+    /// True if they need programs with the feature `krb5`, and a KDC on this machine.
     pub(crate) kerberos: bool,
-    /// Whether they need fsx, fio, dbench and pjdfstest.
+    /// True if they need fsx, fio, dbench and pjdfstest.
     pub(crate) suites: bool,
     /// The kernel to run.
     pub(crate) kernel: &'static str,
@@ -72,7 +72,7 @@ pub(crate) const IN_GUEST: Group = Group::short(&["by_verbs::"], &["by_verbs::su
 pub(crate) const ON_SECOND_KERNEL: Group =
     Group { kernel: SECOND_KERNEL, ..Group::short(&[], &["suites_over", "in_guest::"]).with_devices() };
 
-/// Runs a group of the tests. Where the lab cannot be made, it records that for the step `name`.
+/// Runs a group of tests. If the lab is unavailable, records this for the step `name`.
 pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> {
     let needs = [(group.devices, "--verbs"), (group.suites, "--suites")];
     let needs: Vec<&str> = needs.iter().filter(|(needed, _)| *needed).map(|(_, option)| *option).collect();
@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
     if group.suites {
         lab(root, group.kernel, &["suites"])?;
     }
-    // Without Kerberos the whole workspace, so that nothing is compiled again with other features.
+    // Without Kerberos, selects the entire workspace, so that nothing is recompiled with other features.
     let packages = if group.kerberos { &KRB5_FEATURES[..] } else { &[] };
     let mut command = cargo::command(root, &[&["test", "--test", "interop"], packages].concat());
     command
@@ -98,7 +98,7 @@ pub(crate) fn run(root: &Path, name: &str, group: &Group) -> Result<(), String> 
     filters::test(command, &group.filters)
 }
 
-/// Measures our client and server and Linux's over RDMA devices.
+/// Compares our client and server with Linux's over RDMA devices.
 pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -> Result<(), String> {
     if !ready(root, name, KERNEL, needs)? {
         return Ok(());
@@ -106,10 +106,10 @@ pub(crate) fn bench(root: &Path, name: &str, options: &[&str], needs: &[&str]) -
     lab(root, KERNEL, &[&["bench"], options].concat())
 }
 
-/// The exit status of the lab's check if a requirement is missing that the lab cannot install itself.
+/// The exit status of the lab's check if a requirement is missing that the lab cannot install.
 const UNAVAILABLE: i32 = 3;
 
-/// Makes the lab. Returns false, after a record for the step, if it cannot be made here.
+/// Prepares the lab. If it is unavailable here, records this for the step and returns false.
 fn ready(root: &Path, name: &str, kernel: &str, needs: &[&str]) -> Result<bool, String> {
     let arguments = [&["xtask", "lab", "check"], needs].concat();
     let mut check = cargo::command(root, &arguments);
@@ -144,11 +144,11 @@ fn lab(root: &Path, kernel: &str, arguments: &[&str]) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// The heading in README.md of the section whose commands [`mount_commands`] runs.
+/// The heading of the README section with the commands of [`mount_commands`].
 const SECTION: &str = "Mount a directory over RDMA";
 
-/// Runs README's commands verbatim: a server for the directory `specs`, and Linux in a guest that mounts it
-/// over RDMA.
+/// Runs README's commands verbatim: a server for the directory `specs`, and Linux in a guest that mounts
+/// it over RDMA.
 pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     let readme = fs::read_to_string(root.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let commands = commands_below(&readme, SECTION)?;
@@ -159,7 +159,7 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     lab(root, KERNEL, &["down"])?;
-    // Built first, so that the wait for the server is short.
+    // Built first, which shortens the wait for the server.
     cargo::run(root, &["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"])?;
     let printed = scratch(root)?.join("readme-mount");
     let mut running = Running::start(root, server, &printed)?;
@@ -171,7 +171,7 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     if listing.contains("nfs3.txt") { Ok(()) } else { Err("the guest does not list nfs3.txt".to_owned()) }
 }
 
-/// The lines of the first fenced block below a heading.
+/// Returns the lines of the first fenced block below a heading.
 fn commands_below(text: &str, section: &str) -> Result<Vec<String>, String> {
     let is_heading = |line: &&str| line.starts_with('#') && line.contains(section);
     let mut lines = text.lines().skip_while(|line| !is_heading(line));
@@ -195,7 +195,7 @@ fn bash(root: &Path, command: &str) -> Result<String, String> {
     if output.status.success() { Ok(printed) } else { Err(format!("`{command}` failed")) }
 }
 
-/// The server; it and the guest end with this value.
+/// A running server. Dropping it terminates the server and the guest.
 struct Running<'a> {
     root: &'a Path,
     server: Child,
@@ -208,22 +208,22 @@ impl<'a> Running<'a> {
         let file = File::create(printed).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
         let mut bash = Command::new("bash");
-        // Replaces this process, so that it can be killed.
+        // `exec` replaces the shell, so that the server can be killed.
         bash.args(["-c", &format!("exec {command}")]).current_dir(root).stdout(file).stderr(errors);
         Ok(Running { root, server: bash.spawn().map_err(failed)? })
     }
 
-    /// Waits until the server serves.
+    /// Waits until the server accepts connections.
     fn wait_until_serving(&mut self, printed: &Path) -> Result<(), String> {
         let began = Instant::now();
         loop {
-            let said = fs::read_to_string(printed).unwrap_or_default();
-            if said.contains("serving") {
+            let printed = fs::read_to_string(printed).unwrap_or_default();
+            if printed.contains("serving") {
                 return Ok(());
             }
             let has_ended = self.server.try_wait().is_ok_and(|status| status.is_some());
             if has_ended || began.elapsed() > Duration::from_secs(300) {
-                return Err(format!("the server does not serve: {said}"));
+                return Err(format!("the server did not start: {printed}"));
             }
             sleep(Duration::from_millis(200));
         }

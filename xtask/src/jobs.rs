@@ -10,7 +10,7 @@ use crate::peers;
 use crate::step::Step;
 use crate::steps;
 
-/// Every long job, with an estimate of its duration that counts until the ledger has one.
+/// Every long job, with an estimated duration that is used until the ledger has an actual one.
 pub(crate) const JOBS: &[Step] = &[
     job("faults", 30, |root| interop::run(root, "faults", &FAULTS)),
     job("files", 30, |root| interop::run(root, "files", &FILES)),
@@ -61,12 +61,13 @@ const fn job(name: &'static str, minutes: u64, run: fn(&Path) -> Result<(), Stri
     Step { name, minutes, run }
 }
 
-/// The names of all jobs, separated by commas.
+/// Returns the names of all jobs, separated by commas.
 pub(crate) fn job_names() -> String {
     JOBS.iter().map(|job| job.name).collect::<Vec<_>>().join(",")
 }
 
-/// The job with the oldest run, of those that should finish in the remaining time and were not tried.
+/// Returns the job with the oldest run among those that should finish in the remaining time and were not
+/// tried.
 pub(crate) fn next(ledger: &Ledger, left: Duration, tried: &[&str]) -> Option<&'static str> {
     let expected = |job: &Step| ledger.duration(job.name).unwrap_or(Duration::from_secs(job.minutes * 60));
     let fitting = JOBS.iter().filter(|job| expected(job) <= left).map(|job| job.name);
@@ -80,13 +81,13 @@ mod tests {
     use crate::ledger::Entry;
 
     #[test]
-    fn the_next_job_fits_into_the_time_that_is_left() {
+    fn the_next_job_fits_into_the_remaining_time() {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         let mut ledger = Ledger::default();
         assert_eq!(next(&ledger, minutes(29), &[]), None);
         assert_eq!(next(&ledger, minutes(30), &[]), Some("faults"));
         assert_eq!(next(&ledger, minutes(30), &["faults"]), Some("files"));
-        // A run on record replaces the estimate, and others are older.
+        // A recorded run replaces the estimate, and the other runs are older.
         let mut record = |job: &str, seconds| {
             ledger.add(Entry {
                 date: "2026-01-01T00:00:00Z".to_owned(),

@@ -1,5 +1,5 @@
-//! The ledger of long jobs: `docs/ledger.tsv`, one line for each run. Lines are only appended, so git merges
-//! them (`.gitattributes`).
+//! The ledger of long jobs: `docs/ledger.tsv`, with one line for each run. Lines are only appended, so
+//! git can merge them (`.gitattributes`).
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -20,7 +20,7 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
-    /// The abbreviated commit, with `+` if the work tree had other changes.
+    /// The abbreviated commit, with `+` if the working tree had other changes.
     pub(crate) revision: String,
     pub(crate) job: String,
     pub(crate) passed: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A run that has just ended.
+    /// Returns an entry for a run that has just ended.
     pub(crate) fn now(root: &Path, job: &str, passed: bool, took: Duration) -> Result<Self, String> {
         let date = output(root, "date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"])?;
         Ok(Entry { date, revision: revision(root), job: job.to_owned(), passed, seconds: took.as_secs() })
@@ -61,7 +61,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// All runs on record.
+/// All recorded runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
@@ -94,32 +94,32 @@ impl Ledger {
         self.entries.push(entry);
     }
 
-    /// The latest run of a job.
+    /// Returns the latest run of a job.
     pub(crate) fn last(&self, job: &str) -> Option<&Entry> {
-        // Of several with the same date, the last line counts.
+        // Of several entries with the same date, the last line counts.
         self.entries.iter().filter(|entry| entry.job == job).max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// The number of runs of a job.
+    /// Returns the number of runs of a job.
     pub(crate) fn runs(&self, job: &str) -> usize {
         self.entries.iter().filter(|entry| entry.job == job).count()
     }
 
-    /// The latest run of a job that passed.
+    /// Returns the latest successful run of a job.
     pub(crate) fn last_passed(&self, job: &str) -> Option<&Entry> {
         let passed = self.entries.iter().filter(|entry| entry.job == job && entry.passed);
         passed.max_by(|a, b| a.date.cmp(&b.date))
     }
 
-    /// The duration of the latest successful run of a job.
+    /// Returns the duration of the latest successful run of a job.
     pub(crate) fn duration(&self, job: &str) -> Option<Duration> {
         self.last_passed(job).map(|entry| Duration::from_secs(entry.seconds))
     }
 
-    /// Jobs by the age of their latest runs: never run first, then the oldest.
+    /// Sorts jobs by the age of their latest runs: jobs that never ran, then the oldest.
     pub(crate) fn by_age<'a>(&self, jobs: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let mut jobs: Vec<&str> = jobs.into_iter().collect();
-        // The sort is stable: jobs that have never run stay in the order of the table.
+        // The sort is stable: jobs that never ran stay in the order of the table.
         jobs.sort_by_key(|job| self.last(job).map(|entry| entry.date.clone()));
         jobs
     }
@@ -147,7 +147,7 @@ fn append(root: &Path, entry: &Entry) -> Result<(), String> {
     writeln!(file, "{entry}").map_err(failed)
 }
 
-/// The commit, if there is one: an archive of the source has none.
+/// Returns the commit, or `unknown` without a repository: an archive of the source has none.
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| output(root, "git", arguments);
     let Ok(mut revision) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
@@ -158,7 +158,7 @@ fn revision(root: &Path) -> String {
     revision
 }
 
-/// The output of a program, without the last line break.
+/// Returns the output of a program, without the last line break.
 fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).current_dir(root).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn jobs_that_never_ran_come_first_and_then_the_oldest() {
-        // After a merge, lines need not be in the order of their dates.
+        // After a merge, lines may not be in chronological order.
         let ledger = Ledger {
             entries: vec![
                 entry("2026-01-03T00:00:00Z", "a", true, 30),
@@ -217,12 +217,12 @@ mod tests {
         };
         assert_eq!(ledger.by_age(["b", "x", "a", "y"]), ["x", "y", "a", "b"]);
         assert_eq!(ledger.last("b").map(|entry| entry.passed), Some(false));
-        assert_eq!(ledger.duration("b"), Some(Duration::from_secs(20)), "of a run that passed");
+        assert_eq!(ledger.duration("b"), Some(Duration::from_secs(20)), "the duration of a successful run");
         assert_eq!(ledger.duration("x"), None);
     }
 
     #[test]
-    fn an_entry_of_now_names_the_revision() {
+    fn a_new_entry_has_the_revision() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let now = Entry::now(&root, "faults", true, Duration::from_secs(7)).unwrap();
         assert_eq!(Entry::parse(&now.to_string()), Some(now.clone()));

@@ -1,4 +1,4 @@
-//! The project's own chores, for its tests too.
+//! Project maintenance tasks, also for tests.
 
 pub mod files;
 pub mod generate;

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask help`.
+//! Project maintenance tasks: `cargo xtask help`.
 
 mod book;
 mod cargo;
@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 use rpcrdma_lab as lab;
 use xtask::{generate, trace};
 
-/// The project's own chores.
+/// Project maintenance tasks.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", max_term_width = 100)]
 struct Arguments {
@@ -46,30 +46,30 @@ struct Arguments {
 enum Task {
     /// Run the gate: all checks required for a change, or the named steps
     Ci(gate::Options),
-    /// Run a step in this process, as `ci` and `soak` do
+    /// Run a step in this process, for `ci` and `soak`
     #[command(hide = true)]
     Step { name: String },
     /// Run a long job and append the outcome to the ledger
     Soak(soak::Options),
     /// List the long jobs by the age of their latest runs
     Ledger,
-    /// Write the generated parts of docs/interop.md, and of docs/benchmarks.md for benchmarks that are named
+    /// Write the generated parts of docs/interop.md, and of docs/benchmarks.md for the named benchmarks
     Evidence(evidence::Options),
     /// Run the test suite many times on a busy machine
     Flaky(flaky::Options),
     /// Write the output of rpcrdma-xdrgen for specs/, or compare it
     Generate(generate::Arguments),
-    /// Make tests/vectors/rpcgen-*.txt again (needs rpcgen, a C compiler, pkg-config and libtirpc)
+    /// Regenerate tests/vectors/rpcgen-*.txt (needs rpcgen, a C compiler, pkg-config and libtirpc)
     Vectors,
-    /// Run the fuzz targets, led by coverage (Linux and macOS)
+    /// Run the fuzz targets with coverage guidance (Linux and macOS)
     Fuzz(fuzz::Arguments),
     /// Run the tests of RDMA devices under Miri, over a fake device (needs a nightly Rust with Miri)
     Miri(miri::Arguments),
-    /// Put deliberate mistakes into a scratch copy, and report those that no test notices
+    /// Make deliberate mistakes in a scratch copy, and report those that no test detects
     Mutants(mutants::Arguments),
     /// List the rules of the source documents, their status, and their tests
     Trace(trace::Arguments),
-    /// Build the archive of static programs; `--check` tests it, too
+    /// Build the archive of static programs; `--check` also tests it
     Dist(dist::Arguments),
     /// Check that a release can be published, and pack it; publishes nothing
     Release(dist::Arguments),

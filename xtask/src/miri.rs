@@ -1,7 +1,7 @@
-//! `cargo xtask miri`: the unsafe code, which is all in `rpcrdma-verbs`, under Miri.
+//! `cargo xtask miri`: runs the unsafe code, which is all in `rpcrdma-verbs`, under Miri.
 //!
 //! Miri interprets the tests and checks each memory access against Rust's rules. A fake device in Rust,
-//! compiled for Miri only, replaces the C libraries. Building the crate still needs the system packages.
+//! compiled only for Miri, replaces the C libraries. Building the crate still needs the system packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,8 @@ pub(crate) struct Arguments {
     tree_borrows: bool,
 }
 
-/// Integers must not become pointers: the device receives a number, and uses the pointer that it was given.
+/// Forbids conversions of integers to pointers: the device receives a number, and uses the pointer that
+/// it was given.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
 /// Runs the tests. Miri's build output is in `target/miri`. Time is virtual under Miri, so no test waits.
@@ -50,9 +51,9 @@ pub(crate) fn ready() -> Result<(), String> {
         return Err(format!("rpcrdma-verbs needs packages: apt-get install {}", missing.join(" ")));
     }
     let how = "`rustup toolchain install nightly --component miri --component rust-src`";
-    let sysroot = said("rustc", &["+nightly", "--print", "sysroot"])
-        .ok_or_else(|| format!("Miri is of a nightly Rust, which is missing: {how}"))?;
-    if said("cargo", &["+nightly", "miri", "--version"]).is_none() {
+    let sysroot = output_of("rustc", &["+nightly", "--print", "sysroot"])
+        .ok_or_else(|| format!("Miri needs a nightly Rust, which is missing: {how}"))?;
+    if output_of("cargo", &["+nightly", "miri", "--version"]).is_none() {
         return Err("Miri is missing: `rustup component add miri --toolchain nightly`".to_owned());
     }
     if !PathBuf::from(sysroot.trim()).join("lib/rustlib/src/rust/library/std").is_dir() {
@@ -62,8 +63,8 @@ pub(crate) fn ready() -> Result<(), String> {
     Ok(())
 }
 
-/// The output of a program, if it succeeds.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+/// Returns the output of a program, if it succeeds.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask mutants`: puts deliberate mistakes into a scratch copy, and reports those that no test
-//! notices.
+//! `cargo xtask mutants`: makes deliberate mistakes in a scratch copy, and reports those that no test
+//! detects.
 //!
-//! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks. cargo-mutants
-//! generates others, in the parts of the runtime that do no I/O.
+//! `tests/mutants.toml` lists mistakes in the protocols, each with the rules that it breaks.
+//! cargo-mutants generates others in the parts of the runtime without I/O.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,30 +22,30 @@ use crate::ledger::Ledger;
 pub(crate) struct Arguments {
     /// The listed mistakes to try (default: all, and those that cargo-mutants generates)
     names: Vec<String>,
-    /// Only check that each listed mistake can be made, without running a test
+    /// Only check that each listed mistake can be made, without running tests
     #[arg(long)]
     check: bool,
-    /// Try one part of the generated mistakes only, such as `0/8`
+    /// Try only one part of the generated mistakes, such as `0/8`
     #[arg(long, value_name = "K/N", conflicts_with_all = ["names", "check"])]
     shard: Option<String>,
 }
 
-/// The list.
+/// The list of mistakes.
 const LIST: &str = "tests/mutants.toml";
-/// Time limit of the tests of one mistake. A mistake that makes them hang counts as noticed.
+/// Time limit for the tests of one mistake. A mistake that makes them hang counts as detected.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Time limit of a build.
+/// Time limit for a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
-/// Time limit of all generated mistakes.
+/// Time limit for all generated mistakes.
 const GENERATED_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// The parts of the runtime that cargo-mutants changes.
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
-/// The tests that run first, and those that only survivors meet: packages, and arguments of `cargo test`.
+/// The packages and `cargo test` arguments of the first tests, and of the tests that only survivors run.
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of runs that try all of them.
+/// The number of runs that cover all generated mistakes.
 const PARTS: usize = 40;
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 
@@ -58,7 +58,7 @@ struct List {
     survivors: Vec<Survivor>,
 }
 
-/// A mistake: one place in one file, and its replacement.
+/// A mistake: a text that occurs once in a file, and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
@@ -68,23 +68,23 @@ struct Mutation {
     file: PathBuf,
     find: String,
     replace: String,
-    /// Arguments of `cargo test`.
+    /// The arguments of `cargo test`.
     test: String,
-    /// Why the mistake cannot be noticed.
+    /// The reason why no test can detect the mistake.
     reason: Option<String>,
 }
 
-/// A mistake of cargo-mutants that no test can notice.
+/// A mistake of cargo-mutants that no test can detect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Survivor {
     file: String,
-    /// The description by cargo-mutants.
+    /// The description that cargo-mutants prints.
     mutant: String,
     reason: String,
 }
 
-/// The tests' verdict on a mistake.
+/// The result of the tests of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,
@@ -105,13 +105,13 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if ready() { try_generated(root, &list, arguments.shard.as_deref()) } else { Err(INSTALL.to_owned()) }
 }
 
-/// The job that tries all listed mistakes.
+/// The long job that tries all listed mistakes.
 pub(crate) fn listed(root: &Path) -> Result<(), String> {
     child::kill_on_signals()?;
     try_listed(root, &List::read(root)?, &Arguments::default())
 }
 
-/// The job that tries one part of the generated mistakes: the next part in each run.
+/// The long job that tries one part of the generated mistakes: the next part in each run.
 pub(crate) fn generated(root: &Path) -> Result<(), String> {
     const JOB: &str = "generated-mutants";
     if !ready() {
@@ -139,7 +139,7 @@ impl List {
             let unknown = mutation.breaks.iter().filter(|id| !rules.contains(id.as_str()));
             found.extend(unknown.map(|id| format!("{}: unknown rule {id}", mutation.name)));
             if mutation.breaks.is_empty() || !names.insert(&mutation.name) {
-                found.push(format!("{}: without a rule, or listed twice", mutation.name));
+                found.push(format!("{}: listed without a rule, or listed twice", mutation.name));
             }
             found.extend(mutation.applied(root).err());
         }
@@ -156,7 +156,7 @@ impl Mutation {
             .map_err(|error| format!("{name}: {}: {error}", file.display()))?;
         match text.matches(find.as_str()).count() {
             1 => Ok(text.replacen(find.as_str(), replace, 1)),
-            count => Err(format!("{name}: {count} places in {} match, not 1", file.display())),
+            count => Err(format!("{name}: expected 1 match in {}, found {count}", file.display())),
         }
     }
 }
@@ -190,7 +190,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
             (Outcome::Caught, None) => caught += 1,
             (Outcome::Survived, Some(_)) => explained += 1,
             (Outcome::Caught, Some(_)) => {
-                found.push(format!("{} is noticed: remove its reason", mutation.name))
+                found.push(format!("{} is detected: remove its reason", mutation.name))
             }
             (Outcome::Survived, None) => {
                 found.push(format!("{} survived, and breaks {breaks}", mutation.name))
@@ -198,7 +198,7 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
             (Outcome::DoesNotCompile, _) => found.push(format!("{} does not compile", mutation.name)),
         }
     }
-    print(&format!("listed mistakes: {caught} caught, {explained} explained, {} not", found.len()));
+    print(&format!("listed mistakes: {caught} detected, {explained} explained, {} unexplained", found.len()));
     cargo::report(&found)
 }
 
@@ -210,8 +210,8 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// Synchronizes the copy with the workspace. Equal files keep their times, so that cargo compiles only
-    /// changed ones.
+    /// Synchronizes the copy with the workspace. Unchanged files keep their modification times, so that
+    /// cargo compiles only changed ones.
     fn new(root: &Path) -> Result<Self, String> {
         let folder = target(root).join("mutants");
         let scratch =
@@ -239,14 +239,14 @@ impl Scratch {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // A new file has a new time, which tells cargo about the change.
+        // A new file gets a new modification time, by which cargo detects the change.
         let content = fs::read(&from).map_err(|error| format!("{}: {error}", from.display()))?;
         fs::write(&to, content).map_err(failed)?;
         let permissions = fs::metadata(&from).map_err(failed)?.permissions();
         fs::set_permissions(&to, permissions).map_err(failed)
     }
 
-    /// Makes one mistake, runs its tests and removes the mistake.
+    /// Makes one mistake, runs its tests, and restores the file.
     fn try_one(&self, mutation: &Mutation) -> Result<Outcome, String> {
         let path = self.tree.join(&mutation.file);
         let text = mutation.applied(&self.root)?;
@@ -277,8 +277,8 @@ impl Scratch {
 }
 
 /// Runs cargo-mutants, which makes its own scratch copy, and compares the survivors with the list. The
-/// runtime's unit tests and those of the codec run first, since they build in a fraction of the time. Only
-/// survivors run the other tests.
+/// unit tests of runtime and codec run first, since they build much faster. Only survivors run the other
+/// tests.
 fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
     let output = target(root).join("mutants");
     let in_runtime = cargo_mutants(root, &output, &FIRST_TESTS, |command| {
@@ -296,7 +296,7 @@ fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), St
     cargo::report(&found)
 }
 
-/// Runs cargo-mutants once, with the tests of one package. Returns the mistakes that survived, one in a line.
+/// Runs cargo-mutants once, with the tests of one package. Returns the surviving mistakes, one per line.
 fn cargo_mutants(
     root: &Path,
     output: &Path,
@@ -310,25 +310,26 @@ fn cargo_mutants(
     command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(output);
     select(&mut command);
     command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB");
-    // 2: mistakes survived. 3: some ran into the time limit, which counts as noticed.
+    // Exit status 2: mistakes survived. Exit status 3: some reached the time limit, which counts as
+    // detected.
     match child::run(command, GENERATED_LIMIT, print)? {
         End::Succeeded | End::Failed(Some(2 | 3)) => {}
-        End::TimedOut => return Err("cargo-mutants takes too long: use --shard".to_owned()),
+        End::TimedOut => return Err("cargo-mutants timed out: use --shard".to_owned()),
         End::Failed(_) => return Err("cargo-mutants failed".to_owned()),
     }
     let missed = output.join("mutants.out/missed.txt");
     fs::read_to_string(&missed).map_err(|error| format!("{}: {error}", missed.display()))
 }
 
-/// Returns the regular expression that matches exactly this text.
+/// Returns a regular expression that matches exactly this text.
 fn exactly(text: &str) -> String {
     let is_special = |c: char| r"\.+*?()|[]{}^$".contains(c);
     let escaped = text.chars().flat_map(|c| is_special(c).then_some('\\').into_iter().chain([c]));
     format!("^{}$", escaped.collect::<String>())
 }
 
-/// The lines of cargo-mutants that no survivor of the list explains. A line begins with file, line and
-/// column; the numbers change with the code and are not compared.
+/// Returns the lines of cargo-mutants that no survivor of the list explains. A line begins with file,
+/// line and column. The numbers change with the code and are not compared.
 fn unexplained(missed: &str, survivors: &[Survivor]) -> Vec<String> {
     let is_explained = |line: &str| {
         let Some((place, mutant)) = line.split_once(": ") else { return false };
@@ -345,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_survivor_is_explained_wherever_it_stands_in_its_file() {
+    fn a_survivor_is_explained_at_any_line_of_its_file() {
         let survivors = [Survivor {
             file: "a/b.rs".to_owned(),
             mutant: "replace x -> bool with true".to_owned(),
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_needs_exactly_one_place() {
+    fn a_mistake_must_match_exactly_once() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.rs"), "one two two").unwrap();
         let mutation = |find: &str| Mutation {

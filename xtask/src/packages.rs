@@ -1,5 +1,5 @@
-//! Checks the libraries' packages: their contents, and that each builds alone and with the oldest supported
-//! Rust.
+//! Checks the libraries' packages: their contents, that each builds alone, and that they build with the
+//! oldest supported Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,13 @@ use xtask::files::relative;
 
 use crate::cargo;
 
-/// The package for RDMA devices: the only one with C libraries and with unsafe code.
+/// The package for RDMA devices: the only one with C libraries and unsafe code.
 pub(crate) const VERBS: &str = "rpcrdma-verbs";
 
-/// The features without which it is empty.
+/// The features without which the package is empty.
 pub(crate) const VERBS_FEATURES: [&str; 2] = ["--features", "rpcrdma-verbs/devices"];
 
-/// Selects the packages with Kerberos, with all of it.
+/// Selects the packages with Kerberos, and all of its features.
 pub(crate) const KRB5_FEATURES: [&str; 6] = [
     "--package",
     "rpcrdma-krb5",
@@ -28,14 +28,14 @@ pub(crate) const KRB5_FEATURES: [&str; 6] = [
     "rpcrdma-krb5/gssapi,rpcrdma-nfs/krb5",
 ];
 
-/// The files that every package has.
+/// The files that every package must have.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
-/// The directories of a crate that no package has.
+/// The directories of a crate that no package may have.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
 /// The build directory for `msrv`, separate from the workspace's own.
 const MSRV_TARGET: &str = "target/msrv";
 
-/// The part of `cargo metadata` that is read.
+/// The fields of `cargo metadata` that are used.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Member>,
@@ -46,7 +46,7 @@ struct Metadata {
 struct Member {
     name: String,
     manifest_path: PathBuf,
-    /// The registries that it may go to; `None` allows all, an empty list none.
+    /// The registries that may publish it; `None` allows all, an empty list none.
     publish: Option<Vec<String>>,
     rust_version: Option<String>,
     description: Option<String>,
@@ -63,7 +63,7 @@ impl Member {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The keys of `[package]` that a registry shows and that this member misses.
+    /// Returns the keys of `[package]` that a registry shows and this member lacks.
     fn missing_keys(&self) -> Vec<&'static str> {
         let texts = [
             ("description", &self.description),
@@ -80,7 +80,8 @@ impl Member {
     }
 }
 
-/// Every member but the one for RDMA devices inherits the workspace's lints, which forbid unsafe code.
+/// Checks that every member except the one for RDMA devices inherits the workspace's lints, which forbid
+/// unsafe code.
 pub(crate) fn members_agree(root: &Path) -> Result<(), String> {
     let read = |path: &Path| {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -100,7 +101,7 @@ pub(crate) fn members_agree(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// The part of a manifest that is read.
+/// The fields of a manifest that are used.
 #[derive(Deserialize, Default)]
 struct Manifest {
     #[serde(default)]
@@ -165,7 +166,7 @@ fn build_packages(root: &Path, target: &str, others: &[Member]) -> Result<(), St
     cargo::run(root, &arguments)
 }
 
-/// Builds the libraries with the Rust that `rust-version` names.
+/// Builds the libraries with the Rust that `rust-version` specifies.
 pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     let mut published = metadata(root)?.packages;
     published.retain(Member::is_published);
@@ -175,7 +176,7 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
         return Err("the libraries must have one `rust-version`".to_owned());
     };
     if running_rustc()?.starts_with(&format!("{version}.")) {
-        eprintln!("the running rustc is {version}, the oldest supported: the other checks build with it");
+        eprintln!("rustc {version} is the oldest supported version: the other checks already use it");
         return Ok(());
     }
     let toolchain = format!("{version}.0");
@@ -193,12 +194,12 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     arguments.extend(published.iter().flat_map(|member| ["--package", member.name.as_str()]));
     let mut command = Command::new("rustup");
     command.args(["run", &toolchain, "cargo"]).args(&arguments).current_dir(root);
-    // Set by the cargo that runs this program, for its own toolchain.
+    // The cargo that runs this program sets these variables for its own toolchain.
     command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
     cargo::succeed(command, &arguments)
 }
 
-/// The version of the rustc that cargo uses here, as in `1.95.0`.
+/// Returns the version of the rustc that cargo uses here, such as `1.95.0`.
 fn running_rustc() -> Result<String, String> {
     let output = Command::new("rustc").arg("--version").output();
     let output = output.map_err(|error| format!("cannot run `rustc --version`: {error}"))?;
@@ -207,14 +208,14 @@ fn running_rustc() -> Result<String, String> {
     Ok(version.to_owned())
 }
 
-/// The members of the workspace.
+/// Returns the members of the workspace.
 fn metadata(root: &Path) -> Result<Metadata, String> {
     let text = cargo::output(root, &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Returns true if the system has the requirements of the package for RDMA devices; otherwise records them
-/// for `step`.
+/// Returns true if the system has the requirements of the package for RDMA devices. Otherwise records
+/// them for `step`.
 fn builds_verbs(step: &str) -> bool {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -223,22 +224,22 @@ fn builds_verbs(step: &str) -> bool {
     missing.is_empty()
 }
 
-/// The build scripts that only check generated files: paths below the workspace.
+/// Returns the build scripts that only check generated files, by their paths in the workspace.
 fn guards(root: &Path) -> Result<BTreeSet<String>, String> {
     let files = xtask::generate::files(root)?;
     let guards = files.iter().filter(|(path, _)| path.ends_with("build.rs"));
     Ok(guards.map(|(path, _)| path.to_string_lossy().into_owned()).collect())
 }
 
-/// The files of a package.
+/// Returns the files of a package.
 fn files(root: &Path, package: &str) -> Result<BTreeSet<String>, String> {
     let text =
         cargo::output(root, &["package", "--list", "--locked", "--allow-dirty", "--package", package])?;
-    // Windows separates by backslashes.
+    // Windows uses backslashes as separators.
     Ok(text.lines().map(|line| line.replace('\\', "/")).collect())
 }
 
-/// The files that are missing from a package, and forbidden ones.
+/// Returns the missing and forbidden files of a package.
 fn wrong_files(files: &BTreeSet<String>, is_guarded: bool) -> Vec<String> {
     let missing = REQUIRED.iter().filter(|name| !files.contains(**name));
     let is_forbidden = |file: &&String| {

@@ -14,17 +14,18 @@ const COMMON: &Needs = &[("rpcbind", "rpcbind"), ("unshare", "util-linux"), ("ip
 const LIBNFS: &Needs = &[("nfs-ls", "libnfs-utils"), ("nfs-cp", "libnfs-utils"), ("nfs-cat", "libnfs-utils")];
 const GANESHA: &Needs = &[("ganesha.nfsd", "nfs-ganesha and nfs-ganesha-vfs")];
 
-/// In namespaces: an rpcbind, and a tmpfs for files. What runs there ends with the tests.
+/// Script for the namespaces: sets up an rpcbind, and a tmpfs for files. All processes in the namespaces
+/// end with the tests.
 const SETUP: &str = "mount -t tmpfs peers /run && mkdir /run/peers /run/ganesha && ip link set lo up && \
      rpcbind -w && exec \"$@\"";
 const NAMESPACES: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// libnfs against our server.
+/// Runs libnfs against our server.
 pub(crate) fn libnfs(root: &Path) -> Result<(), String> {
     run(root, "libnfs", LIBNFS, "libnfs_uses_our_server")
 }
 
-/// Our client against NFS-Ganesha.
+/// Runs our client against NFS-Ganesha.
 pub(crate) fn ganesha(root: &Path) -> Result<(), String> {
     run(root, "ganesha", GANESHA, "our_client_uses_ganesha")
 }
@@ -40,7 +41,7 @@ fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String>
         return Ok(());
     }
     let arguments = ["test", "--package", "rpcrdma-nfs", "--test", "peers"];
-    // What needs the network, before there is none.
+    // Builds the tests while the network is available.
     cargo::run(root, &[&arguments[..], &["--no-run"]].concat())?;
     let inner = cargo::command(root, &arguments);
     let mut command = Command::new("unshare");

@@ -13,7 +13,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds a line of output, if it is a summary: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    /// Adds a line of output if it is a summary: `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
     pub(crate) fn add(&mut self, line: &str) {
         let Some(summary) = line.strip_prefix("test result: ") else { return };
         // The outcome ends with a full stop.
@@ -46,7 +46,7 @@ pub(crate) enum Outcome {
     TimedOut,
     /// The step recorded that it cannot run here.
     NotRun,
-    /// An earlier step failed, or the deadline has passed.
+    /// An earlier step failed, or the deadline passed.
     NotReached,
 }
 
@@ -77,15 +77,15 @@ impl fmt::Display for Outcome {
 pub(crate) struct NotRun {
     /// Pairs of skipped tests and their reasons, without duplicates.
     here: Vec<(String, String)>,
-    /// Counts of tests that another step or a long job runs, by the reason.
+    /// Counts of tests that another step or a long job runs, by reason.
     elsewhere: BTreeMap<String, usize>,
 }
 
-/// Reasons that begin with this name a variable that selects the tests of other steps and long jobs.
+/// Prefix of the reasons for tests that run in other steps and long jobs: the variable that selects them.
 const ELSEWHERE: &str = "RPCRDMA_LAB";
 
 impl NotRun {
-    /// Adds a file of records. Returns whether one of them is for the step itself.
+    /// Adds a file of records. Returns true if a record is for the step itself.
     pub(crate) fn add(&mut self, step: &str, records: &str) -> bool {
         let mut is_step = false;
         for (what, why) in records.lines().filter_map(|line| line.split_once('\t')) {
@@ -139,14 +139,14 @@ impl Report {
     }
 
     /// Turns the outcome of the latest step into "not run".
-    pub(crate) fn excuse(&mut self, step: &str, why: &str) {
+    pub(crate) fn set_not_run(&mut self, step: &str, why: &str) {
         if let Some((_, outcome, _)) = self.steps.last_mut() {
             *outcome = Outcome::NotRun;
         }
         self.not_run.add(step, &format!("{step}\t{why}\n"));
     }
 
-    /// Failed steps. With `strict`, skipped ones count as failed.
+    /// Returns the failed steps. With `strict`, skipped steps also count as failed.
     pub(crate) fn failures(&self, strict: bool) -> Vec<String> {
         let failed = self.steps.iter().filter(|(_, outcome, _)| outcome.is_failure());
         let mut failures: Vec<_> = failed.map(|(step, outcome, _)| format!("{step} ({outcome})")).collect();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_sorted_by_where_they_run() {
+    fn records_are_separated_by_step() {
         let mut not_run = NotRun::default();
         let records = "verbs::a\tno packages\nverbs::a\tno packages\ninterop::b\tRPCRDMA_LAB is not set\n\
                        interop::c\tRPCRDMA_LAB is not set\n";

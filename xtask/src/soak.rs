@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: jobs that take too long for every run of the gate, and `cargo xtask ledger`: when each
-//! of them last ran.
+//! `cargo xtask soak`: runs jobs that take too long for every run of the gate. `cargo xtask ledger` lists
+//! when each job last ran.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,10 +19,10 @@ pub(crate) struct Options {
     job: String,
 }
 
-/// The time limit of a job outside of the gate.
+/// The time limit of a job outside the gate.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
 
-/// Runs a job, and appends the outcome to the ledger.
+/// Runs a job and appends the outcome to the ledger.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     child::kill_on_signals()?;
     let mut gate = Gate::new(root);
@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, String> {
     Ok(gate.finish())
 }
 
-/// Prints the jobs with their latest runs: never run first, then the oldest.
+/// Prints the jobs with their latest runs: jobs that never ran, then the oldest.
 pub(crate) fn list(root: &Path) -> Result<(), String> {
     let ledger = Ledger::read(root)?;
     print(&format!("{:15} {:20}  {:13} outcome  minutes", "job", "latest run", "revision"));

@@ -1,4 +1,4 @@
-//! The steps of the gate that run tests. `checks.rs` has the others, which run before them.
+//! The steps of the gate that run tests. `checks.rs` has the other steps, which run first.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
 use crate::{cargo, child, fuzz, interop, miri};
 
-/// The steps in their order.
+/// The steps, in order.
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "features", minutes: 15, run: features },
     Step { name: "verbs-tests", minutes: 15, run: verbs_tests },
@@ -37,8 +37,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Sets of features that the other steps do not compile: the runtime without `capture`, and the library
-/// `rpcrdma-nfs` with each of its features alone.
+/// Compiles sets of features that the other steps do not compile: the runtime without `capture`, and the
+/// library `rpcrdma-nfs` with each of its features alone.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -51,7 +51,7 @@ fn features(root: &Path) -> Result<(), String> {
     filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
 }
 
-/// The unit tests of the crate for RDMA devices that need no device.
+/// Runs the unit tests of the crate for RDMA devices that need no device.
 fn verbs_tests(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -61,7 +61,7 @@ fn verbs_tests(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test", "--package", VERBS][..], &VERBS_FEATURES].concat())
 }
 
-/// Kerberos, with a KDC on loopback.
+/// Runs the Kerberos tests, with a KDC on loopback.
 fn krb5_tests(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
     if !missing.is_empty() {
@@ -71,7 +71,7 @@ fn krb5_tests(root: &Path) -> Result<(), String> {
     cargo::run(root, &[&["test", "--lib", "--test", "kerberos"][..], &KRB5_FEATURES].concat())
 }
 
-/// README's test command, without the lab, which has separate steps.
+/// Runs README's test command, without the lab, which has separate steps.
 fn tests(root: &Path) -> Result<(), String> {
     let arguments = ["test", "--workspace"];
     let mut command = cargo::command(root, &arguments);
@@ -83,18 +83,18 @@ fn tour(root: &Path) -> Result<(), String> {
     cargo::run(root, &["run", "--release", "--package", "rpcrdma-examples", "--bin", "tour"])
 }
 
-/// Attacks on `nfs3d`. Without `--short`, honest calls must also be fast, which needs an idle machine.
+/// Attacks `nfs3d`. Without `--short`, honest calls must also be fast, which needs an idle machine.
 pub(crate) fn siege(root: &Path, options: &[&str]) -> Result<(), String> {
     let siege = ["run", "--release", "--package", "rpcrdma-tests", "--bin", "siege", "--"];
     cargo::run(root, &[&siege, options].concat())
 }
 
-/// So many seeds of the simulation, or a range of them.
+/// Runs the simulation with a number of seeds, or a range of seeds.
 pub(crate) fn simulation(root: &Path, seeds: &str) -> Result<(), String> {
     cargo::run(root, &["run", "--release", "--package", "rpcrdma-sim", "--", seeds])
 }
 
-/// Miri, which is installed if it is missing and rustup can be used.
+/// Runs Miri, which is installed if it is missing and rustup is available.
 fn memory(root: &Path) -> Result<(), String> {
     if miri::ready().is_err() {
         let install = ["toolchain", "install", "nightly", "--profile", "minimal"];
@@ -112,7 +112,7 @@ fn memory(root: &Path) -> Result<(), String> {
     }
 }
 
-/// Every fuzz target for so many seconds, as the step or job `name`.
+/// Runs every fuzz target for a number of seconds, as the step or job `name`.
 pub(crate) fn fuzzing(root: &Path, name: &str, seconds: u64) -> Result<(), String> {
     if Command::new("c++").arg("--version").output().is_err() {
         not_run::record(name, "no C++ compiler for libFuzzer (package g++)");

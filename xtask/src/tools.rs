@@ -1,4 +1,4 @@
-//! Programs that checks need and cargo can install.
+//! Tools of the checks that cargo can install.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// Returns the program `name` of the system or below the target directory. If both are missing, installs it
+/// Finds the program `name` on the system or below the target directory. If both are missing, installs it
 /// there by `cargo install` with the arguments `package`.
 ///
-/// If that fails, records the check as not run.
+/// If the installation fails, records the check as not run.
 pub(crate) fn program(root: &Path, check: &str, name: &str, package: &[&str]) -> Option<PathBuf> {
     let folder = target(root).join("tools");
     let found = find(name, &folder).or_else(|| install(root, name, package, &folder));
@@ -30,11 +30,11 @@ fn find(name: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 fn install(root: &Path, name: &str, package: &[&str], folder: &Path) -> Option<PathBuf> {
-    // Each program runs for seconds, so a quick build saves more than a quick program.
+    // Each tool runs only for seconds, so a quick build saves more time than an optimized program.
     let mut command = cargo::command(root, &["install", "--locked", "--debug"]);
     command.args(package).arg("--root").arg(folder).env("CARGO_TARGET_DIR", folder.join("build"));
     let is_installed = child::succeeds(command, Duration::from_secs(900));
-    // Keep the program; its build directory is large.
+    // Only the program is kept, since its build directory is large.
     let _ = fs::remove_dir_all(folder.join("build"));
     if is_installed { find(name, folder) } else { None }
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask trace`: the rules of the source documents, joined to the tests that show them.
+//! `cargo xtask trace`: the rules of the source documents, and the tests that verify them.
 //!
-//! The rules are data, in `specs/requirements/*.toml`. A test names those that it shows: in its name,
-//! `r093_r094_...` or `h44_...`, or in a line of its documentation, `/// Requirement: R071, R074`.
+//! The rules are in `specs/requirements/*.toml`. A test names the rules that it verifies: in its name,
+//! `r093_r094_...` or `h44_...`, or in its documentation, `/// Requirement: R071, R074`.
 
 mod claims;
 mod rules;
@@ -19,13 +19,13 @@ pub use rules::{Entry, Level, Status, entries};
 const COMMAND: &str = "cargo xtask trace --table";
 /// The directory of the rules.
 pub const RULES: &str = "specs/requirements";
-/// The table of them.
+/// The generated table of the rules.
 const TABLE: &str = "specs/requirements/README.md";
 
 /// Options of `cargo xtask trace`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Print no list; check that the table is fresh, too
+    /// Print no list; also check that the table is up to date
     #[arg(long)]
     consistent: bool,
     /// Write the table that README links to
@@ -33,19 +33,19 @@ pub struct Arguments {
     table: bool,
 }
 
-/// Every rule, and the tests that show each.
+/// All rules, and the tests that verify each rule.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// In the order of their ids.
+    /// The rules, sorted by id.
     pub entries: Vec<Entry>,
-    /// By id. Contains no rule without tests.
+    /// The tests by rule. A rule without tests has no entry.
     pub tests: BTreeMap<String, Vec<Claim>>,
 }
 
-/// Prints every rule with its status and its tests, or writes the table of them.
+/// Prints every rule with its status and its tests, or writes the table.
 ///
 /// # Errors
-/// All contradictions; each missing MUST and MUST NOT.
+/// Returns all contradictions, and each missing MUST and MUST NOT.
 pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     if arguments.consistent {
         return check(root);
@@ -60,15 +60,14 @@ pub fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
 
 fn nothing_is_missing(trace: &Trace) -> Result<(), String> {
     let missing: Vec<String> =
-        trace.entries.iter().filter(|entry| entry.is_debt()).map(table::line).collect();
-    report(&missing).map_err(|list| format!("these are missing:{list}"))
+        trace.entries.iter().filter(|entry| entry.is_missing_must()).map(table::line).collect();
+    report(&missing).map_err(|list| format!("missing rules:{list}"))
 }
 
-/// Checks that rules, tests and their table agree, and that no MUST and no MUST NOT is missing, as CI
-/// requires.
+/// Checks that rules, tests and the table agree, and that every MUST and MUST NOT is met.
 ///
 /// # Errors
-/// Each contradiction.
+/// Returns each contradiction.
 pub fn check(root: &Path) -> Result<(), String> {
     let trace = read(root)?;
     nothing_is_missing(&trace)?;
@@ -79,15 +78,15 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// Reads the rules and the tests of the workspace at `root`.
 ///
 /// # Errors
-/// Rules that break the form of their files, and tests and rules that do not agree.
+/// Returns invalid rules, and contradictions between tests and rules.
 pub fn read(root: &Path) -> Result<Trace, String> {
     join(entries(&root.join(RULES), root)?, claims(root)?)
 }
 
-/// Joins rules to tests.
+/// Assigns tests to rules.
 ///
 /// # Errors
-/// A test that names an unknown rule; a `met` rule without a test; an unmet rule with one.
+/// Fails if a test names an unknown rule, a `met` rule has no test, or an unmet rule has a test.
 pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
     let mut trace = Trace { entries, tests: BTreeMap::new() };
     let mut found = Vec::new();
@@ -102,15 +101,15 @@ pub fn join(entries: Vec<Entry>, claims: Vec<Claim>) -> Result<Trace, String> {
     }
     for entry in &trace.entries {
         let test = trace.tests.get(&entry.id).and_then(|tests| tests.first());
-        let said = match (entry.status, test) {
+        let problem = match (entry.status, test) {
             (Status::Met, None) => "is marked as met, but no test names it".to_owned(),
-            (Status::Missing, Some(test)) => format!("is marked as missing, but `{}` shows it", test.test),
+            (Status::Missing, Some(test)) => format!("is marked as missing, but `{}` verifies it", test.test),
             (Status::NotApplicable, Some(test)) => {
-                format!("is marked as not applicable, but `{}` shows it", test.test)
+                format!("is marked as not applicable, but `{}` verifies it", test.test)
             }
             _ => continue,
         };
-        found.push(format!("{}: {} {said}", entry.place, entry.id));
+        found.push(format!("{}: {} {problem}", entry.place, entry.id));
     }
     report(&found)?;
     Ok(trace)
@@ -120,7 +119,7 @@ fn write(root: &Path, text: &str) -> Result<(), String> {
     fs::write(root.join(TABLE), text).map_err(|error| format!("{TABLE}: {error}"))
 }
 
-/// A reader that closes the pipe early, as `head` does, is not an error.
+/// Prints a text. A reader that closes the pipe early, such as `head`, is not an error.
 fn show(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
 }
@@ -174,21 +173,21 @@ mod tests {
         for expected in [
             "a.rs:7: `it_is_so` names the unknown rule R999",
             "R001 is marked as met, but no test names it",
-            "R002 is marked as missing, but `it_is_so` shows it",
-            "R003 is marked as not applicable, but `it_is_so` shows it",
+            "R002 is marked as missing, but `it_is_so` verifies it",
+            "R003 is marked as not applicable, but `it_is_so` verifies it",
         ] {
             assert!(error.contains(expected), "no `{expected}` in {error}");
         }
-        assert!(!error.contains("R004"), "an exception may be shown: {error}");
+        assert!(!error.contains("R004"), "an excepted rule may have a test: {error}");
     }
 
     #[test]
-    fn only_a_must_that_is_missing_is_a_debt() {
-        assert!(entry("R001", Status::Missing).is_debt());
-        assert!(!entry("R001", Status::Excepted).is_debt());
+    fn missing_musts_are_distinguished() {
+        assert!(entry("R001", Status::Missing).is_missing_must());
+        assert!(!entry("R001", Status::Excepted).is_missing_must());
         let level = |level| Entry { level, ..entry("R001", Status::Missing) };
-        assert!(level(Some(Level::MustNot)).is_debt());
-        assert!(!level(Some(Level::Should)).is_debt());
-        assert!(!level(None).is_debt());
+        assert!(level(Some(Level::MustNot)).is_missing_must());
+        assert!(!level(Some(Level::Should)).is_missing_must());
+        assert!(!level(None).is_missing_must());
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask vectors`: values that rpcgen's C code encodes, for `tests/vectors/rpcgen-*.txt`.
 //!
 //! Extracts the XDR of the documents in `specs/`, so that both compilers read the same text. rpcgen
-//! translates it to C; this task adds a function per type that fills a value, and the resulting program
-//! prints the encodings. Needs `rpcgen`, `cc`, `pkg-config` and libtirpc; nothing else in the project does.
+//! translates it to C. This task adds a function for each type that fills a value, and the resulting
+//! program prints the encodings. It needs `rpcgen`, `cc`, `pkg-config` and libtirpc.
 
 mod filler;
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use rpcrdma_xdrgen::diag;
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
-/// The documents, in `specs/`, without `.txt`.
+/// The documents in `specs/`, without `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];
 
 /// The C support code of each program.
@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs rpcgen and the C compiler on one document, and then the program.
+/// Runs rpcgen and the C compiler on one document, then the resulting program.
 fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     let path = root.join(format!("specs/{name}.txt"));
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -52,7 +52,7 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     write(&folder.join(format!("{name}.x")), &rpcrdma_xdrgen::extract(SourceId(0), source).text)?;
     let program = format!("#include \"{name}.h\"\n{SUPPORT}\n{}", filler::functions(document)?);
     write(&folder.join(format!("{name}_fill.c")), &program)?;
-    // rpcgen does not write over a file that is there.
+    // rpcgen does not overwrite existing files.
     for (flag, file) in [("-h", format!("{name}.h")), ("-c", format!("{name}_xdr.c"))] {
         write(&folder.join(file), &output(folder, "rpcgen", &[flag, &format!("{name}.x")])?)?;
     }
@@ -64,7 +64,7 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     output(folder, &folder.join(name).to_string_lossy(), &[])
 }
 
-/// The output of a program.
+/// Returns the output of a program.
 fn output(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(arguments).current_dir(folder).output();
     let ran = ran.map_err(|error| format!("`{program}` (needed to make vectors): {error}"))?;

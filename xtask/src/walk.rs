@@ -1,7 +1,7 @@
-//! `cargo xtask ci walk`: what the guides show, in a package of its own outside of the workspace.
+//! `cargo xtask ci walk`: follows the guides in a separate package outside the workspace.
 //!
 //! The document, binding, manifest and programs are the code blocks of `docs/getting-started.md` and
-//! `docs/types.md`. Only the registry's versions are replaced, by the paths of the crates.
+//! `docs/types.md`. Only the registry's versions are replaced by the paths of the crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use crate::cargo;
 const GUIDE: &str = "docs/getting-started.md";
 const TYPES: &str = "docs/types.md";
 
-/// The imports of the guide's program, and those of the same program over TCP.
+/// The imports of the guide's program, and of the same program over TCP.
 const OVER_RDMA: &str = "use rpcrdma_runtime::{Client, Server};";
 const OVER_TCP: &str = "use rpcrdma_runtime::{TcpClient as Client, TcpServer as Server};";
 
-/// The line of the guide's build script that compiles the document, and the binding's part of it.
+/// The line of the guide's build script that compiles the document, and its part for the binding.
 const COMPILE: &str = ".compile()?";
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
 
-/// A program that prints a value of the compiled document as JSON, from the crate that `--crate` makes.
+/// A program that prints a value of the compiled document as JSON, from the crate created by `--crate`.
 const WITH_SERDE: &str = r#"fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pair = kv_protocol::Pair { key: "answer".into(), value: vec![42; 2].into() };
     let text = serde_json::to_string(&pair)?;
@@ -30,7 +30,7 @@ const WITH_SERDE: &str = r#"fn main() -> Result<(), Box<dyn std::error::Error>> 
 }
 "#;
 
-/// A mistake: a file, a text in it, what a user writes instead, and what the errors must say.
+/// A mistake: a file, the correct text, the wrong text, and the expected parts of the error.
 struct Mistake {
     file: &'static str,
     right: &'static str,
@@ -72,7 +72,7 @@ const MISTAKES: &[Mistake] = &[
     },
 ];
 
-/// Runs the walk in a new directory, which is removed afterwards.
+/// Follows the guides in a new directory, which is removed afterwards.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::Builder::new().prefix("walk").tempdir().map_err(|error| error.to_string())?;
     let walk =
@@ -106,11 +106,11 @@ impl Walk<'_> {
         self.write("src/bin/tcp.rs", &replaced(main, OVER_RDMA, OVER_TCP)?)?;
         self.write("src/bin/types.rs", block(&read(&self.root.join(TYPES))?, "#[ddp_eligible]")?)?;
         self.write("src/bin/serde.rs", WITH_SERDE)?;
-        // The versions that the workspace has tried.
+        // The versions of the workspace are known to work.
         self.write("Cargo.lock", &read(&self.root.join("Cargo.lock"))?)
     }
 
-    /// Returns the guide's dependencies as a manifest, with a path for each crate of ours.
+    /// Returns the guide's dependencies as a manifest, with a path for each of our crates.
     fn manifest(&self, guide: &str) -> Result<String, String> {
         let path = |directory: &str| format!("{{ path = {:?} }}", self.root.join(directory));
         let build =
@@ -128,7 +128,7 @@ impl Walk<'_> {
         Ok(format!("{head}\n{dependencies}\n{patch}"))
     }
 
-    /// Makes a crate of the document, as `docs/compile.md` shows.
+    /// Compiles the document to a crate, as `docs/compile.md` shows.
     fn compile_crate(&self) -> Result<(), String> {
         let [document, binding, output] = ["specs/kv.txt", "specs/kv.ddp.toml", "kv-protocol"]
             .map(|file| self.directory.join(file).display().to_string());
@@ -139,7 +139,7 @@ impl Walk<'_> {
         cargo::run(self.root, &[&compiler[..], &[&document], &options].concat())
     }
 
-    /// Makes a mistake, expects it to be explained, and mends it.
+    /// Makes a mistake, checks the errors, and restores the file.
     fn fails(&self, mistake: &Mistake) -> Result<(), String> {
         let Mistake { file, right, wrong, says } = mistake;
         let before = read(&self.directory.join(file))?;
@@ -160,7 +160,7 @@ impl Walk<'_> {
         cargo::succeed(self.command(arguments), arguments)
     }
 
-    /// Returns a cargo that knows nothing of the workspace.
+    /// Returns a cargo command without settings of the workspace.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = cargo::command(&self.directory, arguments);
         let of_workspace = |name: &str| {
@@ -209,7 +209,7 @@ mod tests {
             "Prose `x`.\n\n```text\n/// a\n```\n\nMore.\n\n```toml\n# Cargo.toml\n[dependencies]\n```\n";
         assert_eq!(block(guide, "# Cargo.toml").unwrap(), "# Cargo.toml\n[dependencies]\n");
         assert_eq!(block(guide, "\n/// a").unwrap(), "/// a\n");
-        assert!(block(guide, "More").is_err(), "prose is no block");
+        assert!(block(guide, "More").is_err(), "prose is not a block");
         assert!(replaced("a", "b", "c").is_err());
     }
 }

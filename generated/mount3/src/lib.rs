@@ -398,7 +398,7 @@ pub mod mount_v3 {
         const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
     }
 
-    /// The procedures, one type each.
+    /// A type for each procedure.
     pub mod proc {
         use ::rpcrdma_runtime::program;
 
@@ -505,7 +505,7 @@ pub mod mount_v3 {
         }
     }
 
-    /// A client over anything that carries calls of this version.
+    /// A client over any transport that carries calls of this version.
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
@@ -513,7 +513,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<MountV3>,
@@ -524,7 +524,7 @@ pub mod mount_v3 {
         /// `mountres3 MOUNTPROC3_MNT(dirpath) = 1;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn mnt(
             &self,
             args: &super::Dirpath,
@@ -538,7 +538,7 @@ pub mod mount_v3 {
         /// `mountlist MOUNTPROC3_DUMP(void) = 2;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn dump(&self) -> Result<super::Mountlist, C::Error>
         where
             C: program::Caller<MountV3>,
@@ -549,7 +549,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNT(dirpath) = 3;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn umnt(&self, args: &super::Dirpath) -> Result<(), C::Error>
         where
             C: program::Caller<MountV3>,
@@ -560,7 +560,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNTALL(void) = 4;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn umntall(&self) -> Result<(), C::Error>
         where
             C: program::Caller<MountV3>,
@@ -571,7 +571,7 @@ pub mod mount_v3 {
         /// `exports MOUNTPROC3_EXPORT(void) = 5;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn export(&self) -> Result<super::Exports, C::Error>
         where
             C: program::Caller<MountV3>,
@@ -580,12 +580,12 @@ pub mod mount_v3 {
         }
     }
 
-    /// What a server of this version does: one method a procedure. An `async fn` implements each.
+    /// The procedures that a server of this version implements, each by an `async fn`.
     pub trait Handler: Send + Sync + 'static {
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -597,7 +597,7 @@ pub mod mount_v3 {
         /// `mountres3 MOUNTPROC3_MNT(dirpath) = 1;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn mnt(
             &self,
             context: &program::CallContext,
@@ -607,7 +607,7 @@ pub mod mount_v3 {
         /// `mountlist MOUNTPROC3_DUMP(void) = 2;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -616,7 +616,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNT(dirpath) = 3;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn umnt(
             &self,
             context: &program::CallContext,
@@ -626,7 +626,7 @@ pub mod mount_v3 {
         /// `void MOUNTPROC3_UMNTALL(void) = 4;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn umntall(
             &self,
             context: &program::CallContext,
@@ -635,14 +635,14 @@ pub mod mount_v3 {
         /// `exports MOUNTPROC3_EXPORT(void) = 5;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn export(
             &self,
             context: &program::CallContext,
         ) -> impl Future<Output = Result<super::Exports, program::Reject>> + Send;
     }
 
-    /// The server of a handler: decodes arguments, calls the method, encodes the result.
+    /// A server with a handler: decodes arguments, calls the method and encodes the result.
     #[derive(Clone, Debug)]
     pub struct Server<H>(pub H);
 

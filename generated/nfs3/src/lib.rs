@@ -2983,7 +2983,7 @@ pub mod nfs_v3 {
         const INLINE_THRESHOLD: Option<u32> = Some(4096);
     }
 
-    /// The procedures, one type each.
+    /// A type for each procedure.
     pub mod proc {
         use ::rpcrdma_runtime::program;
 
@@ -3336,7 +3336,7 @@ pub mod nfs_v3 {
         }
     }
 
-    /// A client over anything that carries calls of this version.
+    /// A client over any transport that carries calls of this version.
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
@@ -3344,7 +3344,7 @@ pub mod nfs_v3 {
         /// `void NFSPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<NfsV3>,
@@ -3355,7 +3355,7 @@ pub mod nfs_v3 {
         /// `GETATTR3res NFSPROC3_GETATTR(GETATTR3args) = 1;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getattr(
             &self,
             args: &super::Getattr3Args,
@@ -3369,7 +3369,7 @@ pub mod nfs_v3 {
         /// `SETATTR3res NFSPROC3_SETATTR(SETATTR3args) = 2;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn setattr(
             &self,
             args: &super::Setattr3Args,
@@ -3383,7 +3383,7 @@ pub mod nfs_v3 {
         /// `LOOKUP3res NFSPROC3_LOOKUP(LOOKUP3args) = 3;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn lookup(
             &self,
             args: &super::Lookup3Args,
@@ -3397,7 +3397,7 @@ pub mod nfs_v3 {
         /// `ACCESS3res NFSPROC3_ACCESS(ACCESS3args) = 4;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn access(
             &self,
             args: &super::Access3Args,
@@ -3411,7 +3411,7 @@ pub mod nfs_v3 {
         /// `READLINK3res NFSPROC3_READLINK(READLINK3args) = 5;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn readlink(
             &self,
             args: &super::Readlink3Args,
@@ -3425,7 +3425,7 @@ pub mod nfs_v3 {
         /// `READ3res NFSPROC3_READ(READ3args) = 6;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn read(
             &self,
             args: &super::Read3Args,
@@ -3439,7 +3439,7 @@ pub mod nfs_v3 {
         /// `WRITE3res NFSPROC3_WRITE(WRITE3args) = 7;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn write(
             &self,
             args: &super::Write3Args,
@@ -3453,7 +3453,7 @@ pub mod nfs_v3 {
         /// `CREATE3res NFSPROC3_CREATE(CREATE3args) = 8;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn create(
             &self,
             args: &super::Create3Args,
@@ -3467,7 +3467,7 @@ pub mod nfs_v3 {
         /// `MKDIR3res NFSPROC3_MKDIR(MKDIR3args) = 9;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn mkdir(
             &self,
             args: &super::Mkdir3Args,
@@ -3481,7 +3481,7 @@ pub mod nfs_v3 {
         /// `SYMLINK3res NFSPROC3_SYMLINK(SYMLINK3args) = 10;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn symlink(
             &self,
             args: &super::Symlink3Args,
@@ -3495,7 +3495,7 @@ pub mod nfs_v3 {
         /// `MKNOD3res NFSPROC3_MKNOD(MKNOD3args) = 11;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn mknod(
             &self,
             args: &super::Mknod3Args,
@@ -3509,7 +3509,7 @@ pub mod nfs_v3 {
         /// `REMOVE3res NFSPROC3_REMOVE(REMOVE3args) = 12;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn remove(
             &self,
             args: &super::Remove3Args,
@@ -3523,7 +3523,7 @@ pub mod nfs_v3 {
         /// `RMDIR3res NFSPROC3_RMDIR(RMDIR3args) = 13;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn rmdir(
             &self,
             args: &super::Rmdir3Args,
@@ -3537,7 +3537,7 @@ pub mod nfs_v3 {
         /// `RENAME3res NFSPROC3_RENAME(RENAME3args) = 14;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn rename(
             &self,
             args: &super::Rename3Args,
@@ -3551,7 +3551,7 @@ pub mod nfs_v3 {
         /// `LINK3res NFSPROC3_LINK(LINK3args) = 15;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn link(
             &self,
             args: &super::Link3Args,
@@ -3565,7 +3565,7 @@ pub mod nfs_v3 {
         /// `READDIR3res NFSPROC3_READDIR(READDIR3args) = 16;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn readdir(
             &self,
             args: &super::Readdir3Args,
@@ -3579,7 +3579,7 @@ pub mod nfs_v3 {
         /// `READDIRPLUS3res NFSPROC3_READDIRPLUS(READDIRPLUS3args) = 17;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn readdirplus(
             &self,
             args: &super::Readdirplus3Args,
@@ -3593,7 +3593,7 @@ pub mod nfs_v3 {
         /// `FSSTAT3res NFSPROC3_FSSTAT(FSSTAT3args) = 18;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn fsstat(
             &self,
             args: &super::Fsstat3Args,
@@ -3607,7 +3607,7 @@ pub mod nfs_v3 {
         /// `FSINFO3res NFSPROC3_FSINFO(FSINFO3args) = 19;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn fsinfo(
             &self,
             args: &super::Fsinfo3Args,
@@ -3621,7 +3621,7 @@ pub mod nfs_v3 {
         /// `PATHCONF3res NFSPROC3_PATHCONF(PATHCONF3args) = 20;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn pathconf(
             &self,
             args: &super::Pathconf3Args,
@@ -3635,7 +3635,7 @@ pub mod nfs_v3 {
         /// `COMMIT3res NFSPROC3_COMMIT(COMMIT3args) = 21;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn commit(
             &self,
             args: &super::Commit3Args,
@@ -3647,12 +3647,12 @@ pub mod nfs_v3 {
         }
     }
 
-    /// What a server of this version does: one method a procedure. An `async fn` implements each.
+    /// The procedures that a server of this version implements, each by an `async fn`.
     pub trait Handler: Send + Sync + 'static {
         /// `void NFSPROC3_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -3664,7 +3664,7 @@ pub mod nfs_v3 {
         /// `GETATTR3res NFSPROC3_GETATTR(GETATTR3args) = 1;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getattr(
             &self,
             context: &program::CallContext,
@@ -3674,7 +3674,7 @@ pub mod nfs_v3 {
         /// `SETATTR3res NFSPROC3_SETATTR(SETATTR3args) = 2;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn setattr(
             &self,
             context: &program::CallContext,
@@ -3684,7 +3684,7 @@ pub mod nfs_v3 {
         /// `LOOKUP3res NFSPROC3_LOOKUP(LOOKUP3args) = 3;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn lookup(
             &self,
             context: &program::CallContext,
@@ -3694,7 +3694,7 @@ pub mod nfs_v3 {
         /// `ACCESS3res NFSPROC3_ACCESS(ACCESS3args) = 4;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn access(
             &self,
             context: &program::CallContext,
@@ -3704,7 +3704,7 @@ pub mod nfs_v3 {
         /// `READLINK3res NFSPROC3_READLINK(READLINK3args) = 5;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn readlink(
             &self,
             context: &program::CallContext,
@@ -3714,7 +3714,7 @@ pub mod nfs_v3 {
         /// `READ3res NFSPROC3_READ(READ3args) = 6;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn read(
             &self,
             context: &program::CallContext,
@@ -3724,7 +3724,7 @@ pub mod nfs_v3 {
         /// `WRITE3res NFSPROC3_WRITE(WRITE3args) = 7;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn write(
             &self,
             context: &program::CallContext,
@@ -3734,7 +3734,7 @@ pub mod nfs_v3 {
         /// `CREATE3res NFSPROC3_CREATE(CREATE3args) = 8;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn create(
             &self,
             context: &program::CallContext,
@@ -3744,7 +3744,7 @@ pub mod nfs_v3 {
         /// `MKDIR3res NFSPROC3_MKDIR(MKDIR3args) = 9;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn mkdir(
             &self,
             context: &program::CallContext,
@@ -3754,7 +3754,7 @@ pub mod nfs_v3 {
         /// `SYMLINK3res NFSPROC3_SYMLINK(SYMLINK3args) = 10;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn symlink(
             &self,
             context: &program::CallContext,
@@ -3764,7 +3764,7 @@ pub mod nfs_v3 {
         /// `MKNOD3res NFSPROC3_MKNOD(MKNOD3args) = 11;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn mknod(
             &self,
             context: &program::CallContext,
@@ -3774,7 +3774,7 @@ pub mod nfs_v3 {
         /// `REMOVE3res NFSPROC3_REMOVE(REMOVE3args) = 12;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn remove(
             &self,
             context: &program::CallContext,
@@ -3784,7 +3784,7 @@ pub mod nfs_v3 {
         /// `RMDIR3res NFSPROC3_RMDIR(RMDIR3args) = 13;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn rmdir(
             &self,
             context: &program::CallContext,
@@ -3794,7 +3794,7 @@ pub mod nfs_v3 {
         /// `RENAME3res NFSPROC3_RENAME(RENAME3args) = 14;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn rename(
             &self,
             context: &program::CallContext,
@@ -3804,7 +3804,7 @@ pub mod nfs_v3 {
         /// `LINK3res NFSPROC3_LINK(LINK3args) = 15;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn link(
             &self,
             context: &program::CallContext,
@@ -3814,7 +3814,7 @@ pub mod nfs_v3 {
         /// `READDIR3res NFSPROC3_READDIR(READDIR3args) = 16;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn readdir(
             &self,
             context: &program::CallContext,
@@ -3824,7 +3824,7 @@ pub mod nfs_v3 {
         /// `READDIRPLUS3res NFSPROC3_READDIRPLUS(READDIRPLUS3args) = 17;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn readdirplus(
             &self,
             context: &program::CallContext,
@@ -3836,7 +3836,7 @@ pub mod nfs_v3 {
         /// `FSSTAT3res NFSPROC3_FSSTAT(FSSTAT3args) = 18;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn fsstat(
             &self,
             context: &program::CallContext,
@@ -3846,7 +3846,7 @@ pub mod nfs_v3 {
         /// `FSINFO3res NFSPROC3_FSINFO(FSINFO3args) = 19;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn fsinfo(
             &self,
             context: &program::CallContext,
@@ -3856,7 +3856,7 @@ pub mod nfs_v3 {
         /// `PATHCONF3res NFSPROC3_PATHCONF(PATHCONF3args) = 20;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn pathconf(
             &self,
             context: &program::CallContext,
@@ -3866,7 +3866,7 @@ pub mod nfs_v3 {
         /// `COMMIT3res NFSPROC3_COMMIT(COMMIT3args) = 21;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn commit(
             &self,
             context: &program::CallContext,
@@ -3874,7 +3874,7 @@ pub mod nfs_v3 {
         ) -> impl Future<Output = Result<super::Commit3Res, program::Reject>> + Send;
     }
 
-    /// The server of a handler: decodes arguments, calls the method, encodes the result.
+    /// A server with a handler: decodes arguments, calls the method and encodes the result.
     #[derive(Clone, Debug)]
     pub struct Server<H>(pub H);
 
@@ -3887,7 +3887,7 @@ pub mod nfs_v3 {
             <NfsV3 as program::Program>::VERSION
         }
 
-        #[allow(clippy::too_many_lines, reason = "one arm a procedure")]
+        #[allow(clippy::too_many_lines, reason = "one arm for each procedure")]
         fn dispatch<'a>(
             &'a self,
             context: &'a program::CallContext,

@@ -101,7 +101,7 @@ pub mod vers1 {
         const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
     }
 
-    /// The procedures, one type each.
+    /// A type for each procedure.
     pub mod proc {
         use ::rpcrdma_runtime::program;
 
@@ -121,7 +121,7 @@ pub mod vers1 {
         }
     }
 
-    /// A client over anything that carries calls of this version.
+    /// A client over any transport that carries calls of this version.
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
@@ -129,7 +129,7 @@ pub mod vers1 {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn conf_rdma(
             &self,
             args: &super::ConfigRdmaReq,
@@ -141,12 +141,12 @@ pub mod vers1 {
         }
     }
 
-    /// What a server of this version does: one method a procedure. An `async fn` implements each.
+    /// The procedures that a server of this version implements, each by an `async fn`.
     pub trait Handler: Send + Sync + 'static {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn conf_rdma(
             &self,
             context: &program::CallContext,
@@ -156,7 +156,7 @@ pub mod vers1 {
         > + Send;
     }
 
-    /// The server of a handler: decodes arguments, calls the method, encodes the result.
+    /// A server with a handler: decodes arguments, calls the method and encodes the result.
     #[derive(Clone, Debug)]
     pub struct Server<H>(pub H);
 

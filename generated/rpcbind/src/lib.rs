@@ -234,7 +234,7 @@ pub mod pmap_vers {
         const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
     }
 
-    /// The procedures, one type each.
+    /// A type for each procedure.
     pub mod proc {
         use ::rpcrdma_runtime::program;
 
@@ -337,7 +337,7 @@ pub mod pmap_vers {
         }
     }
 
-    /// A client over anything that carries calls of this version.
+    /// A client over any transport that carries calls of this version.
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
@@ -345,7 +345,7 @@ pub mod pmap_vers {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -356,7 +356,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn set(&self, args: &super::Mapping) -> Result<bool, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -367,7 +367,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn unset(&self, args: &super::Mapping) -> Result<bool, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -378,7 +378,7 @@ pub mod pmap_vers {
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getport(&self, args: &super::Mapping) -> Result<u32, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -389,7 +389,7 @@ pub mod pmap_vers {
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn dump(&self) -> Result<super::PmaplistPtr, C::Error>
         where
             C: program::Caller<PmapVers>,
@@ -400,7 +400,7 @@ pub mod pmap_vers {
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn callit(
             &self,
             args: &super::CallArgs,
@@ -412,12 +412,12 @@ pub mod pmap_vers {
         }
     }
 
-    /// What a server of this version does: one method a procedure. An `async fn` implements each.
+    /// The procedures that a server of this version implements, each by an `async fn`.
     pub trait Handler: Send + Sync + 'static {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -429,7 +429,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -439,7 +439,7 @@ pub mod pmap_vers {
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -449,7 +449,7 @@ pub mod pmap_vers {
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getport(
             &self,
             context: &program::CallContext,
@@ -459,7 +459,7 @@ pub mod pmap_vers {
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -468,7 +468,7 @@ pub mod pmap_vers {
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn callit(
             &self,
             context: &program::CallContext,
@@ -476,7 +476,7 @@ pub mod pmap_vers {
         ) -> impl Future<Output = Result<super::CallResult, program::Reject>> + Send;
     }
 
-    /// The server of a handler: decodes arguments, calls the method, encodes the result.
+    /// A server with a handler: decodes arguments, calls the method and encodes the result.
     #[derive(Clone, Debug)]
     pub struct Server<H>(pub H);
 
@@ -1115,7 +1115,7 @@ pub mod rpcbvers {
         const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
     }
 
-    /// The procedures, one type each.
+    /// A type for each procedure.
     pub mod proc {
         use ::rpcrdma_runtime::program;
 
@@ -1275,7 +1275,7 @@ pub mod rpcbvers {
         }
     }
 
-    /// A client over anything that carries calls of this version.
+    /// A client over any transport that carries calls of this version.
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
@@ -1283,7 +1283,7 @@ pub mod rpcbvers {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1294,7 +1294,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1305,7 +1305,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1316,7 +1316,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1327,7 +1327,7 @@ pub mod rpcbvers {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1338,7 +1338,7 @@ pub mod rpcbvers {
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn callit(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1352,7 +1352,7 @@ pub mod rpcbvers {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn gettime(&self) -> Result<u32, C::Error>
         where
             C: program::Caller<Rpcbvers>,
@@ -1363,7 +1363,7 @@ pub mod rpcbvers {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
@@ -1377,7 +1377,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
@@ -1389,12 +1389,12 @@ pub mod rpcbvers {
         }
     }
 
-    /// What a server of this version does: one method a procedure. An `async fn` implements each.
+    /// The procedures that a server of this version implements, each by an `async fn`.
     pub trait Handler: Send + Sync + 'static {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -1406,7 +1406,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -1416,7 +1416,7 @@ pub mod rpcbvers {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -1426,7 +1426,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getaddr(
             &self,
             context: &program::CallContext,
@@ -1436,7 +1436,7 @@ pub mod rpcbvers {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -1445,7 +1445,7 @@ pub mod rpcbvers {
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn callit(
             &self,
             context: &program::CallContext,
@@ -1455,7 +1455,7 @@ pub mod rpcbvers {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn gettime(
             &self,
             context: &program::CallContext,
@@ -1464,7 +1464,7 @@ pub mod rpcbvers {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn uaddr2taddr(
             &self,
             context: &program::CallContext,
@@ -1474,7 +1474,7 @@ pub mod rpcbvers {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn taddr2uaddr(
             &self,
             context: &program::CallContext,
@@ -1482,7 +1482,7 @@ pub mod rpcbvers {
         ) -> impl Future<Output = Result<super::Uaddr, program::Reject>> + Send;
     }
 
-    /// The server of a handler: decodes arguments, calls the method, encodes the result.
+    /// A server with a handler: decodes arguments, calls the method and encodes the result.
     #[derive(Clone, Debug)]
     pub struct Server<H>(pub H);
 
@@ -1565,7 +1565,7 @@ pub mod rpcbvers4 {
         const NETIDS: &'static [&'static str] = &["rdma", "rdma6"];
     }
 
-    /// The procedures, one type each.
+    /// A type for each procedure.
     pub mod proc {
         use ::rpcrdma_runtime::program;
 
@@ -1801,7 +1801,7 @@ pub mod rpcbvers4 {
         }
     }
 
-    /// A client over anything that carries calls of this version.
+    /// A client over any transport that carries calls of this version.
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
@@ -1809,7 +1809,7 @@ pub mod rpcbvers4 {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn null(&self) -> Result<(), C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1820,7 +1820,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1831,7 +1831,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1842,7 +1842,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1853,7 +1853,7 @@ pub mod rpcbvers4 {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1864,7 +1864,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn bcast(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1878,7 +1878,7 @@ pub mod rpcbvers4 {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn gettime(&self) -> Result<u32, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1889,7 +1889,7 @@ pub mod rpcbvers4 {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn uaddr2taddr(
             &self,
             args: &super::Uaddr,
@@ -1903,7 +1903,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn taddr2uaddr(
             &self,
             args: &super::Netbuf,
@@ -1917,7 +1917,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getversaddr(
             &self,
             args: &super::Rpcb,
@@ -1931,7 +1931,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn indirect(
             &self,
             args: &super::RpcbRmtcallargs,
@@ -1945,7 +1945,7 @@ pub mod rpcbvers4 {
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getaddrlist(
             &self,
             args: &super::Rpcb,
@@ -1959,7 +1959,7 @@ pub mod rpcbvers4 {
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
-        /// Returns the transport's error if there is no result. A failure with a status in the protocol is a result.
+        /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
         pub async fn getstat(&self) -> Result<super::RpcbStatByvers, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
@@ -1968,12 +1968,12 @@ pub mod rpcbvers4 {
         }
     }
 
-    /// What a server of this version does: one method a procedure. An `async fn` implements each.
+    /// The procedures that a server of this version implements, each by an `async fn`.
     pub trait Handler: Send + Sync + 'static {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn null(
             &self,
             context: &program::CallContext,
@@ -1985,7 +1985,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn set(
             &self,
             context: &program::CallContext,
@@ -1995,7 +1995,7 @@ pub mod rpcbvers4 {
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn unset(
             &self,
             context: &program::CallContext,
@@ -2005,7 +2005,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getaddr(
             &self,
             context: &program::CallContext,
@@ -2015,7 +2015,7 @@ pub mod rpcbvers4 {
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn dump(
             &self,
             context: &program::CallContext,
@@ -2024,7 +2024,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn bcast(
             &self,
             context: &program::CallContext,
@@ -2034,7 +2034,7 @@ pub mod rpcbvers4 {
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn gettime(
             &self,
             context: &program::CallContext,
@@ -2043,7 +2043,7 @@ pub mod rpcbvers4 {
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn uaddr2taddr(
             &self,
             context: &program::CallContext,
@@ -2053,7 +2053,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn taddr2uaddr(
             &self,
             context: &program::CallContext,
@@ -2063,7 +2063,7 @@ pub mod rpcbvers4 {
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getversaddr(
             &self,
             context: &program::CallContext,
@@ -2073,7 +2073,7 @@ pub mod rpcbvers4 {
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn indirect(
             &self,
             context: &program::CallContext,
@@ -2083,7 +2083,7 @@ pub mod rpcbvers4 {
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getaddrlist(
             &self,
             context: &program::CallContext,
@@ -2095,14 +2095,14 @@ pub mod rpcbvers4 {
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
-        /// Returns an error if the call itself fails. A failure with a status in the protocol is a result.
+        /// Returns an error if the call itself fails. A failure status of the protocol is part of the result.
         fn getstat(
             &self,
             context: &program::CallContext,
         ) -> impl Future<Output = Result<super::RpcbStatByvers, program::Reject>> + Send;
     }
 
-    /// The server of a handler: decodes arguments, calls the method, encodes the result.
+    /// A server with a handler: decodes arguments, calls the method and encodes the result.
     #[derive(Clone, Debug)]
     pub struct Server<H>(pub H);
 
@@ -2115,7 +2115,7 @@ pub mod rpcbvers4 {
             <Rpcbvers4 as program::Program>::VERSION
         }
 
-        #[allow(clippy::too_many_lines, reason = "one arm a procedure")]
+        #[allow(clippy::too_many_lines, reason = "one arm for each procedure")]
         fn dispatch<'a>(
             &'a self,
             context: &'a program::CallContext,

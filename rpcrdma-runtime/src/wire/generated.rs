@@ -1,4 +1,4 @@
-//! What rpcrdma-xdrgen emits from `specs/`. Do not edit: regenerate with `cargo xtask generate`.
+//! The output of rpcrdma-xdrgen for `specs/`. Do not edit: regenerate with `cargo xtask generate`.
 
 /// From `specs/rpc.txt`: ONC RPC messages (RFC 5531).
 #[rustfmt::skip]

@@ -207,7 +207,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
 /// Runs a script in the guest. Fails if the script fails.
 fn run_script(machine: &Machine, script: &str, limit: Duration) -> Result<String, String> {
     let ran = machine.run(script, limit)?;
-    if ran.status == 0 { Ok(ran.printed) } else { Err(format!("{}\n{}", ran.printed, machine.last_words())) }
+    if ran.status == 0 { Ok(ran.printed) } else { Err(format!("{}\n{}", ran.printed, machine.last_lines())) }
 }
 
 fn say(what: &str) -> Result<(), String> {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::agent::{self, Ran};
 use crate::tools::{at, command, last_lines};
 
-/// The timeout for booting a guest. It usually takes seconds. Without KVM, on two processors shared with 17
-/// other processes, it took 140 s.
+/// The timeout for booting a guest. It usually takes seconds, but without KVM it may take 140 s on two busy
+/// processors.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum number of boot attempts if the kernel panics during boot.
 const MAX_BOOTS: u32 = 3;
@@ -146,7 +146,7 @@ impl Machine {
             sleep(Duration::from_millis(250));
             if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
                 let errors = fs::read_to_string(log).unwrap_or_default();
-                let (errors, console) = (last_lines(&errors, 20), self.last_words());
+                let (errors, console) = (last_lines(&errors, 20), self.last_lines());
                 return Err(format!("QEMU exited ({status}):\n{errors}\n{console}"));
             }
             let console = fs::read(&self.console).unwrap_or_default();
@@ -172,14 +172,14 @@ impl Machine {
 
     /// Returns the last 60 lines of the guest's console.
     #[must_use]
-    pub fn last_words(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let console = fs::read(&self.console).unwrap_or_default();
         last_lines(&String::from_utf8_lossy(&console), 60)
     }
 
     /// Returns true if the guest's console contains this text.
     #[must_use]
-    pub fn has_said(&self, word: &str) -> bool {
+    pub fn console_contains(&self, word: &str) -> bool {
         let console = fs::read(&self.console).unwrap_or_default();
         String::from_utf8_lossy(&console).contains(word)
     }

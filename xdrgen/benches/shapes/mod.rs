@@ -1,45 +1,45 @@
-//! Documents of any size, each of a shape that costs one stage of the compiler the most.
+//! Documents of any size. Each has a shape that is expensive for one stage of the compiler.
 
 use std::fmt::Write;
 
-/// A kind of document.
+/// A shape of documents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
     /// The name of the document.
     pub(crate) file: &'static str,
-    /// The text, about proportional to the number.
+    /// Returns the text; its length is about proportional to the argument.
     pub(crate) text: fn(usize) -> String,
-    /// Whether it is sound; else there is a finding for each of its parts.
-    pub(crate) sound: bool,
+    /// True if the document is valid. Otherwise each of its parts has a finding.
+    pub(crate) is_valid: bool,
 }
 
 pub(crate) const SHAPES: &[Shape] = &[
-    Shape { name: "definitions", file: "a.x", text: definitions, sound: true },
-    Shape { name: "members and arms", file: "a.x", text: members, sound: true },
-    Shape { name: "one large struct", file: "a.x", text: fields, sound: true },
-    Shape { name: "typedefs of typedefs", file: "a.x", text: typedefs, sound: true },
-    Shape { name: "constants of constants", file: "a.x", text: constants, sound: true },
-    Shape { name: "comments", file: "a.x", text: comments, sound: true },
-    Shape { name: "bodies in bodies", file: "a.x", text: nested, sound: true },
-    Shape { name: "recursion", file: "a.x", text: recursive, sound: true },
-    Shape { name: "names that become one", file: "a.x", text: clashes, sound: true },
-    Shape { name: "procedures", file: "a.x", text: procedures, sound: true },
-    Shape { name: "namespaces", file: "a.x", text: namespaces, sound: true },
-    Shape { name: "macros", file: "a.x", text: macros, sound: true },
-    Shape { name: "marked text with pages", file: "a.txt", text: marked, sound: true },
-    Shape { name: "definitions in prose", file: "a.txt", text: prose, sound: true },
-    Shape { name: "undefined names", file: "a.x", text: undefined, sound: false },
-    Shape { name: "slips in names in an RFC", file: "a.txt", text: slips, sound: true },
-    Shape { name: "broken definitions", file: "a.x", text: broken, sound: false },
-    Shape { name: "repeated definitions", file: "a.x", text: repeated, sound: false },
-    Shape { name: "a long definition that is repeated shortly", file: "a.x", text: shortened, sound: false },
-    Shape { name: "repeated labels", file: "a.x", text: labels, sound: false },
+    Shape { name: "definitions", file: "a.x", text: definitions, is_valid: true },
+    Shape { name: "members and arms", file: "a.x", text: members, is_valid: true },
+    Shape { name: "one large struct", file: "a.x", text: fields, is_valid: true },
+    Shape { name: "typedefs of typedefs", file: "a.x", text: typedefs, is_valid: true },
+    Shape { name: "constants of constants", file: "a.x", text: constants, is_valid: true },
+    Shape { name: "comments", file: "a.x", text: comments, is_valid: true },
+    Shape { name: "bodies in bodies", file: "a.x", text: nested, is_valid: true },
+    Shape { name: "recursion", file: "a.x", text: recursive, is_valid: true },
+    Shape { name: "conflicting Rust names", file: "a.x", text: clashes, is_valid: true },
+    Shape { name: "procedures", file: "a.x", text: procedures, is_valid: true },
+    Shape { name: "namespaces", file: "a.x", text: namespaces, is_valid: true },
+    Shape { name: "macros", file: "a.x", text: macros, is_valid: true },
+    Shape { name: "marked text with pages", file: "a.txt", text: marked, is_valid: true },
+    Shape { name: "definitions in prose", file: "a.txt", text: prose, is_valid: true },
+    Shape { name: "undefined names", file: "a.x", text: undefined, is_valid: false },
+    Shape { name: "misspelled names in an RFC", file: "a.txt", text: misspelled, is_valid: true },
+    Shape { name: "broken definitions", file: "a.x", text: broken, is_valid: false },
+    Shape { name: "repeated definitions", file: "a.x", text: repeated, is_valid: false },
+    Shape { name: "a long definition and short repetitions", file: "a.x", text: shortened, is_valid: false },
+    Shape { name: "repeated labels", file: "a.x", text: labels, is_valid: false },
 ];
 
-/// Adds a line. Writing to a string does not fail.
+/// Adds a line. Writing to a string never fails.
 macro_rules! line {
-    ($text:expr, $($what:tt)*) => { writeln!($text, $($what)*).expect("a string takes all") };
+    ($text:expr, $($what:tt)*) => { writeln!($text, $($what)*).expect("writing to a string never fails") };
 }
 
 fn definitions(n: usize) -> String {
@@ -161,7 +161,7 @@ fn macros(n: usize) -> String {
     text
 }
 
-/// Underscores in the gaps of one name, which Rust's names do not keep.
+/// Names that differ only by the number of underscores, which Rust names do not keep.
 fn clashes(n: usize) -> String {
     let mut text = "struct clash {\n".to_owned();
     for at in 0..n {
@@ -221,8 +221,8 @@ fn undefined(n: usize) -> String {
     text
 }
 
-/// Each name differs by a letter from a defined one.
-fn slips(n: usize) -> String {
+/// Each name differs in one letter from a defined name.
+fn misspelled(n: usize) -> String {
     let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
     for at in 0..n {
         line!(text, "      struct part_of_many_{at} {{\n         unsigned int  size;\n      }};\n");

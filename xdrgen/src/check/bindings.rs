@@ -6,11 +6,11 @@ use crate::diag::{BindingKind, Found, Inside, MessageKind, Unknown};
 use crate::graph::Graph;
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
-use crate::likeness::nearest;
+use crate::similarity::nearest;
 use crate::source::Span;
 
-/// Items of at most this size stay in the message. By default the runtime does not move smaller items, and
-/// this size fits into a message of the smallest inline threshold.
+/// Items of at most this size stay in the message. The runtime does not move smaller items by default,
+/// and an item of this size fits into a message of the smallest inline threshold.
 const WORTH: u32 = 1024;
 
 /// A binding with its resolved names.
@@ -24,23 +24,23 @@ pub(super) struct Bound<'b> {
     replies: Vec<BoundReply<'b>>,
 }
 
-/// A field that is to be eligible.
+/// A field that a binding lists as eligible.
 struct Item<'b> {
     written: &'b Placed<String>,
     of: TypeId,
     field: usize,
     size: ItemSize,
-    /// The position where the field was named before.
+    /// The position of an earlier mention of the field.
     before: Option<Span>,
 }
 
 /// Whether RDMA may place a field, and its maximum size.
 enum ItemSize {
-    /// It is large enough, or has no bound.
+    /// Larger than `WORTH`, or unbounded.
     Large,
-    /// It has at most so many bytes, or always so many.
+    /// At most this many bytes, or exactly this many if `fixed`.
     Small { bytes: u32, fixed: bool },
-    /// It is neither opaque data nor a string.
+    /// Neither opaque data nor a string.
     None,
 }
 
@@ -112,7 +112,7 @@ fn find_version(hir: &Hir, binding: &Binding, found: &mut Found) -> Option<(usiz
     Some((index, version))
 }
 
-/// The field that `Type.field` names.
+/// Finds the field that `Type.field` names.
 fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Option<Item<'b>> {
     let Some((of, name)) = item.value.rsplit_once('.') else {
         found.push(BindingKind::NoPath { item: item.value.clone() }.at(item.span));
@@ -136,7 +136,7 @@ fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Opti
         found.push(BindingKind::NoField { of: of.to_owned(), defined: ty.docs.span, name }.at(item.span));
         return None;
     };
-    let size = match hir.behind(&field.ty) {
+    let size = match hir.resolve_alias(&field.ty) {
         Type::Opaque(Some(bound)) | Type::String(Some(bound)) if bound.value < WORTH => {
             ItemSize::Small { bytes: bound.value, fixed: bound.value == 0 }
         }
@@ -149,7 +149,7 @@ fn find_item<'b>(hir: &Hir, item: &'b Placed<String>, found: &mut Found) -> Opti
     Some(Item { written: item, of: TypeId(id), field: index, size, before: None })
 }
 
-/// The procedure and the fields that the table of a reply names.
+/// Finds the procedure and the fields that the table of a reply names.
 fn reply<'b>(
     hir: &Hir,
     procedures: &[Procedure],
@@ -179,7 +179,7 @@ fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut 
     Some(sum)
 }
 
-/// The field of the arguments that a path names. It must be a number that is not negative.
+/// Finds the field of the arguments that a path names. It must be unsigned.
 fn field_path(
     hir: &Hir,
     procedure: &Procedure,
@@ -187,7 +187,7 @@ fn field_path(
     span: Span,
     found: &mut Found,
 ) -> Option<(Vec<String>, bool)> {
-    let mut ty = hir.behind(&procedure.arguments);
+    let mut ty = hir.resolve_alias(&procedure.arguments);
     for name in path {
         let fields: &[Field] = match ty {
             Type::Named(id) => match &hir.get(*id)?.body {
@@ -201,7 +201,7 @@ fn field_path(
             found.push(MessageKind::NoArgument { procedure: procedure.name.clone(), name }.at(span));
             return None;
         };
-        ty = hir.behind(&field.ty);
+        ty = hir.resolve_alias(&field.ty);
     }
     let wide = match ty {
         Type::Scalar(Scalar::UnsignedInt) => false,
@@ -217,7 +217,7 @@ fn field_path(
 // ---- effects
 
 impl Item<'_> {
-    /// Returns true if it is marked.
+    /// Returns true if the field is already marked as eligible.
     fn is_eligible(&self) -> bool {
         matches!(self.size, ItemSize::Large | ItemSize::Small { fixed: false, .. })
     }
@@ -241,7 +241,7 @@ impl Bound<'_> {
         let program = hir.programs.get_mut(self.program);
         let version = program.and_then(|program| program.versions.get_mut(self.version));
         let Some(version) = version else { return };
-        version.binding = Some(service::sound(self.binding));
+        version.binding = Some(service::valid_parameters(self.binding));
         for (one, has_item) in self.replies.iter().zip(items) {
             if let Some(procedure) = version.procedures.get_mut(one.procedure) {
                 procedure.item = one.item.clone().filter(|_| has_item);
@@ -266,17 +266,17 @@ fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f I
     })
 }
 
-/// X305: the field is not eligible.
+/// X305: a field that cannot be eligible.
 pub(super) fn ineligible_items(facts: &Facts<'_>, found: &mut Found) {
     for (_, item, field) in items(facts).filter(|(_, item, _)| matches!(item.size, ItemSize::None)) {
-        let inside = facts.hir.behind(&field.ty).named().and_then(|id| inside(facts.hir, id));
+        let inside = facts.hir.resolve_alias(&field.ty).named().and_then(|id| inside(facts.hir, id));
         let declaration = field.docs.declaration.clone();
         let name = item.written.value.clone();
         found.push(BindingKind::NotEligible { item: name, declaration, inside }.at(item.written.span));
     }
 }
 
-/// X315: a chunk costs more than it saves for an item that is always small.
+/// X315: an item that is always small, for which a chunk costs more than it saves.
 pub(super) fn small_items(facts: &Facts<'_>, found: &mut Found) {
     for (_, Item { written, size, .. }, field) in items(facts) {
         let ItemSize::Small { bytes, fixed } = *size else { continue };
@@ -286,7 +286,7 @@ pub(super) fn small_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X306: a file names an item twice. Versions that share a type may each name its items.
+/// X306: an item that a file names twice. Versions that share a type may each name its items.
 pub(super) fn repeated_items(facts: &Facts<'_>, found: &mut Found) {
     for (bound, Item { written, of, before, .. }, _) in items(facts) {
         if let Some(first) = before.filter(|first| first.source == written.span.source)
@@ -297,7 +297,7 @@ pub(super) fn repeated_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X313: no message of the version has the item.
+/// X313: an item that no message of the version contains.
 pub(super) fn unused_items(facts: &Facts<'_>, found: &mut Found) {
     let first = items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none());
     for (_, Item { written, .. }, _) in first.filter(|(bound, item, _)| !bound.reached.contains(&item.of)) {
@@ -305,7 +305,7 @@ pub(super) fn unused_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X316: messages of a backward-only program have no chunks.
+/// X316: an item of a backward-only program, whose messages have no chunks.
 pub(super) fn items_called_backward(facts: &Facts<'_>, found: &mut Found) {
     for binding in
         facts.bound.iter().map(|bound| bound.binding).filter(|one| one.direction == Direction::Backward)
@@ -315,7 +315,7 @@ pub(super) fn items_called_backward(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X323: an item is eligible wherever its type is used. No message of a backward-only program may hold one.
+/// X323: an item in messages of a backward-only program. An item is eligible wherever its type is used.
 pub(super) fn items_shared_with_backward(facts: &Facts<'_>, found: &mut Found) {
     let is_backward = |bound: &&Bound<'_>| bound.binding.direction == Direction::Backward;
     for (_, item, _) in items(facts).filter(|(_, item, _)| item.is_eligible() && item.before.is_none()) {
@@ -328,7 +328,7 @@ pub(super) fn items_shared_with_backward(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X320: the table of a reply bounds nothing.
+/// X320: a reply table without bounds.
 pub(super) fn empty_replies(facts: &Facts<'_>, found: &mut Found) {
     let replies = facts.bound.iter().flat_map(|bound| &bound.replies).map(|one| one.reply);
     for reply in replies.filter(|reply| reply.is_empty) {
@@ -337,12 +337,12 @@ pub(super) fn empty_replies(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X311: the bound of an item that no result has.
+/// X311: a bound on the item of a result that has no eligible item.
 pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
-    // An item that was reported may be the one that is bounded.
+    // If an item was already reported, the bound may refer to it.
     let has_all = |bound: &&Bound<'_>| {
-        let is_sound = |item: &Item<'_>| !matches!(item.size, ItemSize::None);
-        bound.items.len() == bound.binding.eligible.len() && bound.items.iter().all(is_sound)
+        let is_valid = |item: &Item<'_>| !matches!(item.size, ItemSize::None);
+        bound.items.len() == bound.binding.eligible.len() && bound.items.iter().all(is_valid)
     };
     for bound in facts.bound.iter().filter(has_all) {
         for one in bound.replies.iter().filter(|one| one.item.is_some()) {
@@ -373,7 +373,7 @@ fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
         Body::Struct(_) => false,
         _ => return None,
     };
-    let is_item = |field: &&Field| matches!(hir.behind(&field.ty), Type::Opaque(_) | Type::String(_));
+    let is_item = |field: &&Field| matches!(hir.resolve_alias(&field.ty), Type::Opaque(_) | Type::String(_));
     let item = ty.body.fields().find(is_item)?;
     Some(Inside { of_union, item: format!("{}.{}", ty.name, item.name), already: item.eligible })
 }

@@ -1,4 +1,4 @@
-//! Types without an end, typedefs that go in a cycle, and definitions that nest too deep.
+//! Checks for infinitely large types, cycles of typedefs, and definitions that nest too deep.
 
 use super::Facts;
 use crate::diag::{CycleKind, Found};
@@ -10,21 +10,21 @@ use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
 const NAMED: usize = 8;
 
 /// X222: every value of the type would be infinite.
-pub(super) fn endless_types(facts: &Facts<'_>, found: &mut Found) {
+pub(super) fn infinite_types(facts: &Facts<'_>, found: &mut Found) {
     let finite = finite(facts);
-    let is_endless = |id: TypeId| finite.get(id.0) == Some(&false);
-    // Such a cycle is a cycle of all uses: most documents have none to be looked at again.
-    if !facts.hir.typed().any(|(id, _)| is_endless(id) && facts.graph.is_cycle(id, id)) {
+    let is_infinite = |id: TypeId| finite.get(id.0) == Some(&false);
+    // Such a cycle is also a cycle of all uses. Most documents have none, which is cheap to find out.
+    if !facts.hir.typed().any(|(id, _)| is_infinite(id) && facts.graph.is_cycle(id, id)) {
         return;
     }
-    let endless = Graph::new(&facts.hir.types, |id, ty, held| {
-        if is_endless(id) {
+    let infinite = Graph::new(&facts.hir.types, |id, ty, held| {
+        if is_infinite(id) {
             held.extend(
-                ty.body.declared().filter_map(|field| in_place(&field.ty)).filter(|id| is_endless(*id)),
+                ty.body.declared().filter_map(|field| in_place(&field.ty)).filter(|id| is_infinite(*id)),
             );
         }
     });
-    report(facts.hir, &endless, false, found);
+    report(facts.hir, &infinite, false, found);
 }
 
 /// X223: a typedef refers to itself through typedefs alone.
@@ -44,29 +44,29 @@ fn is_alias(ty: &TypeDef) -> bool {
     matches!(ty.body, Body::Alias(_))
 }
 
-/// X225: reports the first definition that nests deeper than rustc would follow.
+/// X225: reports the first definition that nests deeper than rustc can follow.
 pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     let depths = facts.graph.depths();
     let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
     let Some(ty) = facts.hir.types.get(index) else { return };
     let deepest = depths.iter().max().copied().unwrap_or(0);
-    found.push(CycleKind::TooDeep { name: ty.name.clone(), most: MAX_DEPTH, deepest }.at(ty.docs.span));
+    found.push(CycleKind::TooDeep { name: ty.name.clone(), max: MAX_DEPTH, deepest }.at(ty.docs.span));
 }
 
 /// Reports each cycle once: cycles of typedefs, or all others. The position is the field that leads into
 /// the cycle, in the type that is defined first.
 fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
-    let mut said = HashSet::default();
+    let mut reported = HashSet::default();
     for (id, ty) in hir.typed() {
-        if !graph.is_cycle(id, id) || !said.insert(graph.cycle(id)) {
+        if !graph.is_cycle(id, id) || !reported.insert(graph.cycle(id)) {
             continue;
         }
-        // Each refers to the one before it, and the first to the last.
-        let way = graph.way_around(id);
-        if way.iter().all(|id| hir.get(*id).is_some_and(is_alias)) != of_aliases {
+        // Each type refers to the one before it, and the first to the last.
+        let path = graph.cycle_path(id);
+        if path.iter().all(|id| hir.get(*id).is_some_and(is_alias)) != of_aliases {
             continue;
         }
-        let mut to = way.last().copied().unwrap_or(id);
+        let mut to = path.last().copied().unwrap_or(id);
         let mut place = |from: TypeId, ty: &TypeDef| {
             let mut fields = ty.body.fields();
             let link = fields.find(|field| in_place(&field.ty) == Some(to)).map(|field| field.docs.span);
@@ -74,34 +74,34 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
             link.unwrap_or(ty.docs.span)
         };
         let span = place(id, ty);
-        let others = way.into_iter().filter(|other| *other != id).take(NAMED);
+        let others = path.into_iter().filter(|other| *other != id).take(NAMED);
         let others = others.filter_map(|other| Some((other, hir.get(other)?)));
-        let way = others.map(|(other, ty)| (place(other, ty), ty.name.clone())).collect();
+        let via = others.map(|(other, ty)| (place(other, ty), ty.name.clone())).collect();
         let name = ty.name.clone();
         let cycle =
-            if of_aliases { CycleKind::AliasCycle { name, way } } else { CycleKind::Endless { name, way } };
+            if of_aliases { CycleKind::AliasCycle { name, via } } else { CycleKind::Infinite { name, via } };
         found.push(cycle.at(span));
     }
 }
 
-/// The types with finite values.
+/// Returns for each type whether it has finite values.
 fn finite(facts: &Facts<'_>) -> Vec<bool> {
-    facts.graph.settle(false, |id, finite| facts.hir.get(id).is_none_or(|ty| ends(&ty.body, finite)))
+    facts.graph.solve(false, |id, finite| facts.hir.get(id).is_none_or(|ty| is_finite(&ty.body, finite)))
 }
 
-fn ends(body: &Body, finite: &[bool]) -> bool {
-    let ends = |ty: &Type| in_place(ty).is_none_or(|id| finite.get(id.0).copied().unwrap_or(true));
+fn is_finite(body: &Body, known: &[bool]) -> bool {
+    let finite = |ty: &Type| in_place(ty).is_none_or(|id| known.get(id.0).copied().unwrap_or(true));
     match body {
         Body::Union(union) => {
-            let payload = |arm: &crate::hir::Arm| arm.payload.as_ref().is_none_or(|field| ends(&field.ty));
+            let payload = |arm: &crate::hir::Arm| arm.payload.as_ref().is_none_or(|field| finite(&field.ty));
             union.arms.is_empty() || union.arms.iter().any(payload)
         }
-        body => body.declared().all(|field| ends(&field.ty)),
+        body => body.declared().all(|field| finite(&field.ty)),
     }
 }
 
-/// The type that a type contains in place. An array of no elements is finite, but its element type is not
-/// in Rust, and has no size here.
+/// Returns the type that a type contains in place. An array without elements counts: in Rust it still
+/// contains its element type.
 fn in_place(ty: &Type) -> Option<TypeId> {
     match ty {
         Type::Named(id) => Some(*id),

@@ -11,7 +11,7 @@ use crate::sizes::messages as sizes;
 /// Maximum number of procedures named in a finding.
 const NAMED: usize = 3;
 
-/// A version with a binding, as it is emitted.
+/// A version with a binding, in its emitted form.
 pub(super) struct Messages<'m> {
     pub(super) version: &'m Version,
     pub(super) binding: &'m Binding,
@@ -29,7 +29,7 @@ impl<'m> Messages<'m> {
     }
 }
 
-/// X321: a bound that no result or item has, or that is larger than any message.
+/// X321: a bound that no result or item can have, or that is larger than any message.
 pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
         let procedure = || name.clone();
@@ -54,12 +54,12 @@ pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
     }
 }
 
-/// The numbers in a sum; none for a field.
+/// Returns the numbers in a sum, and `None` for each field.
 fn numbers(sum: &Placed<Vec<Term>>) -> impl Iterator<Item = Option<u64>> {
     sum.value.iter().map(|term| if let Term::Number(number) = term { Some(*number) } else { None })
 }
 
-/// A bound that is the same for every call.
+/// Returns a bound that is the same for every call.
 fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)> {
     let sum = sum?;
     Some((sum, numbers(sum).try_fold(0u64, |sum, number| Some(sum.saturating_add(number?)))?))
@@ -85,11 +85,11 @@ pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
 /// X325: a server with the default memory budget rejects a call whose Read chunks hold more than half of it.
 pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
-    let most = MEMORY / 2;
+    let max = MEMORY / 2;
     let read = |procedure: &Procedure| sizes::longest_read(procedure, version, layouts).unwrap_or(0);
-    let long = version.procedures.iter().filter(|procedure| read(procedure) > most);
+    let long = version.procedures.iter().filter(|procedure| read(procedure) > max);
     let Some(bytes) = long.clone().map(read).max() else { return };
-    let long = MessageKind::LongCall { procedures: few(long), bytes, most };
+    let long = MessageKind::LongCall { procedures: few(long), bytes, max };
     found.push(long.at(binding.version.span));
 }
 

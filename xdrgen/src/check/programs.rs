@@ -4,7 +4,7 @@ use super::Facts;
 use crate::diag::{Found, MeaningKind};
 use crate::hash::HashMap;
 
-/// X232: if two programs share a number, a server cannot distinguish versions that both define.
+/// X232: two programs with the same number that define the same version.
 pub(super) fn shared_numbers(facts: &Facts<'_>, found: &mut Found) {
     let mut seen = HashMap::default();
     for program in &facts.hir.programs {

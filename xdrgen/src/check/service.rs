@@ -4,18 +4,18 @@ use super::Facts;
 use crate::binding::{Binding, Direction, Placed};
 use crate::diag::{BindingKind, Found, Unknown};
 use crate::hir;
-use crate::likeness::nearest;
+use crate::similarity::nearest;
 use crate::source::Span;
 
 /// The netids of RPC-over-RDMA, with IPv4 and with IPv6 addresses (RFC 8166 section 5).
 const NETIDS: [&str; 2] = ["rdma", "rdma6"];
 
-/// The thresholds that an end can announce: whole KiB, from 1 to 256 (RFC 8797 section 4.2).
+/// The thresholds that a peer can announce: multiples of 1 KiB, from 1 to 256 KiB (RFC 8797 section 4.2).
 const KIB: u32 = 1024;
 const THRESHOLDS: std::ops::RangeInclusive<u32> = KIB..=256 * KIB;
 
 /// Returns the valid parameters.
-pub(super) fn sound(binding: &Binding) -> hir::Binding {
+pub(super) fn valid_parameters(binding: &Binding) -> hir::Binding {
     let mut netids: Vec<String> = Vec::new();
     for Placed { value, .. } in &binding.netids {
         if NETIDS.contains(&value.as_str()) && !netids.contains(value) {
@@ -34,7 +34,7 @@ fn is_threshold(bytes: &u32) -> bool {
     THRESHOLDS.contains(bytes) && bytes.is_multiple_of(KIB)
 }
 
-/// X317: an inline threshold that no end can announce.
+/// X317: an inline threshold that no peer can announce.
 pub(super) fn inline_thresholds(facts: &Facts<'_>, found: &mut Found) {
     let thresholds = facts.bound.iter().filter_map(|bound| bound.binding.inline_threshold.as_ref());
     for Placed { value: bytes, span } in thresholds.filter(|one| !is_threshold(&one.value)) {
@@ -43,7 +43,7 @@ pub(super) fn inline_thresholds(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X318: a netid that RPC-over-RDMA does not have, or one that is named twice.
+/// X318: an unknown or repeated netid.
 pub(super) fn netids(facts: &Facts<'_>, found: &mut Found) {
     for bound in facts.bound {
         let netids = &bound.binding.netids;
@@ -66,7 +66,7 @@ pub(super) fn ports(facts: &Facts<'_>, found: &mut Found) {
     ports.filter(|port| port.value == 0).for_each(|port| found.push(BindingKind::PortZero.at(port.span)));
 }
 
-/// X324: a backward-only program is called over existing connections, so these keys have no effect.
+/// X324: keys without effect, since a backward-only program is called over existing connections.
 pub(super) fn keys_without_effect(facts: &Facts<'_>, found: &mut Found) {
     for binding in facts.bound.iter().map(|bound| bound.binding) {
         let keys: [(&'static str, Option<Span>); 4] = [

@@ -9,19 +9,19 @@ use crate::compat::{self, Addition, Compat, Kind, NotCompared, Rules, Verdict};
 use crate::diag;
 use crate::source::{Sources, Span};
 
-/// Two versions of a protocol, and their relation.
+/// Two versions of a protocol and the rules for comparing them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-An extension keeps every message of the base as it is and adds message types: values of an enum with the arms that they
-choose in unions without a default, flag bits, and for programs versions and procedures (draft-ietf-nfsv4-rfc5666bis-04,
-section 9.1). Names, typedefs and comments may change: they are not sent.
+An extension keeps every message of the base and adds message types: enum values with their arms in unions without a
+default, flag bits, and in programs versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names,
+typedefs and comments may change, since they are not sent.
 
-Exit status: 0 if NEW extends BASE, 1 if it breaks it, 2 if that cannot be said: the documents have errors or cannot be
-read, or a definition of a published document is wrong and had to be left out.")]
+Exit status: 0 if NEW extends BASE, 1 if it does not, 2 if that is unknown: the documents have errors or cannot be
+read, or an invalid definition of a published document was omitted.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
-    /// NEW holds the additions only: it is compiled together with BASE.
+    /// NEW holds only the additions: it is compiled together with BASE.
     #[arg(long)]
     extends: bool,
     /// The document whose rules define an extension.
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     let verdict = compared.verdict();
     let Compat { mut diagnostics, breaches, additions, not_compared } = compared;
     if diag::has_errors(&diagnostics) {
-        return reporting.report(&sources, &diagnostics).map_err(|_| Failure::Trouble);
+        return reporting.report(&sources, &diagnostics).map_err(|_| Failure::Incomparable);
     }
     diagnostics.extend(breaches);
     let reported = reporting.report(&sources, &diagnostics);
@@ -47,15 +47,15 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     match verdict {
         Verdict::Breach => return print(&text).and(reported),
         Verdict::Unknown => {
-            text.push_str("no verdict: all else is compatible, but not all could be compared\n");
-            return print(&text).and(Err(Failure::Trouble));
+            text.push_str("no verdict: some definitions could not be compared; all others are compatible\n");
+            return print(&text).and(Err(Failure::Incomparable));
         }
         Verdict::Extension => reported?,
     }
     if additions.is_empty() {
         return print("compatible; no additions\n");
     }
-    let mut text = "compatible; this is added:\n".to_owned();
+    let mut text = "compatible; additions:\n".to_owned();
     for addition in &additions {
         text.push_str(&format!("  {}  ({})\n", line(addition), place(&sources, addition.span)));
     }
@@ -76,13 +76,13 @@ fn line(addition: &Addition) -> String {
     }
 }
 
-/// A definition that was not compared: its name, the reason, and its position.
+/// Returns the line of a definition that was not compared: its name, the reason, and its position.
 pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
     let name = if one.name.is_empty() { "a definition" } else { &one.name };
     format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))
 }
 
-/// The file and the line.
+/// Returns the file and the line.
 pub(super) fn place(sources: &Sources, span: Span) -> String {
     let Some(source) = sources.get(span.source) else { return String::new() };
     format!("{}:{}", source.name().display(), source.line_column(span.start).line)

@@ -15,17 +15,18 @@ use crate::source::{Sources, Span};
 /// Two versions of a protocol.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A line for each change: `+` new, `-` gone, `~` changed; what it is, its name, what it was and what it is, and where. What
-no message changes by, a name or a typedef, is marked `(not sent)`. A change of a type stands where the type is defined.
+Each line is a change: `+` added, `-` removed or `~` changed, the kind and name of the definition, its old and new form,
+and the positions. A change that affects no message, such as a name or a typedef, is marked `(not sent)`. A change of a
+type is shown at its definition.
 
 With --message-format json each change is an object on a line of standard output: `kind` is `change`, `sign` is `added`,
-`removed` or `changed`, then `what`, `name`, `wire` (whether messages change), `old` and `new`. These two have `text`, `file`,
-`line` and `column`, and are null where there is none. What was left out of a version is an object of the `kind`
-`not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the `kind` `summary`, and the numbers
-`changes`, `wire` and `not_compared`.
+`removed` or `changed`, then `what`, `name`, `wire` (true if messages change), `old` and `new`. The last two have `text`,
+`file`, `line` and `column`; one is null if the definition was added or removed. A definition that was omitted from a
+version has the `kind` `not_compared` with `name`, `why`, `file`, `line` and `column`. The last line has the `kind`
+`summary`, and the numbers `changes`, `wire` and `not_compared`.
 
-Exit status: 0 if nothing changed, 1 if something did, 2 if the documents have errors or cannot be read, or if what could be
-read did not change and some of a published document could not be read.")]
+Exit status: 0 if nothing changed, 1 if something changed, 2 if the documents have errors or cannot be read. It is also 2 if
+no change was found but some definitions of a published document could not be read.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
@@ -35,9 +36,9 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     let (sources, old, new) = arguments.versions.read()?;
     let Diff { diagnostics, changes, not_compared } =
         diff::diff(&sources, &old, &new, &arguments.versions.options());
-    reporting.report(&sources, &diagnostics).map_err(|_| Failure::Trouble)?;
+    reporting.report(&sources, &diagnostics).map_err(|_| Failure::Incomparable)?;
     if diag::has_errors(&diagnostics) {
-        return Err(Failure::Trouble);
+        return Err(Failure::Incomparable);
     }
     let text = if reporting.is_json() {
         json(&sources, &changes, &not_compared)
@@ -47,7 +48,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     print(&text)?;
     match (changes.is_empty(), not_compared.is_empty()) {
         (true, true) => Ok(()),
-        (true, false) => Err(Failure::Trouble),
+        (true, false) => Err(Failure::Incomparable),
         (false, _) => Err(Failure::Findings),
     }
 }
@@ -58,7 +59,7 @@ fn human(sources: &Sources, changes: &[Change], not_compared: &[NotCompared]) ->
     if !changes.is_empty() {
         let wire = changes.iter().filter(|change| change.wire).count();
         let plural = if changes.len() == 1 { "" } else { "s" };
-        text.push_str(&format!("{} change{plural}, {wire} of them sent\n", changes.len()));
+        text.push_str(&format!("{} change{plural}, {wire} of them on the wire\n", changes.len()));
     }
     text
 }
@@ -75,13 +76,13 @@ fn line(sources: &Sources, change: &Change) -> String {
     let places: Vec<String> = sides().map(|side| place(sources, side.span)).collect();
     let sent = if *wire { "" } else { " (not sent)" };
     let texts = texts.join(" -> ");
-    // A whole definition includes its kind and its name.
+    // The declaration of a complete definition includes its kind and name.
     let head =
         if texts.starts_with(&format!("{what} ")) { String::new() } else { format!("{what} {name}: ") };
     format!("{sign} {head}{texts}{sent}  [{}]\n", places.join(", "))
 }
 
-/// One line. Future versions may add fields but never remove them.
+/// One line of JSON. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {

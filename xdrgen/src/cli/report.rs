@@ -1,4 +1,4 @@
-//! The output format of findings, and the exit status.
+//! The output format of findings.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::source::Sources;
 /// Maximum number of findings shown.
 const SHOWN: usize = 200;
 
-/// The output format of findings. Every format goes to standard error.
+/// Options for findings, which go to standard error.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Findings")]
 pub(super) struct Reporting {
     /// Options for findings on standard error.
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
     message_format: Form,
-    /// Colours; `auto` is only on a terminal, and without the variable NO_COLOR.
+    /// Colours; `auto` uses them on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
     /// Treat warnings as errors: the exit status is 1, and nothing is written.
@@ -27,14 +27,14 @@ pub(super) struct Reporting {
     deny: Option<Deny>,
 }
 
-/// The format of a finding.
+/// Output formats of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// The line of the document, with the span underlined.
     Human,
     /// `file:line:column: error[X212]: message`, one line each.
     Short,
-    /// One JSON object per line: code, severity, message, file, spans, help, rendered.
+    /// One JSON object per line: code, severity, message, file, spans, help, rendered text.
     Json,
 }
 
@@ -46,12 +46,12 @@ enum Deny {
 }
 
 impl Reporting {
-    /// Shows findings and counts them. Fails if one is an error.
+    /// Shows findings and counts them. Fails if any is an error.
     pub(super) fn report(&self, sources: &Sources, found: &[Diagnostic]) -> Result<(), Failure> {
         self.report_with(sources, found, Count::default())
     }
 
-    /// The same, if more findings exist than were stored.
+    /// As `report`, with the counts of all findings, of which only some were stored.
     pub(super) fn report_with(
         &self,
         sources: &Sources,
@@ -61,7 +61,8 @@ impl Reporting {
         if found.is_empty() {
             return Ok(());
         }
-        let shown = foremost(found).cloned().map(|found| self.weighed(found)).collect::<Vec<_>>();
+        let shown =
+            first_findings(found).cloned().map(|found| self.with_denied_warnings(found)).collect::<Vec<_>>();
         let hidden = found.len() - shown.len() + more.errors + more.warnings;
         let count = Count::of(found);
         let (errors, warnings) = (count.errors + more.errors, count.warnings + more.warnings);
@@ -70,7 +71,7 @@ impl Reporting {
             None => Count { errors, warnings },
         };
         let shown = shown.as_slice();
-        complain(&match self.message_format {
+        print_error(&match self.message_format {
             Form::Human => {
                 let text = diag::render(shown, sources, self.has_colour());
                 format!("{text}\n{}", summary(count, hidden, shown))
@@ -81,22 +82,22 @@ impl Reporting {
         if count.errors > 0 { Err(Failure::Findings) } else { Ok(()) }
     }
 
-    /// Returns true if output is for programs.
+    /// Returns true if output is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.message_format == Form::Json
     }
 
     /// Reports why a run could not start or finish.
-    pub(super) fn complain(&self, file: Option<&Path>, message: &str) {
+    pub(super) fn print_failure(&self, file: Option<&Path>, message: &str) {
         let file = file.map(|file| file.to_string_lossy());
-        complain(&match (self.message_format, &file) {
+        print_error(&match (self.message_format, &file) {
             (Form::Json, _) => diag::json_failure(file.as_deref(), message),
             (_, Some(file)) => format!("rpcrdma-xdrgen: {file}: {message}\n"),
             (_, None) => format!("rpcrdma-xdrgen: {message}\n"),
         });
     }
 
-    fn weighed(&self, found: Diagnostic) -> Diagnostic {
+    fn with_denied_warnings(&self, found: Diagnostic) -> Diagnostic {
         let denied = self.deny == Some(Deny::Warnings);
         if denied { Diagnostic { severity: Severity::Error, ..found } } else { found }
     }
@@ -116,7 +117,7 @@ impl Reporting {
 }
 
 /// Returns the findings that are shown, in their order. If there are too many, errors take precedence.
-fn foremost(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     let mut errors = Count::of(found).errors.min(SHOWN);
     let mut warnings = found.len().min(SHOWN) - errors;
     found.iter().filter(move |found| {
@@ -127,7 +128,7 @@ fn foremost(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     })
 }
 
-/// The line at the end.
+/// The summary line.
 fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {
@@ -137,7 +138,7 @@ fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     format!("rpcrdma-xdrgen: {count}{hidden}{more}\n")
 }
 
-/// Writes to standard error, and ignores that it may be closed.
-fn complain(text: &str) {
+/// Writes to standard error, and ignores errors such as a closed pipe.
+fn print_error(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `rpcrdma-xdrgen sizes`: how large the messages of programs can be.
+//! `rpcrdma-xdrgen sizes`: the maximum sizes of a program's messages.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,27 +11,27 @@ use crate::sizes::{self, Assumed, Bound, Message, Needs, ProcedureSizes, Size, V
 /// The documents, and assumptions about messages.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-For each procedure: the largest arguments and the largest result in bytes, whole and with the eligible items out of the
-stream, and how they travel over RPC-over-RDMA version 1 if they are that large (RFC 8166 section 3.5). A bound that the
-binding takes from the arguments of the call is shown as their sum. `unbounded` is what nothing bounds.
+For each procedure: the maximum sizes of arguments and result in bytes, complete and without the eligible items, and the
+chunks that such messages need over RPC-over-RDMA version 1 (RFC 8166 section 3.5). A bound that the binding computes from
+the arguments of the call is shown as a sum. `unbounded` means that neither the XDR nor the binding has a bound.
 
-Whether something fits inline depends on the headers as well: 28 bytes of transport header, 24 more for each Read or Write
-chunk and 20 for a Reply chunk, all of one segment, those that a call offers for its reply among them; 40 and the credential
-for a call, 24 and the verifier for a reply.
+Headers count towards the inline threshold. The transport header has 28 bytes, with 24 more for each Read or Write chunk
+and 20 for a Reply chunk, each of one segment; a call includes the chunks that it offers for its reply. The RPC header has
+40 bytes and the credential in a call, 24 bytes and the verifier in a reply.
 
 With --message-format json each procedure is an object on a line of standard output: `program`, `version`, `procedure`,
-`number`, and `call` and `reply` with `whole`, `reduced` (a number, a text, or null for unbounded), `inline`, `chunks` (null
-for any number), `long` and `unbounded`.")]
+`number`, and `call` and `reply` with `whole`, `reduced` (a number, a text, or null if unbounded), `inline`, `chunks` (null
+if unbounded), `long` and `unbounded`.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     inputs: Inputs,
-    /// Inline threshold in bytes; the default is that of the binding, or 1024. 4096 is common.
+    /// Inline threshold in bytes; the default is that of the binding, or 1024. A common value is 4096.
     #[arg(long, value_name = "BYTES")]
     inline: Option<u32>,
-    /// The body of the credential in a call, in bytes; the largest of AUTH_SYS is 340, AUTH_NONE has 0.
+    /// Size of the credential's body in a call, in bytes; at most 340 for AUTH_SYS, 0 for AUTH_NONE.
     #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().credential)]
     credential: u32,
-    /// The body of the verifier in a reply, in bytes; the largest is 400, AUTH_NONE has 0.
+    /// Size of the verifier's body in a reply, in bytes; at most 400, 0 for AUTH_NONE.
     #[arg(long, value_name = "BYTES", default_value_t = Assumed::default().verifier)]
     verifier: u32,
 }
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     print(&tables.join("\n"))
 }
 
-/// The columns' headings.
+/// The column headings.
 const HEADINGS: [&str; 7] = ["procedure", "call", "reduced", "sent", "reply", "reduced", "returned"];
 
 fn table(version: &VersionSizes, assumed: &Assumed) -> String {
@@ -80,17 +80,17 @@ fn row(procedure: &ProcedureSizes) -> [String; 7] {
         name.clone(),
         call.whole.to_string(),
         call.reduced.to_string(),
-        travels(&call.needs, "Read chunk", "Position-Zero Read chunk"),
+        transfer(&call.needs, "Read chunk", "Position-Zero Read chunk"),
         reply.whole.to_string(),
         reply.reduced.to_string(),
         match reply.needs.unbounded {
             true => "not over RDMA: unbounded".to_owned(),
-            false => travels(&reply.needs, "Write chunk", "Reply chunk"),
+            false => transfer(&reply.needs, "Write chunk", "Reply chunk"),
         },
     ]
 }
 
-fn travels(needs: &Needs, chunk: &str, long: &str) -> String {
+fn transfer(needs: &Needs, chunk: &str, long: &str) -> String {
     if needs.inline() {
         return "inline".to_owned();
     }
@@ -104,7 +104,7 @@ fn travels(needs: &Needs, chunk: &str, long: &str) -> String {
     chunks.into_iter().chain(long).collect::<Vec<_>>().join(" and ")
 }
 
-/// One line. Future versions may add fields but never remove them.
+/// One line of JSON. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 struct Line<'a> {
     kind: &'static str,

@@ -12,26 +12,26 @@ use crate::source::{SourceId, Sources};
 /// The documents of two versions.
 #[derive(Args, Debug)]
 pub(super) struct Versions {
-    /// The protocol as it is: a document.
+    /// A document of the old version.
     base: PathBuf,
-    /// The protocol as it is to be: a document.
+    /// A document of the new version.
     new: PathBuf,
-    /// Another document of BASE.
+    /// Another document of BASE. May be repeated.
     #[arg(long = "base", value_name = "FILE")]
     more_base: Vec<PathBuf>,
-    /// Another document of NEW.
+    /// Another document of NEW. May be repeated.
     #[arg(long = "new", value_name = "FILE")]
     more_new: Vec<PathBuf>,
-    /// Define a name for `#ifdef`, and as a constant where the documents use it and do not define it.
+    /// Define a name for `#ifdef`, and as a constant if the documents use it and do not define it.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
-    /// A type that exists in Rust already; it is the same in both.
+    /// Map a type of both versions to an existing Rust type.
     #[arg(long = "extern", value_name = "NAME=RUST::PATH", value_parser = named_path)]
     externs: Vec<(String, String)>,
 }
 
 impl Versions {
-    /// All documents, and the version that each belongs to.
+    /// Reads all documents. Returns them with the documents of each version.
     pub(super) fn read(&self) -> Result<(Sources, Vec<SourceId>, Vec<SourceId>), Failure> {
         let mut sources = Sources::default();
         let of_base = std::iter::once(&self.base).chain(&self.more_base);

@@ -9,13 +9,13 @@ use crate::source::{SourceId, Span};
 /// The additions of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A value of an enum that chooses an arm.
+    /// A value of an enum that selects an arm.
     Value,
     /// An arm of a union: a message type's body.
     Arm,
     /// A flag bit.
     Flag,
-    /// A constant, or a member of an enum that no message has.
+    /// A constant, or a member of an enum that no message contains.
     Constant,
     /// A type.
     Type,
@@ -34,13 +34,13 @@ pub struct Addition {
     pub kind: Kind,
     /// The definition that it extends, or its own name.
     pub name: String,
-    /// The addition, as XDR.
+    /// The addition in XDR.
     pub text: String,
     /// The position.
     pub span: Span,
 }
 
-/// A definition that was not compared, since it or its counterpart was omitted.
+/// A definition that could not be compared: it, or the definition it corresponds to, was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
     /// The name; empty if unknown.
@@ -51,7 +51,7 @@ pub struct NotCompared {
 }
 
 impl NotCompared {
-    /// The reason, for people. The wording may change between releases.
+    /// Returns the reason as text. The wording may change between releases.
     #[must_use]
     pub fn why(&self) -> String {
         self.gap.to_string()
@@ -68,18 +68,19 @@ pub enum Rules {
     #[cfg_attr(feature = "cli", value(name = "5666bis"))]
     Rfc5666bis,
     /// Section 4.2 of RFC 8178, for NFS version 4: enums may have new values wherever they are used, and
-    /// unions without a default new arms. Programs may have no new procedures. No value of an enum and no
-    /// flag may go.
+    /// unions without a default arm may have new arms. Programs may not have new procedures. Enum values
+    /// and flags may not be removed.
     #[cfg_attr(feature = "cli", value(name = "8178"))]
     Rfc8178,
 }
 
-/// Definitions omitted from the new protocol. A part that seems to be removed may be one of them.
+/// Definitions that were omitted from the new protocol. A part that seems to be removed may be one of
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
-    /// The old names; one may be empty.
+    /// The old names, empty for unknown names.
     names: HashSet<String>,
-    /// Whether programs, or parts of one, may be among it.
+    /// True if programs, or parts of programs, may have been omitted.
     programs: bool,
 }
 
@@ -93,7 +94,7 @@ impl Unread {
     }
 }
 
-/// The verdict on all changes.
+/// The findings and the additions.
 #[derive(Default)]
 pub(crate) struct Judged {
     pub(crate) breaches: Vec<Diagnostic>,
@@ -101,14 +102,14 @@ pub(crate) struct Judged {
     pub(crate) not_compared: Vec<NotCompared>,
 }
 
-/// Judges all changes between two protocols. A missing definition is not judged if it may have been omitted
-/// from the new protocol.
+/// Judges all changes between two protocols. A missing definition is not judged if it may have been
+/// omitted from the new protocol.
 pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judged {
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
 
-/// Finds breaches in types of a base in documents before `before`. Documents of one run use each other's
-/// names, so members keep their names.
+/// Finds breaches in the types of the base that are defined in documents before `before`. Documents of
+/// one run use each other's names, so members keep their names.
 pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
     let compared = super::compare_before(base, new, before);
     judged(base, new, compared, Rules::default(), Unread::default(), true).breaches
@@ -134,9 +135,9 @@ struct Judge<'m> {
     uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     rules: Rules,
     unread: Unread,
-    /// Whether the two are documents of one run.
+    /// True if base and new version are documents of one run.
     together: bool,
-    /// The flags of the base's constants, and of enums that no message has.
+    /// The flags of the base's constants, and of enums that no message contains.
     flags: HashMap<Option<TypeId>, Flags<'m>>,
     /// The flags of the new constants.
     kept: Option<Flags<'m>>,
@@ -193,7 +194,7 @@ impl<'m> Judge<'m> {
             Of::Parts(was, is) => {
                 self.breach(path.new, BreachKind::Parts { of: name, was: *was, is: *is, base });
             }
-            Of::TooFar => self.breach(path.new, BreachKind::TooDifferent { base }),
+            Of::TooDifferent => self.breach(path.new, BreachKind::TooDifferent { base }),
             Of::Type(..) | Of::Written(_) => {}
         }
     }
@@ -207,7 +208,7 @@ impl<'m> Judge<'m> {
     }
 
     /// Records that a definition of the base was not compared.
-    fn cannot(&mut self, name: &str, gap: Gap, span: Span) {
+    fn not_compared_because(&mut self, name: &str, gap: Gap, span: Span) {
         self.judged.not_compared.push(NotCompared { name: name.to_owned(), gap, span });
     }
 
@@ -217,9 +218,9 @@ impl<'m> Judge<'m> {
             return;
         }
         if !self.unread.names.is_empty() {
-            return self.cannot(name, Gap::Type, span);
+            return self.not_compared_because(name, Gap::Type, span);
         }
-        self.breach(span, BreachKind::Gone { name: name.to_owned() });
+        self.breach(span, BreachKind::Removed { name: name.to_owned() });
     }
 
     /// Judges a program, a version or a procedure that was removed or added. Only its number counts: names
@@ -227,11 +228,11 @@ impl<'m> Judge<'m> {
     fn number(&mut self, path: &Path<'_>, [old, new]: Pair<Number<'m>>, within: &str) {
         if let Some((part, name, _, docs)) = old {
             if self.unread.programs {
-                self.cannot(name, Gap::Number(part), docs.span);
+                self.not_compared_because(name, Gap::Number(part), docs.span);
             } else {
                 let is_in = path.new != Span::default();
                 let (base, span) = if is_in { (Some(docs.span), path.new) } else { (None, docs.span) };
-                self.breach(span, BreachKind::NumberGone { part, name: name.to_owned(), base });
+                self.breach(span, BreachKind::NumberRemoved { part, name: name.to_owned(), base });
             }
         }
         match new {
@@ -265,7 +266,7 @@ impl<'m> Judge<'m> {
         let Some(value) = value else {
             let is_gone = pair[0].is_some();
             let kind = if is_gone {
-                BreachKind::DefaultGone { of, base }
+                BreachKind::DefaultRemoved { of, base }
             } else {
                 BreachKind::NewDefault { of, base }
             };
@@ -276,7 +277,7 @@ impl<'m> Judge<'m> {
             ([Some(_), _], _) if !has_value => {}
             ([Some(arm), _], _) => {
                 let arm = arm.docs.declaration.clone();
-                self.breach(path.new, BreachKind::ArmGone { of, value, arm, base });
+                self.breach(path.new, BreachKind::ArmRemoved { of, value, arm, base });
             }
             (_, Some(default)) => {
                 self.breach(path.new, BreachKind::ArmOfDefault { of, value, default: default.docs.span });
@@ -291,19 +292,19 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// A member of an enum that messages have.
+    /// Judges a member of an enum that messages contain.
     fn member(&mut self, change: &Change<'m>, ids: (TypeId, TypeId), pair: Pair<&'m Member>) {
         let (path, of) = (&change.path, change.path.names[0].to_owned());
         let is_sent = change.effect != Effect::Unsent;
         match pair {
             [Some(old), Some(new)] if is_sent => {
                 let (name, was, is, base) = (old.name.clone(), old.value, new.value, old.span);
-                self.breach(new.span, BreachKind::ValueMoved { name, of, was, is, base });
+                self.breach(new.span, BreachKind::ValueChanged { name, of, was, is, base });
             }
             [Some(old), None] if is_sent => self.removed_value(path, old),
             [Some(old), _] if self.together => {
                 let name = old.name.clone();
-                self.breach(path.new, BreachKind::MemberGone { name, of, base: path.base });
+                self.breach(path.new, BreachKind::MemberRemoved { name, of, base: path.base });
             }
             [None, Some(new)] if is_sent => self.new_value(ids, new),
             _ => {}
@@ -312,12 +313,12 @@ impl<'m> Judge<'m> {
 
     fn removed_value(&mut self, path: &Path<'m>, member: &Member) {
         let (name, of) = (member.name.clone(), path.names[0].to_owned());
-        let gone = BreachKind::ValueGone { name, of, value: member.value, base: member.span };
-        self.breach(path.new, gone);
+        let breach = BreachKind::ValueRemoved { name, of, value: member.value, base: member.span };
+        self.breach(path.new, breach);
     }
 
-    /// Judges a new value of an enum by the uses of the enum. Further uses that break the same rule are
-    /// counted with the first.
+    /// Judges a new value of an enum by the uses of the enum. The first use that breaks a rule is
+    /// reported, with the number of further ones.
     fn new_value(&mut self, ids: (TypeId, TypeId), member: &Member) {
         let Some(uses) = self.uses.get(&ids) else { return };
         let is_strict = self.rules == Rules::Rfc5666bis;
@@ -356,9 +357,9 @@ impl<'m> Judge<'m> {
 
     // ---- names for numbers
 
-    /// A named number: a constant, or a member of an enum `of` that no message contains. Removed ones are
-    /// harmless, and kept ones must keep their numbers. A flag is a new bit of its word. The members of one
-    /// enum are flags of one word; a constant is a flag if its name contains `FLAG`.
+    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. It may be
+    /// removed, and must keep its number. A flag is a new bit of its word. The members of one enum are
+    /// flags of one word; a constant is a flag if its name contains `FLAG`.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;
@@ -382,7 +383,7 @@ impl<'m> Judge<'m> {
             [Some(old), None] if self.rules == Rules::Rfc8178 => {
                 let kept = self.kept.get_or_insert_with(|| flags(self.new, None, ""));
                 if flag(&old, owner).is_some_and(|flag| !kept.contains_key(&flag)) {
-                    self.breach(old.2, BreachKind::FlagGone { name: old.0.to_owned() });
+                    self.breach(old.2, BreachKind::FlagRemoved { name: old.0.to_owned() });
                 }
             }
             _ => {}
@@ -393,10 +394,10 @@ impl<'m> Judge<'m> {
 /// A named number: name, number and position.
 type Name<'m> = (&'m str, i128, Span);
 
-/// Flags by their words and bits.
+/// Flags by word and bit.
 type Flags<'m> = HashMap<(&'m str, u64), Name<'m>>;
 
-/// The flags among constants, or among the members of an enum.
+/// Returns the flags among constants, or among the members of an enum.
 fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
     let mut flags = Flags::default();
     let names: Vec<Name<'m>> = match of {
@@ -411,14 +412,15 @@ fn flags<'m>(hir: &'m Hir, of: Option<TypeId>, owner: &'m str) -> Flags<'m> {
     flags
 }
 
-/// The word and the bit of a flag.
+/// Returns the word and the bit of a flag.
 fn flag<'m>(one: &Name<'m>, owner: &'m str) -> Option<(&'m str, u64)> {
     let bit = u64::try_from(one.1).ok().filter(|bit| bit.is_power_of_two())?;
     Some((flag_word(one.0, owner)?, bit))
 }
 
-/// The bits of a new named number, if it is a flag. A number with several bits is a flag only if its name
-/// contains `FLAG`, since an enum that no message contains may also count.
+/// Returns the bits of a new named number, if it is a flag. A number with several bits is a flag only if
+/// its name contains `FLAG`, since the numbers of an enum that no message contains may also be
+/// consecutive.
 fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     let value = u64::try_from(one.1).unwrap_or(0);
     let says_so = flag_word(one.0, "").is_some();
@@ -428,7 +430,7 @@ fn flag_bits(one: &Name<'_>, owner: &str) -> Vec<u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| value & bit != 0).collect()
 }
 
-/// The word of a flag: the enum, or the prefix of the constant's name up to `FLAG`.
+/// Returns the word of a flag: the enum, or the prefix of the constant's name up to `FLAG`.
 fn flag_word<'n>(name: &'n str, owner: &'n str) -> Option<&'n str> {
     if !owner.is_empty() {
         return Some(owner);

@@ -12,21 +12,21 @@ const MAX_NAMES: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use<'m> {
     Type(&'m Type),
-    /// A type alone, as a message.
+    /// A type by itself, as a message.
     Id(TypeId),
 }
 
 impl<'m> Use<'m> {
-    /// The payload of an arm.
+    /// Returns the use of an arm's payload.
     pub(super) fn payload(field: Option<&'m Field>) -> Self {
         Use::Type(field.map_or(&Type::Void, |field| &field.ty))
     }
 
-    /// A key that is equal for equal uses.
+    /// Returns a key that is equal for equal uses.
     pub(super) fn key(self) -> usize {
         match self {
             Use::Type(ty) => std::ptr::from_ref(ty).addr(),
-            // No type has an odd address.
+            // Types are aligned, so their addresses are even.
             Use::Id(id) => 2 * id.0 + 1,
         }
     }
@@ -80,23 +80,23 @@ impl<'m> View<'m> {
     }
 
     fn of_type(ty: &'m Type) -> View<'m> {
-        let most = |max: &Option<Bound>| max.as_ref().map_or(u32::MAX, |bound| bound.value);
+        let limit = |max: &Option<Bound>| max.as_ref().map_or(u32::MAX, |bound| bound.value);
         match ty {
             Type::Scalar(scalar) => View::Scalar(*scalar),
             Type::FixedOpaque(len) => View::FixedOpaque(len.value),
-            Type::Opaque(max) => View::Opaque(most(max)),
-            Type::String(max) => View::String(most(max)),
+            Type::Opaque(max) => View::Opaque(limit(max)),
+            Type::String(max) => View::String(limit(max)),
             Type::FixedArray(of, len) => View::FixedArray(Use::Type(of), len.value),
-            // At most one of a type: optional data in RFC 4506 section 4.19.
+            // An array of at most one element: optional data in RFC 4506 section 4.19.
             Type::Array(of, Some(Bound { value: 1, .. })) => View::Optional(Use::Type(of)),
-            Type::Array(of, max) => View::Array(Use::Type(of), most(max)),
+            Type::Array(of, max) => View::Array(Use::Type(of), limit(max)),
             Type::Optional(of) => View::Optional(Use::Type(of)),
             Type::Extern(name) => View::Extern(name),
             Type::Void | Type::Named(_) => View::Void,
         }
     }
 
-    /// The named type, if the type has a name.
+    /// Returns the type, if it has a name.
     pub(super) fn id(&self) -> Option<TypeId> {
         match self {
             View::Enum(id) | View::Struct(id, _) | View::Union(id, _) => Some(*id),
@@ -104,7 +104,7 @@ impl<'m> View<'m> {
         }
     }
 
-    /// The declaration.
+    /// Returns the wire form, for findings.
     pub(super) fn form(&self, hir: &Hir) -> Form {
         let name = |id: &TypeId| name(hir, *id).to_owned();
         match self {
@@ -124,12 +124,12 @@ impl<'m> View<'m> {
     }
 }
 
-/// The name of a type.
+/// Returns the name of a type.
 pub(super) fn name(hir: &Hir, id: TypeId) -> &str {
     hir.get(id).map_or("", |ty| &ty.name)
 }
 
-/// The values of an enum; a bool's are 0 and 1.
+/// Returns the values of an enum; a bool has 0 and 1.
 pub(super) fn values(hir: &Hir, view: &View<'_>) -> Option<BTreeSet<i128>> {
     match view {
         View::Scalar(Scalar::Bool) => Some(BTreeSet::from([0, 1])),

@@ -9,7 +9,7 @@ use crate::hir::{Arm, Field, Hir, TypeId, Union};
 use crate::namespace::last;
 
 /// Maximum number of fields of nested structs that are compared in sequence.
-const MOST_FIELDS: usize = 4096;
+const MAX_FIELDS: usize = 4096;
 
 /// The stop condition of a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,31 +18,31 @@ pub(super) enum Stop {
     Never,
     /// Stops once the new type is known not to extend the old one.
     AtBreach,
-    /// Stops once the two are known to differ. Types of one name count as equal, since their differences
-    /// are reported separately.
+    /// Stops once the two types are known to differ. Types with the same name count as equal, since their
+    /// differences are reported separately.
     AtDifference,
 }
 
-/// A comparison of two versions under way.
+/// A comparison of two versions in progress.
 pub(super) struct Walk<'m> {
     pub(super) base: &'m Hir,
     pub(super) new: &'m Hir,
     pub(super) changes: Vec<Change<'m>>,
-    /// Whether messages of both versions contain this.
+    /// True if messages of both versions contain the current part.
     pub(super) in_messages: bool,
-    /// Types that were compared.
+    /// The pairs of types that were compared.
     pub(super) bodies: HashSet<(TypeId, TypeId)>,
     enums: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     pending: Vec<(Use<'m>, Use<'m>, Path<'m>)>,
     uses: HashSet<(usize, usize)>,
-    /// The remaining number of pairs to compare, including trials. Types of one name are paired once, so
-    /// only unusual documents reach the limit.
+    /// The remaining number of pairs to compare, including trials. Types with the same name are paired
+    /// once, so only unusual documents reach the limit.
     left: usize,
     left_to_try: usize,
-    /// Whether types of two names have one layout.
+    /// Whether types with different names have the same layout.
     known: HashMap<(TypeId, TypeId), bool>,
     stop: Stop,
-    /// Whether it stopped before everything was compared.
+    /// True if the walk stopped early.
     pub(super) is_over: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'m> Walk<'m> {
         Compared { changes: self.changes, uses: self.enums }
     }
 
-    /// Compares two uses by themselves.
+    /// Compares two uses in isolation.
     pub(super) fn trial(&mut self, old: Use<'m>, new: Use<'m>, stop: Stop) -> Walk<'m> {
         let mut trial = Walk::within(self.base, self.new, stop, self.left_to_try);
         trial.compare(old, new, Path::default());
@@ -82,7 +82,7 @@ impl<'m> Walk<'m> {
         trial
     }
 
-    /// Returns true if two uses have one layout, where types of one name count as one.
+    /// Returns true if two uses have the same layout. Types with the same name count as equal.
     pub(super) fn same(&mut self, old: Use<'m>, new: Use<'m>) -> bool {
         let ids = View::of(self.base, old).id().zip(View::of(self.new, new).id());
         if let Some(known) = ids.and_then(|ids| self.known.get(&ids)) {
@@ -90,7 +90,7 @@ impl<'m> Walk<'m> {
         }
         let trial = self.trial(old, new, Stop::AtDifference);
         let same = !trial.is_over;
-        // If they have, so have all types that they contain.
+        // If the two have the same layout, so have all types that they contain.
         let pairs = trial.bodies.into_iter().filter(|pair| same || Some(*pair) == ids);
         self.known.extend(pairs.map(|pair| (pair, same)));
         same
@@ -111,7 +111,7 @@ impl<'m> Walk<'m> {
         if wire || self.stop == Stop::Never {
             self.is_over |= match self.stop {
                 Stop::Never => false,
-                // These alone may be extensions.
+                // Only these changes may be extensions.
                 Stop::AtBreach => !matches!(kind, Kind::Member(..) | Kind::Arm(_, [None, _], ..)),
                 Stop::AtDifference => true,
             };
@@ -132,7 +132,7 @@ impl<'m> Walk<'m> {
             }
             let Some(left) = self.left.checked_sub(1) else {
                 self.pending.clear();
-                return self.emit_sent(path, Kind::TooFar);
+                return self.emit_sent(path, Kind::TooDifferent);
             };
             self.left = left;
             self.pair(base, new, path);
@@ -203,19 +203,19 @@ impl<'m> Walk<'m> {
     /// Compares sequences of fields. Nesting of structs is invisible on the wire.
     fn streams(&mut self, base: Use<'m>, new: Use<'m>, path: Path<'m>) {
         let (old_hir, new_hir) = (self.base, self.new);
-        let both = |most, arrays| (items(old_hir, base, most, arrays), items(new_hir, new, most, arrays));
-        let uneven = |(one, other): &(Vec<Sent<'m>>, Vec<Sent<'m>>), is: fn(&View<'m>) -> bool| {
-            let is_in = |hir, item: &Sent<'m>| is(&View::of(hir, item.of));
+        let both = |max, arrays| (items(old_hir, base, max, arrays), items(new_hir, new, max, arrays));
+        let uneven = |(one, other): &(Vec<Element<'m>>, Vec<Element<'m>>), is: fn(&View<'m>) -> bool| {
+            let is_in = |hir, item: &Element<'m>| is(&View::of(hir, item.of));
             let mut pairs = one.iter().zip(other);
             one.len() != other.len() || pairs.any(|(one, other)| is_in(old_hir, one) != is_in(new_hir, other))
         };
         let mut sent = both(1, false);
         if uneven(&sent, |view| matches!(view, View::Struct(..))) {
-            sent = both(MOST_FIELDS, false);
+            sent = both(MAX_FIELDS, false);
         }
         if uneven(&sent, |view| matches!(view, View::FixedArray(..))) {
             // An array and a sequence of equal fields have the same encoding.
-            let all = both(MOST_FIELDS, true);
+            let all = both(MAX_FIELDS, true);
             if all.0.len() == all.1.len() {
                 sent = all;
             }
@@ -237,9 +237,9 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Compares structs that have no common layout: the fields that both have are compared all the same.
-    fn parts(&mut self, one: &[Sent<'m>], other: &[Sent<'m>], path: Path<'m>) {
-        let fields = |items: &[Sent<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
+    /// Compares structs without a common layout: compares common fields, and adds the others as changes.
+    fn parts(&mut self, one: &[Element<'m>], other: &[Element<'m>], path: Path<'m>) {
+        let fields = |items: &[Element<'m>]| -> Vec<(&'m Field, Use<'m>, &'m str)> {
             items.iter().filter_map(|item| item.field.map(|(owner, field)| (field, item.of, owner))).collect()
         };
         let (one, other, mut is_named) = (fields(one), fields(other), false);
@@ -271,7 +271,7 @@ impl<'m> Walk<'m> {
 
     // ---- enums and unions
 
-    /// Compares two enums, and returns where they are used.
+    /// Compares two enums, and returns their uses.
     fn enums(&mut self, old: TypeId, new: TypeId) -> &mut EnumUses<'m> {
         if self.bodies.insert((old, new)) {
             self.members(old, new);
@@ -302,7 +302,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// The path of two definitions.
+    /// Returns the path of two definitions.
     pub(super) fn types(&self, old: TypeId, new: TypeId) -> Path<'m> {
         let span = |hir: &Hir, id| hir.get(id).map(|ty| ty.docs.span).unwrap_or_default();
         Path { base: span(self.base, old), new: span(self.new, new), ..Path::named(name(self.base, old)) }
@@ -330,11 +330,11 @@ impl<'m> Walk<'m> {
             _ if known.is_some() && known == kept => {}
             _ => {
                 self.emit_sent(path.part(&union.discriminant_name), Kind::Form(one, other));
-                // Arms with another discriminant are different arms.
+                // An arm for a type with another discriminant is a different arm.
                 self.in_messages = false;
             }
         }
-        let mut said = HashSet::default();
+        let mut seen = HashSet::default();
         for (value, arm) in &before {
             let Some(other) = now.get(value) else {
                 let is_kept =
@@ -354,8 +354,8 @@ impl<'m> Walk<'m> {
                     Path { base: place(arm, one), new: place(other, with), ..path },
                 ));
             }
-            // Several labels of one arm are one change.
-            if is_written && said.insert((arm.docs.span.start, other.docs.span.start)) {
+            // Several labels of one arm yield one change.
+            if is_written && seen.insert((arm.docs.span.start, other.docs.span.start)) {
                 self.declared("arm", path.part(label(arm)), (old, &arm.docs), (new, &other.docs));
             }
         }
@@ -390,35 +390,36 @@ fn arms(union: &Union) -> Arms<'_> {
     arms
 }
 
-/// `case A, B` of an arm's declaration.
+/// Returns `case A, B` of an arm's declaration.
 fn label(arm: &Arm) -> &str {
     arm.docs.declaration.split_once(':').map_or(&arm.docs.declaration, |(label, _)| label)
 }
 
-/// One element of a sequence: a field with the name of its struct, or a type that is not a field.
-struct Sent<'m> {
+/// An element of a sequence: a field with the name of its struct, or a type that is not a field.
+struct Element<'m> {
     of: Use<'m>,
     field: Option<(&'m str, &'m Field)>,
 }
 
-/// Returns the fields of a use in wire order. Expands nested structs while there are fewer than `most`
+/// Returns the fields of a use in wire order. Expands nested structs while there are fewer than `max`
 /// fields; the first struct is always expanded. With `arrays`, also expands short arrays of fixed length.
-fn items<'m>(hir: &'m Hir, of: Use<'m>, most: usize, arrays: bool) -> Vec<Sent<'m>> {
+fn items<'m>(hir: &'m Hir, of: Use<'m>, max: usize, arrays: bool) -> Vec<Element<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;
-    let mut pending = vec![Sent { of, field: None }];
+    let mut pending = vec![Element { of, field: None }];
     while let Some(item) = pending.pop() {
         match View::of(hir, item.of) {
-            View::Struct(id, fields) if opened < most => {
+            View::Struct(id, fields) if opened < max => {
                 opened += 1;
                 let owner = name(hir, id);
-                let inner =
-                    fields.iter().map(|field| Sent { of: Use::Type(&field.ty), field: Some((owner, field)) });
+                let inner = fields
+                    .iter()
+                    .map(|field| Element { of: Use::Type(&field.ty), field: Some((owner, field)) });
                 pending.extend(inner.rev());
             }
-            View::FixedArray(of, len) if arrays && opened.saturating_add(len as usize) < most => {
+            View::FixedArray(of, len) if arrays && opened.saturating_add(len as usize) < max => {
                 opened += len as usize;
-                pending.extend((0..len).map(|_| Sent { of, field: item.field }));
+                pending.extend((0..len).map(|_| Element { of, field: item.field }));
             }
             _ => sent.push(item),
         }

@@ -1,4 +1,4 @@
-//! Compares the declarations of two definitions of one name, by the names of their parts.
+//! Compares the declarations of two definitions with the same name, part by part.
 
 use super::view::{Use, View};
 use super::walk::Walk;
@@ -7,7 +7,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Docs, Field, TypeDef, TypeId, Union};
 
 impl<'m> Walk<'m> {
-    /// Two definitions of one name that no message contains.
+    /// Compares two definitions with the same name that no message contains.
     pub(super) fn definition(&mut self, id: TypeId, other: TypeId) {
         let (Some(ty), Some(with)) = (self.base.get(id), self.new.get(other)) else { return };
         let path = self.types(id, other);
@@ -22,7 +22,8 @@ impl<'m> Walk<'m> {
                 self.declared("typedef", path, (one, &ty.docs), (other, &with.docs));
             }
             _ => {
-                // Neither may be a typedef: then they differ, and in a trial types of one name do not.
+                // Only one may be a typedef. Then they differ, but a trial treats types with the same
+                // name as equal.
                 let ids = View::of(self.base, Use::Id(id)).id().zip(View::of(self.new, Use::Id(other)).id());
                 let wire = ids == Some((id, other)) || !self.same(Use::Id(id), Use::Id(other));
                 let text = |ty: &TypeDef| side(format!("{}: {}", kind(ty), line(&ty.docs)), &ty.docs);
@@ -31,7 +32,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Something of a type in each version: a change if it is sent or written differently.
+    /// Adds a change if a part of a type is encoded or written differently.
     pub(super) fn declared(
         &mut self,
         what: &'static str,
@@ -42,7 +43,7 @@ impl<'m> Walk<'m> {
         let wire = !self.same(old.0, new.0);
         let (mut one, mut other) = (line(old.1), line(new.1));
         if wire && one == other {
-            // Both declarations have the same text, but its meaning changed: the value of a constant.
+            // Both declarations have the same text, but the value of a constant in it changed.
             let (was, is) =
                 (View::of(self.base, old.0).form(self.base), View::of(self.new, new.0).form(self.new));
             if was != is {
@@ -84,7 +85,7 @@ impl<'m> Walk<'m> {
         for field in new.iter().filter(is_new).filter(|field| !renamed.contains(field.name.as_str())) {
             self.emit(path(field), Kind::Written("field"), true, [None, text(field)]);
         }
-        // Common fields may have changed their order: the first that did is a change.
+        // Common fields may be in another order. The first field that moved is a change.
         let kept = old.iter().filter(|field| now.contains_key(field.name.as_str()));
         let mut still = kept.zip(new.iter().filter(|field| !is_new(field)));
         if let Some((one, other)) = still.find(|(one, other)| one.name != other.name) {

@@ -55,7 +55,7 @@ kinds! {
         .help("a binding has program, version, eligible, and may have direction, port, netids, inline_threshold and reply");
     /// no program has this name
     ///
-    /// Names are those of the document.
+    /// A binding uses the names of the document.
     ///
     /// ```toml
     /// [[binding]]
@@ -127,12 +127,12 @@ kinds! {
     X304 Error NoField { of: String, defined: Span, name: Unknown } =>
         unknown(&format!("field of `{of}`"), name).and(*defined, "the type");
     /// An item that is not a path.
-    X304 Error NoPath { item: String } => text(format!("`{item}` names no field")).label("expected `Type.field`");
+    X304 Error NoPath { item: String } => text(format!("`{item}` does not name a field")).label("expected `Type.field`");
     /// a field cannot be DDP-eligible
     ///
-    /// Opaque data and strings of variable length can. If the field's type is a struct or a union that holds
-    /// such data, name the field there: the data around it must stay in the message, and one item cannot
-    /// contain another.
+    /// Only opaque data and strings of variable length can be eligible. If the field's type is a struct
+    /// or a union that holds such data, name the field inside it. The surrounding data must stay in the
+    /// message, and one item cannot contain another.
     ///
     /// ```toml
     /// [[binding]]
@@ -154,12 +154,12 @@ kinds! {
             } else {
                 "a struct's other fields must stay in the message"
             };
-            let already = if *already { ", which is named already" } else { "" };
+            let already = if *already { ", which is already named" } else { "" };
             format!("{what}: name the data inside, `{item}`{already}")
         });
         text(format!("`{item}` cannot be DDP-eligible")).label(format!("declared as `{declaration}`")).help(
             help.unwrap_or_else(|| {
-                "variable-length opaque data and strings are; name the field inside the type that is one".to_owned()
+                "only variable-length opaque data and strings can be eligible; name such a field inside the type".to_owned()
             }),
         )
     };
@@ -202,7 +202,7 @@ kinds! {
         .label("a discriminant is never eligible (RFC 8166 section 3.4.4)");
     /// a version has two bindings
     ///
-    /// A binding states all that is eligible in one version of a program. Merge the two tables.
+    /// A binding lists all eligible items of one version of a program. Merge the two tables.
     ///
     /// ```toml
     /// [[binding]]
@@ -227,7 +227,7 @@ kinds! {
         .and(*first, "the first");
     /// an item is in no message
     ///
-    /// No procedure of the version takes or returns the type. A warning.
+    /// No procedure of the version takes or returns the type. This is a warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -244,13 +244,13 @@ kinds! {
     /// ```
     X313 Warning InNoMessage { item: String } => text(format!("`{item}` is in no message of this version"))
         .label("no procedure uses it");
-    /// borrowed output leaves a binding out
+    /// borrowed output omits a binding
     ///
     /// With `--data borrowed` or `Build::borrowed()`, types refer to the message that they were decoded
     /// from. Direct placement needs memory that the transport owns until the peer has finished, and
     /// borrowed memory cannot be transferred to it. The compiler therefore marks no items and omits the
-    /// binding of the version, which cannot be called over RPC-over-RDMA. A warning. A binding without
-    /// eligible items is kept.
+    /// binding of the version, which cannot be called over RPC-over-RDMA. This is a warning. A binding
+    /// without eligible items is kept.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data borrowed
@@ -260,15 +260,15 @@ kinds! {
     /// rpcrdma-xdrgen generate store.x --binding store.ddp.toml --data bytes
     /// ```
     X314 Warning Borrowed { version: String } =>
-        text(format!("borrowed output leaves out the binding of `{version}`"))
+        text(format!("borrowed output omits the binding of `{version}`"))
         .label("eligible")
         .help("the transport owns memory for RDMA, and borrowed memory has another owner: use `bytes` output to call \
             this program over RPC-over-RDMA");
     /// an item is too small for a chunk
     ///
-    /// The item is always shorter than 1,024 bytes and is sent in the message. A warning. Data of variable
-    /// length stays eligible, so that a peer may place it if its binding lists it. Data of fixed length
-    /// does not.
+    /// The item is always shorter than 1,024 bytes and is sent in the message. This is a warning. Data of
+    /// variable length stays eligible, so that a peer whose binding lists it may place it. Data of fixed
+    /// length does not stay eligible.
     ///
     /// ```toml
     /// [[binding]]
@@ -285,17 +285,18 @@ kinds! {
     /// ```
     X315 Warning SmallItem { item: String, declaration: String, bytes: u32, fixed: bool, worth: u32 } => {
         let (most, advice) = match fixed {
-            true => ("", "leave it out"),
-            false => (" at most", "leave it out, unless the protocol's own binding names it"),
+            true => ("", "omit it"),
+            false => (" at most", "omit it, unless the protocol's own binding names it"),
         };
-        text(format!("`{item}` is not worth a chunk: it has {bytes} bytes{most}"))
+        text(format!("`{item}` is too small for a chunk: {bytes} bytes{most}"))
             .label(format!("declared as `{declaration}`"))
-            .help(format!("items of less than {worth} bytes are better sent in the message: {advice}"))
+            .help(format!("items of less than {worth} bytes cost less in the message: {advice}"))
     };
-    /// nothing of a backward program is eligible
+    /// items of a backward-only program cannot be eligible
     ///
-    /// With `direction = "backward"`, only the side that accepted the connection calls the program. Such
-    /// calls and their replies have no chunks (RFC 8167 section 5.3), so none of their items can be placed.
+    /// With `direction = "backward"`, only the peer that accepted the connection calls the program. Such
+    /// calls and their replies have no chunks (RFC 8167 section 5.3), so none of their items can be
+    /// placed.
     ///
     /// ```toml
     /// [[binding]]
@@ -313,8 +314,8 @@ kinds! {
     /// eligible = []
     /// ```
     X316 Error Backward { version: String } => text(format!("`{version}` is called in the backward direction only"))
-        .label("cannot be DDP-eligible: calls and replies have no chunks there")
-        .help("write `eligible = []`, or leave out `direction` if the end that connects calls it too");
+        .label("cannot be DDP-eligible: backward calls and replies have no chunks")
+        .help("write `eligible = []`, or omit `direction` if the connecting peer also calls the program");
     /// an inline threshold that cannot be announced
     ///
     /// Each peer announces its send and receive sizes in whole KiB, from 1 to 256 (RFC 8797 section 4.2).
@@ -334,13 +335,13 @@ kinds! {
     /// inline_threshold = 4096
     /// eligible = []
     /// ```
-    X317 Error Threshold { bytes: u32, near: u32 } => text(format!("no end of a connection can announce {bytes} bytes"))
+    X317 Error Threshold { bytes: u32, near: u32 } => text(format!("no peer can announce an inline threshold of {bytes} bytes"))
         .label("a multiple of 1024, from 1024 to 262144 (RFC 8797 section 4.2)")
-        .help(format!("`inline_threshold = {near}` is near"));
+        .help(format!("use the nearest valid value: `inline_threshold = {near}`"));
     /// not a netid of RPC-over-RDMA
     ///
-    /// A service is registered as `rdma`, with IPv4 addresses, and as `rdma6`, with IPv6 addresses (RFC 8166
-    /// section 5), each once. Other transports need no binding.
+    /// A service is registered as `rdma` for IPv4 addresses and as `rdma6` for IPv6 addresses (RFC 8166
+    /// section 5), each at most once. Other transports need no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -360,14 +361,14 @@ kinds! {
     X318 Error NoNetid { name: Unknown } => {
         let text = text(format!("`{}` is not a netid of RPC-over-RDMA", name.name))
             .label("clients do not look up the service under this netid")
-            .help("they are `rdma`, with IPv4 addresses, and `rdma6`; other transports need no binding");
+            .help("the netids are `rdma` (IPv4) and `rdma6` (IPv6); other transports need no binding");
         if name.near.is_some() { text.like(&name.near) } else { text }
     };
     /// A repeated netid.
-    X318 Error NetidTwice { netid: String, first: Span } => twice(netid, *first).help("one of them is enough");
+    X318 Error NetidTwice { netid: String, first: Span } => twice(netid, *first).help("remove one of them");
     /// port 0
     ///
-    /// Clients cannot connect to it. Leave `port` out if the service has no assigned port.
+    /// Clients cannot connect to port 0. Omit `port` if the service has no assigned port.
     ///
     /// ```toml
     /// [[binding]]
@@ -385,13 +386,13 @@ kinds! {
     /// eligible = []
     /// ```
     X319 Error PortZero => text("port 0 is not a valid port")
-        .label("ports go from 1 to 65535")
-        .help("omit `port` if the service has no assigned port: clients must then know it");
+        .label("ports range from 1 to 65535")
+        .help("omit `port` if the service has no assigned port; clients must then be configured");
     /// an item is in messages of a backward-only program
     ///
-    /// An item is eligible in every message that contains its type. Messages of a program with
-    /// `direction = "backward"` have no chunks (RFC 8167 section 5.3), so nothing in them may be eligible.
-    /// Omit the item, or define a separate type for one of the programs.
+    /// An item is eligible in every message that contains its type. Messages of a program with `direction
+    /// = "backward"` have no chunks (RFC 8167 section 5.3), so they may not contain eligible items. Omit
+    /// the item, or define a separate type for one of the programs.
     ///
     /// ```toml
     /// [[binding]]
@@ -419,14 +420,15 @@ kinds! {
     /// eligible = []
     /// ```
     X323 Error ItemInBackward { item: String, version: String, place: Span, of: String } =>
-        text(format!("`{item}` is in messages of `{version}`, too, where nothing is eligible"))
+        text(format!("`{item}` is also in messages of `{version}`, which cannot have eligible items"))
         .label("eligible here")
         .and(*place, "called in the backward direction only")
         .help(format!("define a separate type for `{version}` in place of `{of}`"));
     /// options that a backward-only program cannot use
     ///
-    /// Backward calls use an existing connection, and they and their replies are sent inline. They have no
-    /// port, netids, inline threshold or bounds of replies. A warning.
+    /// Calls in the backward direction use an existing connection, and they and their replies are sent
+    /// inline. Port, netids, inline threshold and bounds of replies have no effect for them. This is a
+    /// warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -445,30 +447,30 @@ kinds! {
     /// eligible = []
     /// ```
     X324 Warning NoEffect { key: &'static str, version: String } => text(format!("`{key}` has no effect for `{version}`"))
-        .label("of a program that is called in the backward direction only")
-        .help("leave it out: the connection is there already, and calls and replies go inline on it");
+        .label("this program is called in the backward direction only")
+        .help("omit it: calls use an existing connection, and messages are sent inline");
     }
 }
 
-/// A name that the document does not have, and one that is much alike.
+/// A name that the document does not define, and a similar name that it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     pub(crate) name: String,
     pub(crate) near: Option<String>,
 }
 
-/// The names to use instead of a union or a struct.
+/// The path to use instead of a union or a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
     pub(crate) of_union: bool,
     /// `Type.field`
     pub(crate) item: String,
-    /// Whether its name is known.
+    /// True if the binding already names it.
     pub(crate) already: bool,
 }
 
 impl BindingKind {
-    /// The names that do not exist.
+    /// Returns the names that do not exist.
     pub(super) fn missing(&self) -> Vec<&str> {
         match self {
             BindingKind::NoProgram { name }

@@ -1,4 +1,4 @@
-//! Breaches: why a protocol is not an extension of another.
+//! Findings of `compat`: reasons why a protocol is not an extension of another.
 
 use std::fmt;
 
@@ -10,23 +10,22 @@ kinds! {
     /// X5: extensions
     ///
     /// The findings of `rpcrdma-xdrgen compat`. By section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, a
-    /// protocol may grow without a new version number: valid messages stay valid with the same meaning, and
-    /// an old peer can recognize new messages. Allowed are new message types with their bodies (values of
-    /// an enum and their arms in unions without a default), new flag bits, and in programs new versions and
-    /// procedures. Each finding has a position in the new protocol and one in the base. Names, typedefs,
-    /// comments and the grouping of fields in structs and in arrays of fixed length are not sent, so they
-    /// may change.
+    /// protocol may grow without a new version number if valid messages keep their meaning and an old
+    /// peer can recognize new messages. An extension may add message types with their bodies (enum values
+    /// and their arms in unions without a default), flag bits, and in programs versions and procedures.
+    /// Each finding has a position in the new protocol and one in the base. Names, typedefs, comments and
+    /// the grouping of fields in structs and fixed-length arrays are not sent, so they may change.
     ///
-    /// Extensions of NFS version 4 have the rules of section 4.2 of RFC 8178 (`--rules 8178`). By these,
-    /// enums may have new values wherever they are used, and unions without a default arm new arms for any
-    /// value (X505, X506, X509; X507 only for new arms). Programs may have no new procedures (X514), and no
-    /// value of an enum and no flag may go (X504), whether messages have it or not.
+    /// Extensions of NFS version 4 follow section 4.2 of RFC 8178 (`--rules 8178`). Enums may have new
+    /// values wherever they are used, and unions without a default arm may have new arms for any value
+    /// (X505, X506, X509; X507 only for new arms). Programs may not have new procedures (X514). Enum
+    /// values and flags may not be removed (X504), even if no message contains them.
     ///
-    /// In the examples the lines with `-` are the base's, those with `+` the new protocol's.
+    /// In the examples, `-` marks lines of the base, and `+` lines of the new protocol.
     Breach BreachKind {
     /// a message was removed
     ///
-    /// No type of the new protocol has its layout, under this name or another.
+    /// No type of the new protocol has the same layout, under this name or another.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -37,7 +36,7 @@ kinds! {
     /// -struct hello { unsigned int version; };
     /// +struct greeting { unsigned int version; };
     /// ```
-    X500 Error Gone { name: String } => text(format!("`{name}` was removed"))
+    X500 Error Removed { name: String } => text(format!("`{name}` was removed"))
         .label("defined in the base; no type of the new protocol has its layout")
         .help("valid messages must stay valid");
     /// fields were added or removed
@@ -58,12 +57,12 @@ kinds! {
     X501 Error NoField { of: String, field: String, base: Span } => both(format!("the field `{field}` of `{of}` was removed"), *base);
     /// Parts that are not fields.
     X501 Error Parts { of: String, was: usize, is: usize, base: Span } =>
-        both(format!("`{of}` had {was} parts and has {is}"), *base);
+        both(format!("the number of parts of `{of}` changed from {was} to {is}"), *base);
     /// a type changed
     ///
-    /// The encoding differs. Another name of a type is not a change: typedefs are followed, optional data
-    /// may be written as a union over a bool or as an array of at most one, and a struct may be nested in a
-    /// struct. A comparison of large protocols with little in common also ends with this code.
+    /// The encoding differs. A type may get another name: typedefs are followed, optional data may be
+    /// written as a union over a bool or as an array of at most one element, and a struct may be nested
+    /// in a struct. The comparison of large protocols with little in common also ends with this code.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -75,14 +74,14 @@ kinds! {
     /// -struct hello { unsigned int version; };
     /// +struct hello { version_number version; };
     /// ```
-    X502 Error OtherType { of: String, was: Form, is: Form, base: Span } => both(format!("`{of}` was {was} and is {is}"), *base);
-    /// More than is compared.
+    X502 Error OtherType { of: String, was: Form, is: Form, base: Span } => both(format!("`{of}` changed from {was} to {is}"), *base);
+    /// The comparison reached its limit.
     X502 Error TooDifferent { base: Span } =>
         both("the two protocols share too little to be compared further".to_owned(), *base);
     /// a bound or a length changed
     ///
-    /// A smaller bound makes valid messages invalid; with a larger one, an old peer may reject a message as
-    /// malformed.
+    /// A smaller bound makes valid messages invalid. With a larger bound, an old peer may reject a
+    /// message as malformed.
     ///
     /// ```diff
     /// -struct hello { string name<64>; };
@@ -96,13 +95,13 @@ kinds! {
     /// ```
     X503 Error Size { what: &'static str, of: String, was: u32, is: u32, base: Span } => {
         let shown = |bound: u32| if bound == u32::MAX { "none".to_owned() } else { bound.to_string() };
-        both(format!("the {what} of `{of}` was {} and is {}", shown(*was), shown(*is)), *base)
+        both(format!("the {what} of `{of}` changed from {} to {}", shown(*was), shown(*is)), *base)
     };
     /// a value was removed or changed
     ///
-    /// The values of an enum are sent, their names are not. Names matter only for documents that are
-    /// compiled together: a definition that replaces another keeps the names of its members. A name that
-    /// both versions have keeps its value.
+    /// The values of an enum are sent, their names are not. Names matter only if documents are compiled
+    /// together: a definition that replaces another keeps the names of its members. A name that exists in
+    /// both versions keeps its value.
     ///
     /// ```diff
     /// -enum kind { ASK = 0, TELL = 1 };
@@ -115,22 +114,22 @@ kinds! {
     /// +enum kind { QUESTION = 0, ANSWER = 1 };
     ///  struct hello { kind is; };
     /// ```
-    X504 Error ValueMoved { name: String, of: String, was: i32, is: i32, base: Span } =>
-        both(format!("`{name}` of `{of}` was {was} and is {is}"), *base);
-    /// A value that no member has.
-    X504 Error ValueGone { name: String, of: String, value: i32, base: Span } =>
+    X504 Error ValueChanged { name: String, of: String, was: i32, is: i32, base: Span } =>
+        both(format!("`{name}` of `{of}` changed from {was} to {is}"), *base);
+    /// A value without a member.
+    X504 Error ValueRemoved { name: String, of: String, value: i32, base: Span } =>
         both(format!("the value {value} (`{name}`) of `{of}` was removed"), *base);
     /// A name that was replaced.
-    X504 Error MemberGone { name: String, of: String, base: Span } =>
+    X504 Error MemberRemoved { name: String, of: String, base: Span } =>
         both(format!("the member `{name}` of `{of}` was removed"), *base);
     /// A flag whose bit is unused.
-    X504 Error FlagGone { name: String } => text(format!("the flag `{name}` was removed"))
+    X504 Error FlagRemoved { name: String } => text(format!("the flag `{name}` was removed"))
         .label("no flag of the new protocol has its bit")
         .help("RFC 8178 forbids the removal of flags");
-    /// a new value where no union is chosen by it
+    /// a new value that does not select an arm
     ///
-    /// An old peer cannot distinguish it from a malformed message. A value that selects the arm of a union
-    /// announces an extension.
+    /// An old peer cannot distinguish the value from a malformed message. Only a value that selects the
+    /// arm of a union announces an extension.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -147,13 +146,13 @@ kinds! {
     ///  };
     /// ```
     X505 Error PlainValue { name: String, of: String, base: Span } =>
-        text(format!("`{name}` is a new value where no union is chosen by it: `{of}`"))
+        text(format!("`{of}` may have the new value `{name}`, which does not select an arm of a union"))
         .label("the new value")
         .and(*base, "used here in the base")
-        .help("only a value that selects an arm of a union announces an extension to an old peer");
+        .help("an old peer recognizes an extension only by a value that selects an arm of a union");
     /// a new value without an arm
     ///
-    /// Each new value that selects an arm needs that arm, which may be `void`.
+    /// Each new value that selects an arm needs an arm, which may be `void`.
     ///
     /// ```diff
     /// -enum kind { ASK = 0 };
@@ -172,15 +171,15 @@ kinds! {
     ///  };
     /// ```
     X506 Error ValueWithoutArm { name: String, of: String, new: Span, base: Span, more: usize } =>
-        text(format!("`{name}` is a new value without an arm in `{of}`{}", as_well(*more)))
+        text(format!("`{name}` is a new value without an arm in `{of}`{}", more_places(*more)))
         .label("the new value")
-        .and(*new, "without an arm for it")
+        .and(*new, "this union has no arm for it")
         .and(*base, "in the base")
         .help("add a `case` with the body of the message, or `void`");
     /// a new arm in a union with a default arm
     ///
-    /// The default arm covered the value: an old peer reads another body than the new one sends. The same
-    /// holds for a new value that the default arm would cover.
+    /// The default arm covered the value, so an old peer decodes another body than the new peer sends.
+    /// The same holds for a new value that the default arm would cover.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -202,7 +201,7 @@ kinds! {
         .and(*default, "the base's default arm");
     /// A value without an arm.
     X507 Error ValueForDefault { name: String, of: String, default: Span, more: usize } =>
-        text(format!("`{name}` is a new value for the default arm of `{of}`{}", as_well(*more)))
+        text(format!("`{name}` is a new value for the default arm of `{of}`{}", more_places(*more)))
         .label("the new value")
         .and(*default, "the base's default arm");
     /// an arm was removed
@@ -224,12 +223,12 @@ kinds! {
     ///     case TELL: int what;
     ///  };
     /// ```
-    X508 Error ArmGone { of: String, value: i128, arm: String, base: Span } =>
+    X508 Error ArmRemoved { of: String, value: i128, arm: String, base: Span } =>
         both(format!("the arm for {value} of `{of}` was removed ({arm})"), *base);
-    /// a new arm for a value that is not new
+    /// a new arm for an existing value
     ///
     /// An old peer knows the value but has no arm for it, so it rejects the message as malformed. A new
-    /// value with a new arm is an extension.
+    /// arm is an extension only if its value is new.
     ///
     /// ```diff
     ///  enum kind { ASK = 0, TELL = 1 };
@@ -248,9 +247,9 @@ kinds! {
     ///  };
     /// ```
     X509 Error ArmForOld { of: String, value: i128, base: Span } =>
-        text(format!("`{of}` has a new arm for {value}, which is not a new value"))
+        text(format!("`{of}` has a new arm for the existing value {value}"))
         .label("the new arm")
-        .and(*base, "without it in the base")
+        .and(*base, "the union in the base")
         .help("an old peer knows the value and rejects the message as malformed");
     /// a default arm was added or removed
     ///
@@ -269,12 +268,12 @@ kinds! {
     /// +   case 2: void;
     ///  };
     /// ```
-    X510 Error DefaultGone { of: String, base: Span } => both(format!("the default arm of `{of}` was removed"), *base);
-    /// A new one.
+    X510 Error DefaultRemoved { of: String, base: Span } => both(format!("the default arm of `{of}` was removed"), *base);
+    /// A new default arm.
     X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a new default arm"), *base);
-    /// a constant has another value
+    /// the value of a constant changed
     ///
-    /// Constants define the meaning of numbers in messages. Give a different number a new name.
+    /// Constants define the meaning of numbers in messages. Define a new name for another number.
     ///
     /// ```diff
     /// -const VERSION = 1;
@@ -286,7 +285,7 @@ kinds! {
     /// +const VERSION_2 = 2;
     /// ```
     X511 Error Constant { name: String, was: i128, is: i128, base: Span } =>
-        both(format!("`{name}` was {was} and is {is}"), *base).label("the new value");
+        both(format!("`{name}` changed from {was} to {is}"), *base).label("the new value");
     /// two flags share a bit
     ///
     /// The flags of one word are the members of an enum that no message contains, or constants whose names
@@ -302,12 +301,12 @@ kinds! {
     ///  const HELLO_FLAG_FAST = 1;
     /// +const HELLO_FLAG_SAFE = 2;
     /// ```
-    X512 Error Flag { name: String, other: String, base: Span } => text(format!("the flag `{name}` has the bit of `{other}`"))
+    X512 Error Flag { name: String, other: String, base: Span } => text(format!("the flags `{name}` and `{other}` share a bit"))
         .label("the same bit")
-        .and(*base, "taken in the base");
+        .and(*base, "the flag in the base");
     /// a program, a version or a procedure was removed
     ///
-    /// They are found by their numbers; their names may change.
+    /// Messages contain only the numbers of programs, versions and procedures; names may change.
     ///
     /// ```diff
     ///  program GREETER {
@@ -327,7 +326,7 @@ kinds! {
     ///     } = 1;
     ///  } = 536870913;
     /// ```
-    X513 Error NumberGone { part: Part, name: String, base: Option<Span> } => {
+    X513 Error NumberRemoved { part: Part, name: String, base: Option<Span> } => {
         let text = text(format!("the {} `{name}` was removed", part.name()));
         match base {
             Some(base) => text.label("missing here").and(*base, "in the base"),
@@ -337,7 +336,7 @@ kinds! {
     /// a procedure is new
     ///
     /// RFC 8178 (`--rules 8178`) allows no new procedures, since COMPOUND carries every operation: add an
-    /// operation instead. By other rules a new procedure is an extension.
+    /// operation instead. Under the other rules, a new procedure is an extension.
     ///
     /// ```diff 8178
     ///  program GREETER {
@@ -368,7 +367,7 @@ fn both(message: String, base: Span) -> Text {
     text(message).label("here").and(base, "in the base")
 }
 
-fn as_well(more: usize) -> String {
+fn more_places(more: usize) -> String {
     match more {
         0 => String::new(),
         1 => ", and the same in 1 more place".to_owned(),
@@ -376,7 +375,7 @@ fn as_well(more: usize) -> String {
     }
 }
 
-/// The wire form of a type, with its name or its bound.
+/// The wire form of a type, with its name or bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Void,
@@ -416,14 +415,14 @@ impl fmt::Display for Form {
     }
 }
 
-/// Why a definition was not compared.
+/// The reason why a definition was not compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// It was omitted because of this finding.
+    /// The definition was omitted because of this finding.
     LeftOut(Box<Diagnostic>),
-    /// A definition that was omitted from the new protocol may have its name or its layout.
+    /// An omitted definition of the new protocol may have the same name or layout.
     Type,
-    /// A definition that was omitted from the new protocol may have its number.
+    /// An omitted definition of the new protocol may have the same number.
     Number(Part),
 }
 
@@ -431,7 +430,7 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Gap::LeftOut(found) => f.write_str(&found.text().message),
-            Gap::Type => f.write_str("no readable definition of the new protocol has its name or its layout"),
+            Gap::Type => f.write_str("no readable definition of the new protocol has its name or layout"),
             Gap::Number(part) => {
                 write!(f, "no readable {} of the new protocol has its number", part.name())
             }

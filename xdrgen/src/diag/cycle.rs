@@ -18,13 +18,13 @@ kinds! {
     /// ```xdr
     /// struct entry { int id; entry *next; };
     /// ```
-    X222 Error Endless { name: String, way: Vec<(Span, String)> } =>
-        by_way(text(format!("`{name}` is infinitely large")), way)
+    X222 Error Infinite { name: String, via: Vec<(Span, String)> } =>
+        with_path(text(format!("`{name}` is infinitely large")), via)
         .label(format!("contains `{name}` again"))
         .help("make it optional (`*`) or a counted array (`<>`)");
     /// type alias cycle
     ///
-    /// A typedef is defined as itself, through other typedefs alone.
+    /// A chain of typedefs leads back to the same typedef.
     ///
     /// ```xdr
     /// typedef two *one;
@@ -35,13 +35,13 @@ kinds! {
     /// struct body { one next; };
     /// typedef body *one;
     /// ```
-    X223 Error AliasCycle { name: String, way: Vec<(Span, String)> } =>
-        by_way(text(format!("type alias cycle: `{name}` is defined as itself")), way)
-        .label("leads back to itself by typedefs alone")
+    X223 Error AliasCycle { name: String, via: Vec<(Span, String)> } =>
+        with_path(text(format!("type alias cycle: `{name}` is defined as itself")), via)
+        .label("leads back to itself through typedefs alone")
         .help("make one of the typedefs name another type, or put a struct in between");
     /// definitions are nested too deeply
     ///
-    /// More than 100 nested definitions: rustc cannot follow. The example has 101 typedefs.
+    /// More than 100 definitions are nested, which rustc cannot compile. The example has 101 typedefs.
     ///
     /// ```xdr
     /// typedef int t0; typedef t0 t1; typedef t1 t2; typedef t2 t3; typedef t3 t4;
@@ -67,18 +67,18 @@ kinds! {
     /// typedef t99 t100; typedef t100 t101;
     /// ```
     ///
-    /// Leave out definitions that only give another a name.
+    /// Omit typedefs that only rename another type.
     ///
     /// ```xdr
     /// typedef int t101;
     /// ```
-    X225 Error TooDeep { name: String, most: usize, deepest: usize } =>
-        text(format!("`{name}` nests more than {most} definitions deep"))
+    X225 Error TooDeep { name: String, max: usize, deepest: usize } =>
+        text(format!("`{name}` nests more than {max} definitions deep"))
         .label(format!("the deepest type of this run is {deepest} definitions deep"))
-        .help("rustc cannot follow it: remove definitions that only rename another one");
+        .help("rustc cannot compile it: remove typedefs that only rename another type");
     }
 }
 
-fn by_way(text: Text, way: &[(Span, String)]) -> Text {
-    way.iter().fold(text, |text, (place, name)| text.and(*place, format!("through `{name}`")))
+fn with_path(text: Text, via: &[(Span, String)]) -> Text {
+    via.iter().fold(text, |text, (place, name)| text.and(*place, format!("through `{name}`")))
 }

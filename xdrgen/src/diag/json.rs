@@ -1,11 +1,11 @@
-//! Findings as JSON, one object a line: for editors and other programs.
+//! Findings as JSON for editors and other programs, one object per line.
 
 use serde::Serialize;
 
 use super::{Count, Diagnostic, Label, Text, render};
 use crate::source::Sources;
 
-/// One line. Future versions may add fields but never remove them.
+/// One line of JSON. Future versions may add fields but never remove them.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line<'a> {
@@ -25,7 +25,7 @@ struct Finding<'a> {
     rendered: String,
 }
 
-/// A span of a file: bytes from 0, lines and columns (characters) from 1. Ends are exclusive.
+/// A span of a file. Bytes count from 0, lines and columns (in characters) from 1. Ends are exclusive.
 #[derive(Serialize)]
 struct Place<'a> {
     file: String,
@@ -39,22 +39,22 @@ struct Place<'a> {
     label: Option<&'a str>,
 }
 
-/// A line for each finding: `kind` is `"finding"`, followed by `code`, `severity`, `message`, `file`,
-/// `spans` (the primary one first), `help` and `rendered`, the text for people.
+/// Renders a line for each finding: `kind` is `"finding"`, followed by `code`, `severity`, `message`,
+/// `file`, `spans` (the primary one first), `help` and `rendered`, the text for people.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
 }
 
-/// The last line: `kind` is `"summary"`, with the numbers of `errors`, of `warnings`, and of those among them
-/// that were `hidden` as too many.
+/// Renders the last line: `kind` is `"summary"`, followed by the numbers of `errors` and `warnings`, and
+/// how many of them are `hidden` because there are too many.
 #[must_use]
 pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
 }
 
-/// The only line of a run that could not begin or end: `kind` is `"failure"`, with the `file` that could not
-/// be read or written, if it is that, and a `message`.
+/// Renders the only line of a run that could not begin or end: `kind` is `"failure"`, followed by
+/// `message` and, if a file could not be read or written, `file`.
 #[must_use]
 pub fn json_failure(file: Option<&str>, message: &str) -> String {
     line(&Line::Failure { file, message })

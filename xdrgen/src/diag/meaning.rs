@@ -10,8 +10,8 @@ kinds! {
     Meaning MeaningKind {
     /// no type has this name
     ///
-    /// No document of the run defines the type, and it is not one of the names that most systems have (such
-    /// as `uint32_t`). It is reported at its first use.
+    /// No document of the run defines the type, and it is not a predefined name (such as `uint32_t`).
+    /// Only the first use is reported.
     ///
     /// ```xdr
     /// struct nfs_fh { opaque data<64>; };
@@ -28,12 +28,12 @@ kinds! {
     X200 Error NoType { name: Unresolved } => unresolved(name);
     /// a name is defined twice, and differently
     ///
-    /// Types and constants have one name space (RFC 4506 section 6.4), over all documents of a run. The names
-    /// of programs, versions and procedures are separate. An equal definition is not an error (X218 is the
-    /// warning). Nor is a definition in a later document that extends an enum or a union of an earlier one by
-    /// the rules of `rpcrdma-xdrgen compat` (chapter X5): it replaces the earlier one. A published document
-    /// may define a type again, as an excerpt or with an erratum: the last complete definition without
-    /// undefined names is used, with a warning at the others.
+    /// Types and constants share one name space (RFC 4506 section 6.4), across all documents of a run.
+    /// The names of programs, versions and procedures are separate. An equal definition is not an error
+    /// (X218 is the warning). A definition in a later document may extend an enum or a union of an
+    /// earlier document by the rules of `rpcrdma-xdrgen compat` (chapter X5); it replaces the earlier
+    /// definition. A published document may define a type again, as an excerpt or with an erratum. Then
+    /// the last complete definition without undefined names is used, with a warning at the others.
     ///
     /// ```xdr
     /// struct point { int x; };
@@ -46,32 +46,33 @@ kinds! {
     /// ```
     X201 Error Twice { name: String, first: Span, how: Twice } => {
         let text = text(match how {
-            Twice::Differently => format!("`{name}` is defined twice, and differently"),
+            Twice::Differently => format!("`{name}` has two different definitions"),
             Twice::ConstantAndType => format!("`{name}` is a constant and a type"),
         });
         again(text, *first).help(match how {
-            Twice::Differently => "remove or rename one of them; an equal repetition is allowed",
+            Twice::Differently => "remove or rename one of them; equal definitions are allowed",
             Twice::ConstantAndType => {
-                "constants and types share one name space (RFC 4506 section 6.4): give one of them another name"
+                "constants and types share one name space (RFC 4506 section 6.4): rename one of them"
             }
         })
     };
     /// In a published document.
-    X201 Warning Superseded { name: String, by: Span } => text(format!("`{name}` is defined twice, and differently"))
+    X201 Warning Superseded { name: String, by: Span } => text(format!("`{name}` has two different definitions"))
         .label("left out")
-        .and(*by, "this one is used")
-        .help("of several definitions in a published document, the last complete and valid one is used");
-    /// A redefinition in a later document breaks the rules of extensions.
+        .and(*by, "this definition is used")
+        .help("if a published document has several definitions, the last complete and valid one is used");
+    /// A redefinition in a later document that breaks the rules for extensions.
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
-        let message = format!("defined twice, and not as an extension: {}", text.message);
+        let message = format!("the second definition is not an extension of the first: {}", text.message);
         let help = "a later document may add values with their arms; else remove one of the definitions or give it \
             another name";
         Text { message, ..text }.help(help)
     };
     /// no constant has this name
     ///
-    /// A bound, a label or a value names a constant or an enum member that no document of the run defines.
+    /// A bound, a label or a value names a constant or an enum member that no document of the run
+    /// defines.
     ///
     /// ```xdr
     /// const NAME_MAX = 255;
@@ -102,7 +103,8 @@ kinds! {
         .help("give one of the constants a number");
     /// a constant does not fit 64 bits
     ///
-    /// A `#define` may give a name any number; one that is used as a constant has at most 64 bits.
+    /// A `#define` may have any number as its value; if the name is used as a constant, the number must
+    /// fit 64 bits.
     ///
     /// ```xdr
     /// #define HUGE 18446744073709551616
@@ -113,11 +115,11 @@ kinds! {
     /// ```
     X204 Error WideConstant { number: i128 } => text(format!("{number} does not fit 64 bits"))
         .label("the value")
-        .help("numbers reach from -2^63 to 2^64-1");
+        .help("numbers range from -2^63 to 2^64-1");
     /// a value does not fit an enum
     ///
-    /// An enum's values are signed and have 32 bits (RFC 4506 section 4.3). Values up to 0xffffffff are taken
-    /// for the same 32 bits, with warning X209.
+    /// An enum's values are signed and have 32 bits (RFC 4506 section 4.3). Values up to 0xffffffff are
+    /// read as the same 32 bits, with warning X209.
     ///
     /// ```xdr
     /// enum size { SMALL = 1, LARGE = 0x100000000 };
@@ -129,9 +131,9 @@ kinds! {
     X205 Error WideMember { number: i128 } => text(format!("{number} is not a valid enum value"))
         .label("does not fit 32 bits")
         .help(ENUM_VALUES);
-    /// two members of an enum have one name
+    /// two members of an enum have the same name
     ///
-    /// A name has one value. For two names with one value, see X207.
+    /// A member has one value. X207 is about two members with the same value.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, RED = 3 };
@@ -141,9 +143,9 @@ kinds! {
     /// enum colour { RED = 1, GREEN = 2, BLUE = 3 };
     /// ```
     X206 Error SecondMember { name: String, first: Span } => second("members", name, *first);
-    /// two members of an enum have one value
+    /// two members of an enum have the same value
     ///
-    /// Some protocols have a second name for a value, so this is a warning. In Rust the later one is a
+    /// This is a warning, since some protocols have two names for a value. In Rust, the later name is a
     /// constant that equals the first.
     ///
     /// ```xdr
@@ -157,12 +159,12 @@ kinds! {
         text(format!("`{first}` and `{second}` are both {value}"))
         .label("the same value again")
         .and(*place, "the first")
-        .help("in Rust the later one is a constant that equals the first");
+        .help("in Rust, the later name is a constant that equals the first");
     /// a member's name is taken
     ///
     /// The members of all enums, the constants and the types share one name space (RFC 4506 section 6.4).
-    /// Used as a constant, the name refers to the first definition. A warning, because published RFCs
-    /// contain this.
+    /// Used as a constant, the name refers to the first definition. This is a warning, because published
+    /// RFCs contain such names.
     ///
     /// ```xdr
     /// enum answer { OK = 0, FAILED = 1 };
@@ -174,16 +176,16 @@ kinds! {
     /// enum state { STATE_OK = 5 };
     /// ```
     X208 Warning MemberAgain { name: String, first: Span } => again(text(format!("`{name}` is defined twice")), *first)
-        .label("defined again; as a constant it means the first")
+        .label("defined again; as a constant, the name refers to the first definition")
         .help("members of all enums and constants share one name space (RFC 4506 section 6.4)");
-    /// A type of that name.
+    /// A member with the name of a type.
     X208 Warning MemberAndType { name: String, first: Span } =>
-        again(text(format!("`{name}` is a member of an enum and a type")), *first)
+        again(text(format!("`{name}` is the name of an enum member and of a type")), *first)
         .help("members of enums share the name space of types (RFC 4506 section 6.4)");
-    /// a value is sent as a negative one
+    /// a value is sent as a negative number
     ///
-    /// An enum's value is signed: above 0x7fffffff it means the negative number with the same 32 bits. A
-    /// warning.
+    /// An enum's value is signed: a value above 0x7fffffff means the negative number with the same 32
+    /// bits. This is a warning.
     ///
     /// ```xdr
     /// enum flags { ALL = 0xffffffff };
@@ -195,7 +197,7 @@ kinds! {
     X209 Warning SentNegative { number: u32 } => text(format!("{number} is sent as {}", number.cast_signed()))
         .label("above 2147483647")
         .help(ENUM_VALUES);
-    /// two fields have one name
+    /// two fields have the same name
     ///
     /// The fields of a struct need different names, and so do the arguments of a procedure.
     ///
@@ -209,9 +211,9 @@ kinds! {
     X210 Error SecondField { name: String, first: Span } => second("fields", name, *first);
     /// Arguments of a procedure become fields.
     X210 Error SecondArgument { name: String, first: Span } => second("arguments", name, *first);
-    /// the value of a constant in Rust is unknown
+    /// the value of a Rust constant is unknown
     ///
-    /// `--extern` maps a name to Rust, but a size or a label must be known when the document is compiled.
+    /// `--extern` maps a name to Rust, but the compiler must know the value of a size or a label.
     ///
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT
@@ -220,12 +222,12 @@ kinds! {
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern LIMIT=my_crate::LIMIT -D LIMIT=255
     /// ```
-    X211 Error NumberInRust { name: String } => text(format!("the number of `{name}` is not known here"))
-        .label("the value of a constant in Rust is unknown when this is compiled")
-        .help(format!("give its number, too: `-D {name}=NUMBER`"));
+    X211 Error NumberInRust { name: String } => text(format!("the value of `{name}` is unknown to the compiler"))
+        .label("only Rust defines this constant")
+        .help(format!("also define its value: `-D {name}=NUMBER`"));
     /// an argument or result without a name
     ///
-    /// Arguments and results are names of types; a body is not allowed.
+    /// Arguments and results are type names, not bodies.
     ///
     /// ```xdr
     /// program STORE {
@@ -243,13 +245,13 @@ kinds! {
     ///    } = 1;
     /// } = 0x20000099;
     /// ```
-    X217 Error BodyInProcedure => text("a procedure's argument or result is a type's name")
-        .label("a body in place")
+    X217 Error BodyInProcedure => text("a procedure's argument or result must be a type name")
+        .label("a body in place of a name")
         .help("define the type before the program and name it here");
     /// a definition is repeated
     ///
-    /// The two differ only in comments and layout. One may be a copy that was never edited. A warning,
-    /// which does not apply to published documents or to definitions in two documents.
+    /// The two definitions differ only in comments and layout. One may be a copy that was not edited.
+    /// This is a warning, which does not apply to published documents or to definitions in two documents.
     ///
     /// ```xdr
     /// struct point { int x; int y; };
@@ -261,11 +263,11 @@ kinds! {
     /// struct size { int x; int y; };
     /// ```
     X218 Warning Repeated { name: String, first: Span } =>
-        again(text(format!("`{name}` is defined twice, and equally")), *first)
+        again(text(format!("`{name}` has two equal definitions")), *first)
         .help("remove one of them, or rename it if it is an unedited copy");
     /// a bound is out of range
     ///
-    /// Lengths and bounds go from 0 to 2^32-1.
+    /// Lengths and bounds range from 0 to 2^32-1.
     ///
     /// ```xdr
     /// struct file { opaque data<0x100000000>; };
@@ -283,7 +285,7 @@ kinds! {
     };
     /// a field cannot be `void`
     ///
-    /// A `void` field would be empty. `void` is for arms and procedures.
+    /// A `void` field would be empty. Only arms, arguments and results may be `void`.
     ///
     /// ```xdr
     /// struct point { int x; void; };
@@ -295,7 +297,7 @@ kinds! {
     X224 Error VoidField => text("a struct's field cannot be `void`").label("nothing is declared here").help("remove it");
     /// two numbers are the same
     ///
-    /// Two versions of a program, or two procedures of a version.
+    /// Two versions of a program, or two procedures of a version, have the same number.
     ///
     /// ```xdr
     /// program STORE {
@@ -315,8 +317,8 @@ kinds! {
     /// } = 0x20000099;
     /// ```
     X230 Error SecondNumber { of: Part, number: u32, first: Span } =>
-        text(format!("two {}s have the number {number}", of.name())).label("the second").and(*first, "the first");
-    /// two versions or procedures have one name
+        text(format!("two {}s have the same number {number}", of.name())).label("the second").and(*first, "the first");
+    /// two versions or procedures have the same name
     ///
     /// The versions of a program need different names, and so do the procedures of a version.
     ///
@@ -338,10 +340,10 @@ kinds! {
     /// } = 0x20000099;
     /// ```
     X231 Error SecondName { of: Part, name: String, first: Span } => second(&format!("{}s", of.name()), name, *first);
-    /// two programs have one number
+    /// two programs have the same number
     ///
-    /// A call names its program and version by number. Two programs may share a number if they share no
-    /// version of it.
+    /// A call contains the numbers of its program and version. Two programs may have the same number if
+    /// their versions have different numbers.
     ///
     /// ```xdr
     /// program STORE {
@@ -361,13 +363,13 @@ kinds! {
     /// } = 0x2000009a;
     /// ```
     X232 Error SecondProgram { number: u32, version: u32, first: Span } =>
-        text(format!("two programs have the number {number:#x} and a version {version}"))
+        text(format!("two programs with the number {number:#x} define version {version}"))
         .label("the second")
         .and(*first, "the first")
-        .help("a call names a program and a version by their numbers alone");
+        .help("a call identifies a program and a version only by their numbers");
     /// a number is not an unsigned int
     ///
-    /// The numbers of programs, versions and procedures go from 0 to 2^32-1.
+    /// The numbers of programs, versions and procedures range from 0 to 2^32-1.
     ///
     /// ```xdr
     /// program STORE {
@@ -389,8 +391,8 @@ kinds! {
     /// an addition to an undefined type
     ///
     /// A published document may add members to an enum, or arms to a union, of another document. RFC 8276
-    /// writes them into a comment, after one that contains `to be added to` and a name. No document of the
-    /// run defines that name. A warning: the lines are omitted.
+    /// writes the additions into a comment, after a comment that contains `to be added to` and a name. No
+    /// document of the run defines this name. This is a warning: the additions are omitted.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -415,13 +417,13 @@ kinds! {
     ///    /// */
     /// ```
     X240 Warning NothingToAddTo { name: String } =>
-        text(format!("lines are to be added to `{name}`, and no document of this run defines it"))
+        text(format!("additions to `{name}`, which no document of this run defines"))
         .label("these lines are omitted")
-        .help("compile the document that defines it together with this one");
+        .help("compile this document together with the one that defines the type");
     /// an addition conflicts with an existing definition
     ///
-    /// The additions of a published document to a type of another document need new names and values, or
-    /// labels. An equal addition is not an error.
+    /// The additions of a published document to a type of another document need new names, and new values
+    /// or labels. An equal addition is not an error.
     ///
     /// ```text
     /// Request for Comments: 9998
@@ -448,16 +450,16 @@ kinds! {
         text(format!("the added lines are not valid in `{name}`"))
         .label("an enum takes members, and a union takes arms")
         .and(*base, "defined here");
-    /// A member of that name.
+    /// A member whose name exists.
     X241 Error AddedMember { name: String, first: Span } =>
-        conflict(format!("`{name}` is there already, with another value"), *first);
-    /// A member of that number.
+        conflict(format!("`{name}` already exists with another value"), *first);
+    /// A member whose number exists.
     X241 Error AddedNumber { name: String, number: i128, other: String, first: Span } =>
         conflict(format!("`{other}` and `{name}` would both be {number}"), *first);
-    /// An arm with that label.
-    X241 Error AddedArm { label: String, first: Span } => conflict(format!("there is an arm for {label} already"), *first);
-    /// A default arm.
-    X241 Error AddedDefault { first: Span } => conflict("there is a default arm already".to_owned(), *first);
+    /// An arm whose label exists.
+    X241 Error AddedArm { label: String, first: Span } => conflict(format!("an arm for {label} already exists"), *first);
+    /// A second default arm.
+    X241 Error AddedDefault { first: Span } => conflict("a default arm already exists".to_owned(), *first);
     }
 }
 
@@ -486,7 +488,7 @@ fn again(text: Text, first: Span) -> Text {
     text.label("defined again").and(first, "first defined here")
 }
 
-/// Two names in a position that allows one.
+/// Two items with the same name, where names must differ.
 fn second(what: &str, name: &str, first: Span) -> Text {
     text(format!("two {what} are named `{name}`")).label("the second").and(first, "the first")
 }
@@ -502,7 +504,7 @@ fn unresolved(of: &Unresolved) -> Text {
     let what = if of.space == Space::Type { "type" } else { "constant" };
     let text = text(format!("no {what} named `{}`", of.name));
     match &of.reason {
-        Reason::Erratum(near) => return text.label(format!("taken for `{near}`")),
+        Reason::Erratum(near) => return text.label(format!("interpreted as `{near}`")),
         Reason::LeftOut => return text.label("its definition is omitted"),
         _ => {}
     }
@@ -529,7 +531,7 @@ fn unresolved(of: &Unresolved) -> Text {
     }
 }
 
-/// It is defined under a condition that does not hold.
+/// The name is defined under a condition that is false.
 fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
     let wanted = condition.strip_prefix("#ifdef").map(str::trim).filter(|_| !is_else);
     let branch = if *is_else { "a later branch of " } else { "" };
@@ -548,12 +550,12 @@ fn advice(of: &Unresolved) -> Option<String> {
         (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
         (Reason::LikeBuiltIn(near), _) => format!("XDR has a type of a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(
-            "compile the document that defines it together with this one, or name the type in Rust: \
+            "compile this document together with the one that defines the type, or name the type in Rust: \
              `--extern {}=path::to::Type`",
             of.name
         ),
         (Reason::Unknown, Space::Value) => {
-            "define it with `const`, or compile the document that does together with this one".to_owned()
+            "define it with `const`, or compile this document together with the one that does".to_owned()
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Contradictions between bindings and types about replies and calls.
+//! Contradictions between a binding and its types, about the sizes of replies and calls.
 
 use super::binding::{Unknown, unknown};
 use super::{Few, text};
@@ -7,7 +7,7 @@ kinds! {
     Message MessageKind {
     /// no procedure of the version has this name
     ///
-    /// Each key below `reply` names a procedure of the version that the binding is for.
+    /// Each key below `reply` names a procedure of the version.
     ///
     /// ```toml
     /// [[binding]]
@@ -29,9 +29,10 @@ kinds! {
     /// whole = 65536
     /// ```
     X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
-    /// this is not a sum of numbers and fields
+    /// not a sum of numbers and fields
     ///
-    /// A bound of a reply is in bytes: a number, or numbers and fields of the arguments, joined by `+`.
+    /// A bound of a reply is a number of bytes: a sum of numbers and fields of the arguments, joined by
+    /// `+`.
     ///
     /// ```toml
     /// [[binding]]
@@ -52,12 +53,12 @@ kinds! {
     /// [binding.reply.GET]
     /// whole = "count + 200"
     /// ```
-    X308 Error NoSum => text("this is not a sum of numbers and fields")
+    X308 Error NoSum => text("not a sum of numbers and fields")
         .label("expected `count`, `4096` or `maxcount + 200`")
-        .help("bytes: numbers and fields of the arguments, joined by `+`");
-    /// a bound names no size
+        .help("a bound is a sum of numbers and fields of the arguments, in bytes");
+    /// a bound is not a size
     ///
-    /// It must be a field of the procedure's arguments, and an unsigned int or an unsigned hyper.
+    /// A bound must be a field of the procedure's arguments, of type `unsigned int` or `unsigned hyper`.
     ///
     /// ```toml
     /// [[binding]]
@@ -81,11 +82,11 @@ kinds! {
     X309 Error NoArgument { procedure: String, name: Unknown } =>
         unknown(&format!("field in the arguments of `{procedure}`"), name);
     /// A field that is not a size.
-    X309 Error NoSize { field: String } => text(format!("`{field}` is not an unsigned number"))
-        .label("a size is an unsigned int or an unsigned hyper");
-    /// a bound on an item without an item
+    X309 Error NoSize { field: String } => text(format!("`{field}` is not unsigned"))
+        .label("a size must be an unsigned int or an unsigned hyper");
+    /// a bound for a missing item
     ///
-    /// `item` bounds the eligible item of a result, and this result has none.
+    /// `item` bounds the eligible item of a result, but this result has no eligible item.
     ///
     /// ```toml
     /// [[binding]]
@@ -111,9 +112,9 @@ kinds! {
     X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
         .label("bounds an item")
         .help("name the item in `eligible`, or bound the result by `whole`");
-    /// a table has no bounds of its reply
+    /// a reply table without bounds
     ///
-    /// It needs `item`, `whole` or both.
+    /// The table needs `item`, `whole` or both.
     ///
     /// ```toml
     /// [[binding]]
@@ -136,11 +137,11 @@ kinds! {
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
         .label("it has neither `item` nor `whole`")
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
-    /// a bound that no reply keeps
+    /// an impossible bound
     ///
-    /// The bound is for the largest result, and the smallest one has more bytes than that; or it would leave
-    /// an eligible item no byte. A result that is void needs no bound. Lengths have 32 bits, so no bound is
-    /// beyond 4294967295.
+    /// The bound is for the largest result, but even the smallest result is larger, or an eligible item
+    /// would always be empty. A void result needs no bound. Lengths have 32 bits, so a bound is at most
+    /// 4294967295.
     ///
     /// ```toml
     /// [[binding]]
@@ -163,26 +164,26 @@ kinds! {
     /// ```
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
         text(format!("no result of `{procedure}` fits {bytes} bytes"))
-        .label("no reply is this short")
-        .help(format!("the smallest result has {least} bytes; the bound is for the largest"));
-    /// A result without bytes.
+        .label("too small")
+        .help(format!("the smallest result has {least} bytes, and the bound must cover the largest"));
+    /// A bound on a void result.
     X321 Error VoidResult { procedure: String } => text(format!("the result of `{procedure}` is void"))
-        .label("bounds nothing")
-        .help("remove it: the reply has no result");
-    /// An item without bytes.
+        .label("no effect")
+        .help("remove the bound");
+    /// A bound that leaves no bytes for an item.
     X321 Error EmptyItem { procedure: String } => text(format!("an item of `{procedure}` would always be empty"))
-        .label("no item is this short")
-        .help("the bound is for the largest item: a number of bytes, or a field of the arguments");
-    /// A bound beyond any length.
+        .label("too small")
+        .help("the bound must cover the largest item: a number of bytes, or a field of the arguments");
+    /// A bound that exceeds the maximum length.
     X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("no reply of `{procedure}` has {bytes} bytes"))
-        .label("longer than any reply")
+        .label("too large")
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
-    /// nothing bounds a reply
+    /// an unbounded reply
     ///
     /// With each call over RPC-over-RDMA, a client offers memory for the longest reply (RFC 8166 section
-    /// 6.2). If neither the XDR nor the binding bounds a reply, each call of that procedure fails before it
-    /// is sent, whatever its arguments. The binding is therefore incomplete, which is an error. A program
-    /// that is only called over TCP needs no binding.
+    /// 6.2). If neither the XDR nor the binding bounds a reply, each call of the procedure fails before
+    /// it is sent. The binding is therefore incomplete, which is an error. A program that is only called
+    /// over TCP needs no binding.
     ///
     /// ```toml
     /// [[binding]]
@@ -211,9 +212,9 @@ kinds! {
     };
     /// a call is longer than servers accept
     ///
-    /// A server accepts the longest calls of its programs, up to half of its memory budget: by default, the
-    /// Read chunks of one call hold at most 24 MiB (25165824 bytes). A longer call is rejected, although it
-    /// keeps the bounds of its types. A warning: a server may have a larger budget
+    /// A server accepts the longest calls of its programs, up to half of its memory budget. By default,
+    /// the Read chunks of one call may hold 24 MiB (25165824 bytes). A longer call is rejected, although
+    /// it respects the bounds of its types. This is a warning, since a server may have a larger budget
     /// (`rpcrdma_runtime::Limits::memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
@@ -231,11 +232,11 @@ kinds! {
     /// version = "SCAN_V2"
     /// eligible = ["stripe.pixels"]
     /// ```
-    X325 Warning LongCall { procedures: Few<String>, bytes: u64, most: u64 } => text(format!(
-            "a call of {} can need {bytes} bytes in Read chunks, and servers accept {most} by default",
+    X325 Warning LongCall { procedures: Few<String>, bytes: u64, max: u64 } => text(format!(
+            "a call of {} can need {bytes} bytes in Read chunks, and servers accept {max} by default",
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("such a call is rejected unless the server has a larger memory budget")
-        .help("lower the bound in the document, or raise `Limits::memory` in each server to twice the size");
+        .help("lower the bound in the document, or raise `Limits::memory` of each server to twice the size");
     }
 }

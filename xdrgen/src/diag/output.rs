@@ -1,16 +1,16 @@
-//! Findings about the options of a run and the names in Rust.
+//! Findings about options and Rust names.
 
 use super::text;
 
 kinds! {
     /// X4: Rust
     Output OutputKind {
-    /// two names become one in Rust
+    /// two names become the same in Rust
     ///
-    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ by case or underscores
-    /// alone fall together. The later one has an underscore added, so that nothing is lost;
-    /// `--names verbatim` keeps them as they are. So it is with modules, where the files of two documents
-    /// have one name, or two namespaces (`a::b` and `a_b`). A warning.
+    /// Types are `CamelCase` in Rust and fields `snake_case`, so names that differ only by case or
+    /// underscores become equal. The later name gets an underscore; `--names verbatim` keeps all names
+    /// unchanged. The same applies to modules, if two documents have the same file name or two namespaces
+    /// become equal (`a::b` and `a_b`). This is a warning.
     ///
     /// ```xdr
     /// struct foo_bar { int x; };
@@ -24,18 +24,18 @@ kinds! {
     X400 Warning SameName { name: String, other: String, ident: String } =>
         text(format!("`{name}` and `{other}` would have the same name in Rust"))
         .label(format!("named `{ident}` in Rust"))
-        .help("the later one has an underscore added; a unique name in the document would avoid it");
+        .help("the later name gets an underscore; a unique name in the document avoids it");
     /// The modules of two documents, or of two namespaces.
     X400 Warning SameModule { name: String, other: String, ident: String, is_file: bool } => {
         let what = if *is_file { "file name" } else { "namespace name" };
         text(format!("`{name}` and `{other}` would have the same module name in Rust"))
             .label(format!("named `{ident}` in Rust"))
-            .help(format!("another {what} would avoid the underscore"))
+            .help(format!("another {what} avoids the underscore"))
     };
     /// not a valid Rust path
     ///
-    /// In `--extern name=path`, in `--runtime`, in `--derive` (which knows `serde` and `arbitrary` without
-    /// a path), or in the corresponding methods of a build script.
+    /// The path is in `--extern name=path`, `--runtime`, `--derive` (where `serde` and `arbitrary` need
+    /// no path), or in the corresponding method of a build script.
     ///
     /// ```sh
     /// rpcrdma-xdrgen check store.x --extern handle=my-crate::Handle
@@ -48,8 +48,8 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and has letters, digits, `-` and `_`; a title is one line without quotes
-    /// and backslashes, the directory in `--runtime-path` one without apostrophes.
+    /// A name begins with a letter and has letters, digits, `-` and `_`. A title is one line without
+    /// quotes and backslashes. The directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -61,11 +61,11 @@ kinds! {
     X402 Error NoTitle => text("invalid title for a manifest")
         .help("a title is one line without quotes and backslashes");
     /// A name that cargo rejects.
-    X402 Error NoPackage => text("invalid name of a package")
+    X402 Error NoPackage => text("invalid package name")
         .help("a package's name has letters, digits, `-` and `_`");
-    /// A directory that TOML cannot hold.
+    /// A directory that a TOML string cannot hold.
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");
-    /// borrowing types cannot have this derive
+    /// borrowed types cannot have this derive
     ///
     /// `serde` and `arbitrary` create values without a message, so there is no memory to borrow from.
     ///

@@ -1,12 +1,12 @@
-//! The page of each code, from the comments on the kinds. `DIAGNOSTICS.md` has a section for each.
+//! The page of each code, taken from the comments on the kinds. `DIAGNOSTICS.md` has a section for each.
 
 use super::CHAPTERS;
 
 /// The pages of the kinds of one subject.
 pub(super) struct Chapter {
-    /// Its heading and introduction. Empty if it continues an earlier chapter.
+    /// The heading and introduction. Empty if it continues an earlier chapter.
     pub(super) text: &'static str,
-    /// The codes of the kinds and their comments. The first kind of a code has its page.
+    /// The codes of the kinds with their comments. The first comment of a code is its page.
     pub(super) pages: &'static [(&'static str, &'static str)],
 }
 
@@ -18,7 +18,7 @@ pub fn page(code: &str) -> Option<String> {
     Some(format!("## {code}: {}", plain(text)))
 }
 
-/// All codes, in order.
+/// Returns all codes in order.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     let mut codes: Vec<&str> = CHAPTERS.iter().flat_map(|one| one.pages).map(|(code, _)| *code).collect();
     codes.sort_unstable();
@@ -26,7 +26,7 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
     codes.into_iter()
 }
 
-/// The pages of all codes by chapters: `DIAGNOSTICS.md` without its introduction.
+/// Returns the pages of all codes by chapter: `DIAGNOSTICS.md` without its introduction.
 #[must_use]
 pub fn chapters() -> String {
     let mut all = String::new();
@@ -40,7 +40,7 @@ pub fn chapters() -> String {
     all.trim_end().to_owned() + "\n"
 }
 
-/// The text of a comment: each line begins after a blank.
+/// Returns the text of a comment, whose lines begin with a space.
 fn plain(comment: &str) -> String {
     let lines = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
     lines.collect::<Vec<_>>().join("\n")

@@ -1,12 +1,12 @@
-//! Findings as plain text without a rendering library, as in build scripts.
+//! Findings as plain text, without a rendering library, for build scripts.
 
 use std::ops::Range;
 
 use super::{Diagnostic, Label, Text};
 use crate::source::{Source, Sources};
 
-/// Renders findings as plain text in the order given, with one blank line between two: the position and the
-/// message, the lines of the documents with the labels under them, and the help.
+/// Renders findings as plain text in the given order, separated by blank lines. Each has the position and
+/// the message, the lines of the documents with the labels below them, and the help.
 #[must_use]
 pub fn plain(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     let texts: Vec<String> = diagnostics.iter().map(|found| finding(found, sources)).collect();
@@ -27,8 +27,8 @@ pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(line).collect()
 }
 
-/// `file:line:column: error[X212]: message`. A finding without a position begins with the name of the
-/// program.
+/// Returns `file:line:column: error[X212]: message`. Without a position it begins with the program's
+/// name.
 fn head(found: &Diagnostic, text: &Text, sources: &Sources) -> String {
     let source = sources.get(found.span.source);
     let place = source.map_or_else(|| "rpcrdma-xdrgen".to_owned(), |source| place(source, &text.primary));
@@ -41,13 +41,13 @@ fn place(source: &Source, label: &Label) -> String {
 }
 
 fn finding(found: &Diagnostic, sources: &Sources) -> String {
-    let said = found.text();
-    let primary = std::iter::once((&said.primary, '^'));
-    let labels = primary.chain(said.related.iter().map(|label| (label, '-')));
+    let message = found.text();
+    let primary = std::iter::once((&message.primary, '^'));
+    let labels = primary.chain(message.related.iter().map(|label| (label, '-')));
     let lines: Vec<Line<'_>> =
         labels.filter_map(|(label, mark)| Line::of(label, mark, sources.get(label.span.source)?)).collect();
     let width = lines.iter().map(|line| line.number.to_string().len()).max().unwrap_or(0);
-    let mut text = head(found, &said, sources) + "\n";
+    let mut text = head(found, &message, sources) + "\n";
     let mut above: Option<&Line<'_>> = None;
     for line in &lines {
         if !above.is_some_and(|above| above.shows_same_text(line)) {
@@ -59,7 +59,7 @@ fn finding(found: &Diagnostic, sources: &Sources) -> String {
         text.push_str(&format!("{:width$} | {}\n", "", line.marks()));
         above = Some(line);
     }
-    if let Some(help) = &said.help {
+    if let Some(help) = &message.help {
         if !lines.is_empty() {
             text.push_str(&format!("{:width$} |\n", ""));
         }
@@ -89,8 +89,8 @@ impl<'a> Line<'a> {
         let side = boundary(text, start.saturating_sub(SIDE));
         let from = side + text.get(side..start)?.rfind('\n').map_or(0, |end| end + 1);
         let side = boundary(text, end.saturating_add(SIDE));
-        let behind = text.get(end..side)?;
-        let to = end + behind.find(['\n', '\r']).unwrap_or(behind.len());
+        let after = text.get(end..side)?;
+        let to = end + after.find(['\n', '\r']).unwrap_or(after.len());
         let number = source.line_column(label.span.start).line;
         Some(Line { source, label, mark, number, text: text.get(from..to)?, range: start - from..end - from })
     }
@@ -99,7 +99,7 @@ impl<'a> Line<'a> {
         std::ptr::eq(self.text, other.text)
     }
 
-    /// The underline with the label's text.
+    /// Returns the underline with the label's text.
     fn marks(&self) -> String {
         let columns =
             |range: Range<usize>| self.text.get(range).map_or(0, |text| printable(text).chars().count());
@@ -109,23 +109,23 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Text without characters that move a terminal's cursor.
+/// Replaces characters that move a terminal's cursor.
 fn printable(text: &str) -> String {
     let text = text.replace('\t', "    ");
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// The span of a label in the text. Shows one line: a span over several lines ends with its first line.
+/// Returns the span of a label in the text. A span over several lines ends with its first line.
 pub(super) fn range(label: &Label, text: &str) -> Range<usize> {
     let start = boundary(text, label.span.start as usize);
     let end = boundary(text, (label.span.end as usize).min(start.saturating_add(SIDE))).max(start);
     let line_end = text.get(start..end).and_then(|place| place.find(['\n', '\r']));
-    // A tab is shown as several blanks, so columns before it shift together.
+    // A tab is shown as several spaces, which would shift the columns of its end.
     let end = if text.get(start..end) == Some("\t") { start } else { end };
     start..line_end.map_or(end, |length| start + length)
 }
 
-/// The nearest character boundary at or before `offset`.
+/// Returns the nearest character boundary at or before `offset`.
 pub(super) fn boundary(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {

@@ -8,7 +8,8 @@ kinds! {
     Portability PortabilityKind {
     /// a name after a definition's body
     ///
-    /// RFC 5531 contains one after a union; it has no meaning. In C it would be a variable. A warning.
+    /// RFC 5531 has a name after a union. The name has no meaning in XDR; in C it would be a variable.
+    /// This is a warning.
     ///
     /// ```xdr
     /// struct point { int x; } origin;
@@ -17,12 +18,12 @@ kinds! {
     /// ```xdr
     /// struct point { int x; };
     /// ```
-    X130 Warning NameBehindBody => text("a name after a definition's body")
+    X130 Warning NameAfterBody => text("a name after a definition's body")
         .label("it has no meaning here")
         .help("remove the name");
     /// a `,` after the last member
     ///
-    /// C and rpcgen take it, RFC 4506 has none. A warning.
+    /// C and rpcgen accept it, RFC 4506 does not. This is a warning.
     ///
     /// ```xdr
     /// enum colour { RED, GREEN, };
@@ -36,7 +37,7 @@ kinds! {
         .help("remove the `,`");
     /// a string is not a constant
     ///
-    /// rpcgen passes string constants to C. This compiler omits the constant. A warning.
+    /// rpcgen passes string constants to C. This compiler omits the constant. This is a warning.
     ///
     /// ```xdr
     /// const NAME = "store";
@@ -47,11 +48,11 @@ kinds! {
     /// const VERSION = 1;
     /// ```
     X132 Warning TextConstant => text("a string is not an XDR constant")
-        .label("only rpcgen knows this")
+        .label("only rpcgen supports this")
         .help("the constant is omitted");
     /// a string without `<>`
     ///
-    /// rpcgen accepts it in some positions, RFC 4506 does not. A warning.
+    /// rpcgen accepts it in some positions, RFC 4506 does not. This is a warning.
     ///
     /// ```xdr
     /// struct file {
@@ -67,9 +68,9 @@ kinds! {
     X134 Warning StringWithoutBound => text("a string without `<>`")
         .label("RFC 4506 requires a bound here")
         .help("write `<n>` for up to n bytes, `<>` for any number");
-    /// `char *` is one character or none
+    /// `char *` is at most one character
     ///
-    /// `*` means optional data, whatever the type. A warning.
+    /// `*` means optional data of any type. This is a warning.
     ///
     /// ```xdr
     /// struct file {
@@ -82,12 +83,13 @@ kinds! {
     ///    string name<>;
     /// };
     /// ```
-    X135 Warning CharPointer => text("`char *` is one character or none")
+    X135 Warning CharPointer => text("`char *` is at most one character")
         .label("optional data (RFC 4506 section 4.19)")
-        .help("a text is `string name<>`, bytes are `opaque name<>`");
+        .help("write text as `string name<>`, and bytes as `opaque name<>`");
     /// a case after the default arm
     ///
-    /// rpcgen takes it, RFC 4506 has the default arm last. It means the same. A warning.
+    /// rpcgen accepts it, but RFC 4506 requires the default arm to be last. The meaning is the same. This
+    /// is a warning.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -106,16 +108,16 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X136 Warning BehindDefault { default: Span } => text("a case after the default arm")
+    X136 Warning CaseAfterDefault { default: Span } => text("a case after the default arm")
         .label("not in RFC 4506")
         .and(*default, "the default arm")
         .help("move the default arm to the end");
-    /// not every compiler accepts this
+    /// a nonportable construct
     ///
     /// Some compilers accept more than RFC 4506 and RFC 5531 define: `true` and `false` in lower case,
-    /// characters as numbers, arrays as the arguments or results of procedures, unions over a `char`, a
-    /// `short` or a `hyper`, and `long long`. They are encoded as those compilers encode them; a `char` or a
-    /// `short` is sent as an `int`, a `long long` as a `hyper`. A warning.
+    /// characters as numbers, arrays as arguments or results of procedures, unions over a `char`, a
+    /// `short` or a `hyper`, and `long long`. The encoding is that of these compilers: a `char` or a
+    /// `short` is sent as an `int`, a `long long` as a `hyper`. This is a warning.
     ///
     /// ```xdr
     /// union answer switch (bool known) {
@@ -151,7 +153,7 @@ kinds! {
     }
 }
 
-/// A construct that only some compilers accept, and its form in the grammar of the RFCs.
+/// Returns the text for a construct that only some compilers accept, with its form in the RFCs' grammar.
 fn portability(what: &str, instead: &str) -> Text {
     text(format!("not every compiler accepts {what}")).label("not in RFC 4506 or RFC 5531").help(instead)
 }

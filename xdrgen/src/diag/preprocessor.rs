@@ -5,12 +5,12 @@ use crate::source::Span;
 
 kinds! {
     Preprocessor PreprocessorKind {
-    /// a preprocessor's condition is not understood
+    /// invalid preprocessor condition
     ///
-    /// An `#else` or `#endif` without its `#if`; a branch after the `#else`, which is omitted; or a
-    /// condition that does not consist of `defined(NAME)`, names, numbers and C's operators, which counts
-    /// as true. Also a condition on a name that only an included file defines: a `#define` applies to its
-    /// own document. A warning.
+    /// One of these: an `#else` or `#endif` without its `#if`; a branch after the `#else`, which is
+    /// omitted; a condition that does not consist of `defined(NAME)`, names, numbers and C's operators,
+    /// which counts as true; or a condition on a name that only an included file defines, since a
+    /// `#define` applies to its own document. This is a warning.
     ///
     /// ```xdr
     /// const A = 1;
@@ -26,13 +26,13 @@ kinds! {
     /// An `#endif` alone.
     X105 Warning EndifWithoutIf => text("an `#endif` without its `#if`").help("remove it");
     /// A branch after the `#else`.
-    X105 Warning BehindElse { is_else: bool } => text(match is_else {
+    X105 Warning BranchAfterElse { is_else: bool } => text(match is_else {
             true => "a second `#else` for one `#if`",
             false => "an `#elif` after its `#else`",
         })
         .help("the text after it is omitted: `#else` is the last branch");
-    /// A condition that only C understands.
-    X105 Warning OddCondition => text("unsupported condition: taken as true")
+    /// An unsupported condition.
+    X105 Warning OddCondition => text("unsupported condition: assumed to be true")
         .help("write it with `defined(NAME)`, numbers, and the operators of C");
     /// A condition on a name of an included file.
     X105 Warning UnseenDefine { name: String, defined: Span } =>
@@ -40,9 +40,9 @@ kinds! {
         .label(format!("`{name}` is not defined here"))
         .and(*defined, "defined here")
         .help(format!("try `-D {name}`"));
-    /// a preprocessor's condition is never closed
+    /// an unclosed preprocessor condition
     ///
-    /// An `#if`, `#ifdef` or `#ifndef` without its `#endif`. The extent of the condition is unknown.
+    /// An `#if`, `#ifdef` or `#ifndef` has no `#endif`, so the extent of the condition is unknown.
     ///
     /// ```xdr
     /// #ifdef BIG
@@ -56,10 +56,10 @@ kinds! {
     /// const B = 1;
     /// ```
     X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
-    /// a pragma is not understood
+    /// an unknown pragma
     ///
     /// Linux's compiler accepts `pragma` lines. Lines about its C code are skipped. An unknown line may
-    /// have another purpose. A warning: the line is omitted.
+    /// have another purpose. This is a warning: the line is omitted.
     ///
     /// ```xdr
     /// pragma small_endian;
@@ -69,15 +69,16 @@ kinds! {
     /// ```xdr
     /// const A = 1;
     /// ```
-    X133 Warning UnknownPragma => text("a `pragma` that is not known")
+    X133 Warning UnknownPragma => text("unknown `pragma`")
         .label("this line is omitted")
-        .help("those known are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
+        .help("known pragmas are `big_endian`, `exclude`, `header`, `pages`, `public` and `skip`");
     /// A `pragma` line without its `;`.
     X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is omitted").help("end it with `;`");
     /// a macro cannot be expanded
     ///
-    /// A use has as many arguments as the `#define`. Macros nest at most 64 levels deep, and all macros of a
-    /// document expand to at most 262144 tokens. `##` makes at most 16384 tokens, of at most 1024 bytes each.
+    /// The macro has another number of parameters, or a limit is exceeded. Macros nest at most 64 levels
+    /// deep, and all macros of a document expand to at most 262144 tokens. `##` makes at most 16384
+    /// tokens, of at most 1024 bytes each.
     ///
     /// ```xdr
     /// #define FIELD(type, name) type name;
@@ -99,16 +100,16 @@ kinds! {
     }
 }
 
-/// Why a use of a macro cannot be expanded.
+/// The reason why a macro cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// More levels than this.
+    /// Exceeds this number of levels.
     TooDeep(usize),
-    /// More tokens than this.
+    /// Exceeds this number of tokens.
     TooLong(usize),
-    /// More tokens that `##` makes than this.
+    /// `##` makes more than this number of tokens.
     TooManyPasted(usize),
-    /// Longer than this many bytes.
+    /// `##` makes a token of more than this number of bytes.
     LongToken(usize),
     Open,
     Count {
@@ -118,21 +119,21 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The message and the help of a finding.
+    /// Returns the message and the help of the finding.
     fn text(&self, name: &str) -> (String, &'static str) {
         match self {
-            Fault::TooDeep(most) => {
-                (format!("`{name}` expands more than {most} levels deep"), "write out the inner macros")
+            Fault::TooDeep(max) => {
+                (format!("`{name}` expands more than {max} levels deep"), "write out the inner macros")
             }
-            Fault::TooLong(most) => (
-                format!("macros expand to more than {most} tokens"),
+            Fault::TooLong(max) => (
+                format!("macros expand to more than {max} tokens"),
                 "this macro and those after it are not expanded",
             ),
-            Fault::TooManyPasted(most) => {
-                (format!("`##` makes more than {most} tokens"), "write out the names that it makes")
+            Fault::TooManyPasted(max) => {
+                (format!("`##` makes more than {max} tokens"), "write out the names that it makes")
             }
-            Fault::LongToken(most) => (
-                format!("`##` makes a token of more than {most} bytes in the expansion of `{name}`"),
+            Fault::LongToken(max) => (
+                format!("`##` makes a token of more than {max} bytes in the expansion of `{name}`"),
                 "write out the name that it makes",
             ),
             Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),

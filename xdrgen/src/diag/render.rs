@@ -1,4 +1,4 @@
-//! Findings as text: the document's own line, a caret under the span, and the advice.
+//! Findings as text: the line of the document, a caret under the span, and the help.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::plain::{SIDE, boundary, range};
 use super::{Diagnostic, Severity, Text};
 use crate::source::{Source, SourceId, Sources, narrow};
 
-/// Renders findings for a person, in the order given, one blank line between two. The lines shown are
-/// the documents' own, never the extracted text. `colour` adds terminal colours.
+/// Renders findings for a person in the given order, separated by blank lines. The lines shown are those
+/// of the document, not of the extracted text. `colour` adds terminal colours.
 #[must_use]
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -30,7 +30,7 @@ fn group<'a>(found: &Diagnostic, text: &'a Text, sources: &'a Sources) -> Group<
     group
 }
 
-/// The spans, the primary one's first. Nearby spans in one document share an excerpt.
+/// Returns excerpts with the spans, the primary one first. Nearby spans in one document share an excerpt.
 fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     let mut documents: Vec<SourceId> = vec![found.primary.span.source];
     for label in &found.related {
@@ -47,18 +47,17 @@ fn pictures<'a>(found: &'a Text, sources: &'a Sources) -> Vec<Element<'a>> {
     elements
 }
 
-/// A label's span in its document.
+/// The span of a label in its document.
 struct Place<'a> {
     kind: AnnotationKind,
     text: &'a str,
     range: Range<usize>,
 }
 
-/// Maximum distance in bytes between two spans of one excerpt, so that long documents cost no more than
-/// short ones.
+/// Maximum distance in bytes between two spans of one excerpt. It limits the cost in long documents.
 const NEAR: usize = 4096;
 
-/// The spans in a document, in groups of nearby ones.
+/// Returns the spans in a document, in groups of nearby ones.
 fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
     let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
     let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));
@@ -79,7 +78,7 @@ fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<
     groups
 }
 
-/// The lines from the first span to the last. A very long line is truncated.
+/// Adds the lines from the first span to the last. A very long line is truncated.
 fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Element<'a>>) {
     let text = source.text();
     let first = group.iter().map(|place| place.range.start).min().unwrap_or(0);
@@ -92,7 +91,7 @@ fn picture<'a>(group: Vec<Place<'a>>, source: &'a Source, elements: &mut Vec<Ele
     let name = source.name().to_string_lossy();
     let line = source.line_column(narrow(from)).line as usize;
     let lines = text.get(from..to).unwrap_or("");
-    // A line's end may be CR and LF: the CR is not part of the line.
+    // If a line ends with CR and LF, the CR is not part of the line.
     let shown = lines.strip_suffix('\r').unwrap_or(lines).replace("\r\n", "\n");
     let within = |offset: usize| {
         let before = lines.get(..offset.saturating_sub(from)).unwrap_or(lines);

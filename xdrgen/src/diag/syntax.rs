@@ -24,12 +24,12 @@ kinds! {
     X100 Error Unexpected { expected: Expected, near: Near } => {
         instead(format!("expected {expected}, found {}", near.shown()), expected, near)
     };
-    /// A mark is missing at the end of a line.
+    /// A token is missing at the end of a line.
     X100 Error Missing { expected: Expected } => text(format!("a {expected} is missing"))
         .label(format!("expected {expected} here"));
     /// a comment is never closed
     ///
-    /// A `/*` without its `*/`. The compiler continues at the next line that begins a definition.
+    /// A `/*` has no `*/`. The compiler continues at the next line that begins a definition.
     ///
     /// ```xdr
     /// /* The longest name.
@@ -44,7 +44,7 @@ kinds! {
     /// invalid number
     ///
     /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
-    /// octal, and has the digits 0 to 7 only.
+    /// octal and may only have the digits 0 to 7.
     ///
     /// ```xdr
     /// const MONTH = 08;
@@ -54,9 +54,9 @@ kinds! {
     /// const MONTH = 8;
     /// ```
     X102 Error Malformed { number: String } => malformed(number.trim_start_matches('-'));
-    /// a number is too wide
+    /// a number does not fit 64 bits
     ///
-    /// Numbers reach from -2^63 to 2^64-1.
+    /// Numbers range from -2^63 to 2^64-1.
     ///
     /// ```xdr
     /// const HUGE = 0x10000000000000000;
@@ -65,12 +65,13 @@ kinds! {
     /// ```xdr
     /// const HUGE = 0xffffffffffffffff;
     /// ```
-    X103 Error TooWide => text("a number is too wide")
-        .label("this does not fit in 64 bits")
-        .help("numbers reach from -2^63 to 2^64-1");
+    X103 Error TooWide => text("a number does not fit 64 bits")
+        .label("too large")
+        .help("numbers range from -2^63 to 2^64-1");
     /// a comment begins inside a comment
     ///
-    /// Comments do not nest: the first `*/` ends all of them, and the rest is read as XDR. A warning.
+    /// Comments do not nest: the first `*/` ends all of them, and the rest is read as XDR. This is a
+    /// warning.
     ///
     /// ```xdr
     /// /* Not used yet:
@@ -84,25 +85,25 @@ kinds! {
     /// const B = 2;
     /// ```
     X104 Warning NestedComment { outer: Span, hides: Option<Option<String>> } => {
-        let missing = "is the `*/` of the first comment missing? it ends here only, and";
+        let question = "is the `*/` of the first comment missing? it ends here, and";
         text("a comment begins inside a comment")
             .label("this has no meaning here")
             .and(*outer, "the comment begins here")
             .help(match hides {
-                Some(Some(name)) => format!("{missing} the definition of `{name}` is in it"),
-                Some(None) => format!("{missing} a definition is in it"),
-                None => "a comment ends at the first `*/`, however many `/*` it holds".to_owned(),
+                Some(Some(name)) => format!("{question} the definition of `{name}` is in it"),
+                Some(None) => format!("{question} a definition is in it"),
+                None => "a comment ends at the first `*/`, even if it contains `/*`".to_owned(),
             })
     };
-    /// In the lines that a published document adds to another.
+    /// In the additions of a published document.
     X104 Warning CommentInAddition { outer: Span } => text("a comment begins inside a comment")
         .label("comments do not nest: the first `*/` ends both")
         .and(*outer, "the comment begins here")
         .help("the lines up to the line with only `*/` are read as the addition");
     /// a character has no meaning in XDR
     ///
-    /// Names have letters, digits and `_`. Of other characters the language has only
-    /// `{ } ( ) [ ] < > = * ; : ,`.
+    /// Names consist of letters, digits and `_`. The only other characters in XDR are `{ } ( ) [ ] < > =
+    /// * ; : ,`.
     ///
     /// ```xdr
     /// const FIRST-ONE = 1;
@@ -116,8 +117,8 @@ kinds! {
     };
     /// a `;` is missing
     ///
-    /// A `;` ends each declaration and each definition, including the last one of a body. The position is
-    /// where the `;` is missing, which may be one line above the position where the parser noticed.
+    /// A `;` ends each declaration and each definition, including the last declaration of a body. The
+    /// position is where the `;` is missing, which may be in the line before the unexpected token.
     ///
     /// ```xdr
     /// struct point {
@@ -137,8 +138,8 @@ kinds! {
         .help("a `;` ends each declaration and each definition");
     /// a `{` or `}` is missing
     ///
-    /// Either a body begins without its `{`; or another definition begins, or the text ends, while a body
-    /// is open. In the second case, the second span is the `{` that is never closed.
+    /// Either a body begins without its `{`, or a body is still open where another definition begins or
+    /// the text ends. In the second case, the second span is the `{` that is never closed.
     ///
     /// ```xdr
     /// struct point {
@@ -168,9 +169,9 @@ kinds! {
         });
         open.iter().fold(text, |text, open| text.and(*open, "this `{` is never closed"))
     };
-    /// a keyword is misspelt
+    /// a misspelled keyword
     ///
-    /// A word that differs in one letter from a keyword that is valid here. Keywords are in lower case.
+    /// The word differs in one letter from a keyword that is valid here. Keywords are in lower case.
     ///
     /// ```xdr
     /// strcut point {
@@ -186,9 +187,9 @@ kinds! {
     X113 Error Misspelt { word: String, meant: &'static str } => text(format!("{} is not a keyword", quoted(word)))
         .label("misspelt?")
         .help(format!("a similar keyword exists: `{meant}`"));
-    /// a keyword cannot be a name
+    /// a keyword used as a name
     ///
-    /// The keywords of the language, and the types `char`, `short` and `long` of rpcgen, are not names.
+    /// The keywords of XDR, and rpcgen's types `char`, `short` and `long`, cannot be names.
     ///
     /// ```xdr
     /// struct call {
@@ -211,7 +212,7 @@ kinds! {
         });
     /// bodies are nested too deeply
     ///
-    /// A body may replace a type, in at most 64 levels.
+    /// Bodies in place of types may nest at most 64 levels deep.
     ///
     /// ```xdr
     /// struct a {struct {struct {struct {struct {struct {struct {struct {struct {
@@ -234,16 +235,17 @@ kinds! {
     /// struct inner { int x; };
     /// struct a { inner b; };
     /// ```
-    X115 Error TooDeep { most: u8 } => text(format!("more than {most} bodies inside one another"))
+    X115 Error TooDeep { max: u8 } => text(format!("more than {max} nested bodies"))
         .label("this one is too deep")
         .help("define inner bodies separately");
-    /// Namespaces whose path is too long.
-    X115 Error LongPath { most: usize } => text(format!("the names of nested namespaces have more than {most} bytes"))
-        .label("with this one")
-        .help("nest namespaces less deep");
-    /// an arm holds one declaration
+    /// Namespaces whose qualified name is too long.
+    X115 Error LongPath { max: usize } => text(format!("the qualified name of a namespace has more than {max} bytes"))
+        .label("including this name")
+        .help("nest fewer namespaces, or shorten their names");
+    /// an arm has several declarations
     ///
-    /// In a published document it is a warning, and the arm is read as one with a struct of them.
+    /// This is an error. In a published document it is a warning, and the declarations are read as one
+    /// struct.
     ///
     /// ```xdr
     /// union shape switch (int kind) {
@@ -268,12 +270,12 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X116 Error SecondDeclaration => text("an arm holds one declaration")
-        .label("this is another")
+    X116 Error SecondDeclaration => text("an arm has several declarations")
+        .label("the second declaration")
         .help("put both into a `struct { ... } name;`");
     /// In a published document.
-    X116 Warning SeveralDeclarations => text("an arm holds one declaration")
-        .label("this is another")
+    X116 Warning SeveralDeclarations => text("an arm has several declarations")
+        .label("the second declaration")
         .help("a published document cannot be corrected: the declarations are read as one struct");
     /// an enum without members
     ///
@@ -289,7 +291,7 @@ kinds! {
     X117 Error EmptyEnum => text("an enum without members")
         .label("expected a member")
         .help("an enum has at least one member");
-    /// a union has one default arm
+    /// a union has several default arms
     ///
     /// The default arm covers all values without an arm, so a second one would never be selected.
     ///
@@ -312,14 +314,14 @@ kinds! {
     ///    int error;
     /// };
     /// ```
-    X118 Error SecondDefault { first: Span } => text("a union has one default arm")
-        .label("this is the second")
-        .and(*first, "the first is here");
-    /// a `,` is missing
+    X118 Error SecondDefault { first: Span } => text("a union has several default arms")
+        .label("the second default arm")
+        .and(*first, "the first");
+    /// a missing `,`
     ///
-    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a name
-    /// (`bool known`), so a missing `,` before a type's name gives a warning only: the name is read as the
-    /// argument's.
+    /// A `,` separates the members of an enum, and the arguments of a procedure. An argument may have a
+    /// name (`bool known`), so a missing `,` before a type's name is only a warning: the type is read as
+    /// the argument's name.
     ///
     /// ```xdr
     /// enum colour {
@@ -337,10 +339,10 @@ kinds! {
     X119 Error NoComma => text("a `,` is missing")
         .label("expected `,` here")
         .help("a `,` separates the members of an enum");
-    /// A member without a value after members that have one.
+    /// A word after the last member of an enum.
     X119 Error StrayWord { word: String } =>
         text(format!("{} follows the last member of an enum", quoted(word)))
-        .label("the members before it have values")
+        .label("the previous members have values")
         .help("remove it; if it is a member, write a `,` before it");
     /// A name that may be the type of another argument.
     X119 Warning ArgumentLikeType { name: String } => text(format!("an argument is named `{name}`, like a type"))
@@ -354,7 +356,7 @@ kinds! {
     /// };
     /// ```
     ///
-    /// `[n]` is n bytes, `<n>` up to n, `<>` any number.
+    /// `[n]` is exactly n bytes, `<n>` at most n, and `<>` any number.
     ///
     /// ```xdr
     /// struct file {
@@ -364,7 +366,7 @@ kinds! {
     X120 Error OpaqueSize => text("opaque data without a size")
         .label("expected `[` or `<`")
         .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
-    /// a string has no fixed size
+    /// a string cannot have a fixed size
     ///
     /// A string includes its length, so `[n]` has no effect.
     ///
@@ -379,12 +381,12 @@ kinds! {
     ///    string name<16>;
     /// };
     /// ```
-    X121 Error StringSize => text("a string has no fixed size")
+    X121 Error StringSize => text("a string cannot have a fixed size")
         .label("expected `<`")
         .help("write `<n>` for up to n bytes, `<>` for any number");
     /// a definition inside another
     ///
-    /// A body in place of a type is anonymous. In C it may have a name.
+    /// A body in place of a type has no name. C allows a name there.
     ///
     /// ```xdr
     /// typedef struct point {
@@ -400,10 +402,9 @@ kinds! {
     X122 Error NamedInside => text("a definition inside another")
         .label("a named body must be a separate definition")
         .help("move it out, or remove its name");
-    /// `opaque` is not a type by itself
+    /// `opaque` without a name
     ///
-    /// Where a type name is required, as for an argument of a procedure, `opaque` has no place for its
-    /// size.
+    /// Where a type name is required, as for an argument of a procedure, `opaque` cannot have its size.
     ///
     /// ```xdr
     /// program STORE {
@@ -421,12 +422,12 @@ kinds! {
     ///    } = 1;
     /// } = 0x20000099;
     /// ```
-    X123 Error OpaqueType => text("`opaque` is not a type by itself")
+    X123 Error OpaqueType => text("`opaque` without a name")
         .label("expected a type")
         .help("define a name for it: `typedef opaque name<n>;`");
-    /// a declaration has one `*`, `[n]` or `<n>`
+    /// a declaration has several sizes
     ///
-    /// Arrays of arrays and pointers to arrays do not exist.
+    /// XDR has no arrays of arrays and no pointers to arrays. A declaration has one `*`, `[n]` or `<n>`.
     ///
     /// ```xdr
     /// struct matrix {
@@ -442,10 +443,10 @@ kinds! {
     ///    row rows[3];
     /// };
     /// ```
-    X124 Error SecondSize => text("a declaration has one `*`, `[n]` or `<n>`")
-        .label("this is the second")
+    X124 Error SecondSize => text("a declaration has several sizes")
+        .label("the second `*`, `[n]` or `<n>`")
         .help("give the inner type a name by `typedef` and use that here");
-    /// a declaration declares one name
+    /// a declaration has several names
     ///
     /// C accepts a list of names after a type. XDR requires one declaration for each name.
     ///
@@ -461,10 +462,10 @@ kinds! {
     ///    int y;
     /// };
     /// ```
-    X125 Error SecondName => text("a declaration declares one name")
+    X125 Error SecondName => text("a declaration has several names")
         .label("expected `;`")
-        .help("declare each separately: `int a; int b;`");
-    /// a declaration has no value
+        .help("write a declaration for each name: `int a; int b;`");
+    /// a declaration with a value
     ///
     /// ```xdr
     /// struct point {
@@ -472,7 +473,7 @@ kinds! {
     /// };
     /// ```
     ///
-    /// A value that has a name is a constant; the value of a field before it is set is up to the program.
+    /// Only a constant has a value. The program sets the initial values of fields.
     ///
     /// ```xdr
     /// const ORIGIN = 0;
@@ -480,13 +481,13 @@ kinds! {
     ///    int x;
     /// };
     /// ```
-    X126 Error InitialValue => text("a declaration has no value")
+    X126 Error InitialValue => text("a declaration cannot have a value")
         .label("expected `;`")
         .help("`const NAME = value;` defines a constant");
-    /// XDR does not compute
+    /// arithmetic is not supported
     ///
-    /// A number is a literal, or the name of a constant or of an enum's member. Macros (`#define`) belong
-    /// to C, and are evaluated.
+    /// A number is a literal, or the name of a constant or an enum member. Macros (`#define`) belong to
+    /// C, and are evaluated.
     ///
     /// ```xdr
     /// const FLAG = 1 << 3;
@@ -495,8 +496,8 @@ kinds! {
     /// ```xdr
     /// const FLAG = 8;
     /// ```
-    X127 Error Arithmetic => text("XDR does not compute")
-        .label("a value is a number or the name of one")
+    X127 Error Arithmetic => text("arithmetic is not supported")
+        .label("a value is a number or the name of a constant")
         .help("write the result as a number");
     /// a union without arms
     ///
@@ -514,7 +515,7 @@ kinds! {
     /// };
     /// ```
     X128 Error NoArms => text("a union without arms").label("expected `case`").help("a union has at least one arm");
-    /// `opaque` and `string` have no `*`
+    /// `opaque` and `string` cannot be optional
     ///
     /// ```xdr
     /// struct file {
@@ -522,7 +523,7 @@ kinds! {
     /// };
     /// ```
     ///
-    /// `<>` has any length, none too. If there must be a difference between nothing and a text that is empty,
+    /// Data without bytes needs no `*`: `<>` allows it. To distinguish missing text from empty text,
     /// define a type.
     ///
     /// ```xdr
@@ -531,16 +532,16 @@ kinds! {
     ///    name *called;
     /// };
     /// ```
-    X129 Error PointerToBytes => text("`opaque` and `string` have no `*`")
+    X129 Error PointerToBytes => text("`opaque` and `string` cannot be optional")
         .label("expected a name")
-        .help("`opaque name<>` and `string name<>` have any length; for optional data define a type of them");
+        .help("`opaque name<>` and `string name<>` may be empty; for optional data, define a type");
     }
 }
 
-/// The token expected at a position.
+/// The expected token at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A mark or a keyword.
+    /// A punctuation mark or a keyword.
     Token(&'static str),
     /// A `,` or the `}` of an enum.
     MemberEnd,
@@ -557,7 +558,7 @@ pub(crate) enum Expected {
     Value,
     /// A version or the `}` of a program.
     Version,
-    /// No grammar function reports this.
+    /// Never reported: each grammar function replaces it.
     Other,
 }
 
@@ -580,7 +581,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// The token at a position, none at the end of the text, and its neighbours.
+/// The token at a position, `None` at the end of the text, and its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Near {
     pub(crate) before: String,
@@ -594,7 +595,7 @@ impl Near {
     }
 }
 
-/// The open construct whose `}` is missing.
+/// The construct whose `}` is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
     Body,
@@ -602,7 +603,7 @@ pub(crate) enum Open {
     Program,
 }
 
-/// Quotes the first characters of a token. Only invisible characters are escaped.
+/// Quotes the first characters of a token. Escapes only invisible characters.
 fn quoted(word: &str) -> String {
     let mut short = String::new();
     for c in word.chars().take(40) {
@@ -611,7 +612,7 @@ fn quoted(word: &str) -> String {
     format!("`{short}`")
 }
 
-/// The text for a malformed number.
+/// Returns the text for a malformed number.
 fn malformed(number: &str) -> Text {
     let decimal = number.trim_start_matches('0');
     let text = text("invalid number");
@@ -629,13 +630,13 @@ fn malformed(number: &str) -> Text {
     }
 }
 
-/// The text for an unexpected token.
+/// Returns the text for an unexpected token.
 fn instead(message: String, expected: &Expected, near: &Near) -> Text {
     let text = text(message).label(format!("expected {expected}"));
     Text { help: hint(expected, near).map(str::to_owned), ..text }
 }
 
-/// The help for an unexpected token.
+/// Returns the help for an unexpected token.
 fn hint(expected: &Expected, near: &Near) -> Option<&'static str> {
     use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
     Some(match (expected, near.word.as_deref()?) {

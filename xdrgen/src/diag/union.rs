@@ -1,7 +1,7 @@
 //! Findings about unions.
 
 use super::{Few, Text, text};
-use crate::hir::Chooser;
+use crate::hir::Selector;
 use crate::source::Span;
 
 /// The types that may select the arm of a union.
@@ -10,10 +10,10 @@ pub(super) const DISCRIMINANTS: &str =
 
 kinds! {
     Union UnionKind {
-    /// two arms have one label
+    /// two arms have the same label
     ///
-    /// Labels are compared by their encodings: a member's name and its number, or -1 and 0xffffffff, are
-    /// one label.
+    /// Labels are compared by their encodings. A member's name and its number are the same label, and so
+    /// are -1 and 0xffffffff.
     ///
     /// ```xdr
     /// union answer switch (int status) {
@@ -33,12 +33,12 @@ kinds! {
     /// };
     /// ```
     X212 Error SecondLabel { label: String, first: Span, written: String } => {
-        let text = text(format!("two arms have the label {label}")).label("the second").and(*first, "the first");
+        let text = text(format!("two arms have the same label {label}")).label("the second").and(*first, "the first");
         if label == written { text } else { text.help(format!("{written} and {label} are sent as the same number")) }
     };
     /// a label is not a member of the discriminant's enum
     ///
-    /// A union over an enum has an arm for some of the enum's values. Any other label is never sent.
+    /// A union over an enum has arms for values of the enum. Any other label is never sent.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
@@ -65,16 +65,16 @@ kinds! {
         let text = no_value(text(format!("`{of}` has no member `{name}`")), *place, values);
         if near.is_some() { text.like(near) } else { text }
     };
-    /// A number in place of a name.
+    /// A number as the label.
     X213 Error NoValueOf { number: i128, of: String, place: Span, values: Few<(String, i32)> } =>
         no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
     /// An erratum.
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
-        text(format!("`{of}` has no member `{name}`")).label(format!("taken for `{near}`"));
+        text(format!("`{of}` has no member `{name}`")).label(format!("interpreted as `{near}`"));
     /// a value has no arm
     ///
-    /// A union without a default arm cannot encode some values of its discriminant, so a message with such
-    /// a value cannot be decoded. This may be intended: a warning.
+    /// A union without a default arm cannot encode some values of its discriminant, so a message with
+    /// such a value cannot be decoded. This is a warning, since it may be intended.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };
@@ -96,10 +96,10 @@ kinds! {
     X214 Warning NoArm { values: Few<String> } => text(format!("no arm for {}", values.shown(String::clone)))
         .label("a message with such a value cannot be decoded")
         .help("add the arms, or `default: void;`");
-    /// this cannot choose an arm
+    /// not a valid discriminant
     ///
-    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). Other integers
-    /// are X137.
+    /// A discriminant is an int, an unsigned int, a bool or an enum (RFC 4506 section 4.15). X137 is
+    /// about other integers.
     ///
     /// ```xdr
     /// union answer switch (float status) {
@@ -114,7 +114,7 @@ kinds! {
     ///    int value;
     /// };
     /// ```
-    X215 Error NoDiscriminant => text("this cannot choose the arm of a union")
+    X215 Error NoDiscriminant => text("this type cannot select the arm of a union")
         .label("not an int, an unsigned int, a bool or an enum")
         .help(DISCRIMINANTS);
     /// a label is not a value of the discriminant
@@ -134,19 +134,19 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X216 Error LabelRange { number: i128, of: Chooser } => {
+    X216 Error LabelRange { number: i128, of: Selector } => {
         let (of, help) = match of {
-            Chooser::Int | Chooser::Enum(_) => ("an int", "an int has 32 bits"),
-            Chooser::Unsigned => ("an unsigned int", "an unsigned int has 32 bits and no sign"),
-            Chooser::Hyper => ("a hyper", "a hyper has 64 bits, and is negative above 2^63-1"),
-            Chooser::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
-            Chooser::Bool => ("a bool", "a bool is TRUE or FALSE"),
+            Selector::Int | Selector::Enum(_) => ("an int", "an int has 32 bits"),
+            Selector::Unsigned => ("an unsigned int", "an unsigned int has 32 bits and no sign"),
+            Selector::Hyper => ("a hyper", "a hyper has 64 bits, and is negative above 2^63-1"),
+            Selector::UnsignedHyper => ("an unsigned hyper", "an unsigned hyper has no sign"),
+            Selector::Bool => ("a bool", "a bool is TRUE or FALSE"),
         };
         text(format!("{number} is not {of}")).label("a label must be a value of the discriminant").help(help)
     };
-    /// no value chooses the default arm
+    /// no value selects the default arm
     ///
-    /// A bool is TRUE or FALSE, and both have an arm. A warning.
+    /// A bool is TRUE or FALSE, and both have an arm. This is a warning.
     ///
     /// ```xdr
     /// union answer switch (bool known) {
@@ -167,13 +167,13 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X226 Warning IdleDefault => text("no value chooses the default arm")
+    X226 Warning UnusedDefault => text("no value selects the default arm")
         .label("`TRUE` and `FALSE` already have arms")
         .help("remove the default arm");
     }
 }
 
-/// A label that is not a value of the discriminant's enum, which has these values.
+/// Adds that a label is not a value of the discriminant's enum, and lists the values.
 fn no_value(text: Text, place: Span, values: &Few<(String, i32)>) -> Text {
     let values = values.shown(|(name, value)| format!("{name} = {value}"));
     text.label("a label must be a value of the discriminant")

@@ -1,14 +1,14 @@
-//! Rust text, written line by line.
+//! Rust source text, written line by line.
 //!
-//! A line is first written without breaks, and its possible breaks are recorded: brackets, commas, the dots
-//! of a chain of calls. If the line is too long, it is broken there, in the way of a formatter.
+//! A line is first written without breaks, and its possible breaks are recorded: brackets, commas, the
+//! dots of a chain of calls. If the line is too long, it is broken there in rustfmt's style.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 
 use crate::source::SourceId;
 
-/// The longest line in bytes.
+/// Maximum length of a line in bytes.
 const WIDTH: usize = 89;
 /// One level of indentation.
 const INDENT: &str = "    ";
@@ -16,15 +16,15 @@ const INDENT: &str = "    ";
 /// A possible line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Break {
-    /// Behind an opening bracket.
+    /// After an opening bracket.
     Open,
-    /// Before a comma and a blank.
+    /// Before a comma and a space.
     Comma,
     /// Before a closing bracket.
     Close,
-    /// Before a closing bracket, preceded by a comma if each part has its own line.
+    /// Before a closing bracket. If each part has its own line, a comma precedes the bracket.
     CloseList,
-    /// Before the blank that follows an attribute.
+    /// Before the space after an attribute.
     Attribute,
     /// Before a dot in a chain of calls.
     Dot,
@@ -35,7 +35,7 @@ enum Break {
 pub(super) struct Used {
     /// Names of the runtime and of `alloc` without their paths.
     pub(super) imported: BTreeSet<&'static str>,
-    /// The document of which this is the module.
+    /// The document of the current module.
     pub(super) own: Option<SourceId>,
     /// Names of the modules of other documents.
     pub(super) foreign: BTreeMap<String, BTreeSet<String>>,
@@ -47,32 +47,32 @@ impl Used {
     }
 }
 
-/// A text, and the line at its end.
+/// A text, and its incomplete last line.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     out: String,
     /// Levels of indentation.
     indent: usize,
-    /// Levels of indentation that do not make lines longer: those of a document's module.
+    /// Levels of indentation that do not count towards the line length: those of a document's module.
     margin: usize,
     /// The start of the current line in `out`, after the margin.
     line: usize,
-    /// The position of the break.
+    /// The positions of possible breaks.
     breaks: Vec<(usize, Break)>,
     pub(super) used: Used,
 }
 
 impl Code {
-    /// Continues a text of whole lines.
-    pub(super) fn behind(text: String) -> Self {
+    /// Continues a text of complete lines.
+    pub(super) fn after(text: String) -> Self {
         Code { out: text, ..Code::default() }
     }
 
-    /// Returns the text. Characters that reorder the text around them are escaped: rustc rejects them, and
+    /// Returns the text. Escapes characters that reorder the surrounding text: rustc rejects them, and
     /// readers should see them.
     pub(super) fn finish(self) -> String {
         let is_hidden = |sign: char| matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        // Few texts have the first byte of these characters.
+        // Few texts contain the first byte of these characters.
         if !self.out.as_bytes().contains(&0xe2) || !self.out.contains(is_hidden) {
             return self.out;
         }
@@ -83,7 +83,7 @@ impl Code {
         seen
     }
 
-    /// Returns the used names, and a text that imports them.
+    /// Returns the used names, and an empty text for their imports.
     pub(super) fn imports(&mut self) -> (Used, Code) {
         (std::mem::take(&mut self.used), Code { margin: self.margin, ..Code::default() })
     }
@@ -99,7 +99,7 @@ impl Code {
         self.out.len()
     }
 
-    /// Passes the text of this line to a function that appends to it.
+    /// Returns the current line, for appending.
     pub(super) fn text(&mut self) -> &mut String {
         &mut self.out
     }
@@ -114,7 +114,7 @@ impl Code {
         self
     }
 
-    /// Writes a number, or other text that cannot be broken. Writing to a string is infallible.
+    /// Writes a number, or other text that cannot be broken. Writing to a string never fails.
     pub(super) fn show(&mut self, value: impl Display) -> &mut Self {
         let _ = write!(self.out, "{value}");
         self
@@ -129,13 +129,13 @@ impl Code {
         self
     }
 
-    /// Ends the line, which is broken if it is too long.
+    /// Ends the line, and breaks it if it is too long.
     pub(super) fn end(&mut self) {
-        self.settle();
+        self.break_line();
         self.out.push('\n');
     }
 
-    /// Ends the line as it is, without blanks at its end.
+    /// Ends the line unchanged, except for trailing spaces.
     pub(super) fn end_text(&mut self) {
         self.out.truncate(self.out.trim_end_matches(' ').len());
         self.out.push('\n');
@@ -153,14 +153,14 @@ impl Code {
         }
     }
 
-    /// Separates an item from the one before it by an empty line.
+    /// Adds an empty line before the next item.
     pub(super) fn apart(&mut self) {
         if !(self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n")) {
             self.out.push('\n');
         }
     }
 
-    /// Writes the contents of the braces that the last line opened.
+    /// Writes the contents of the braces that the last line opened, then the closing brace.
     pub(super) fn block(&mut self, body: impl FnOnce(&mut Code)) {
         let begin = self.out.len();
         self.deeper(1, body);
@@ -172,7 +172,7 @@ impl Code {
         }
     }
 
-    /// Writes lines that are indented further.
+    /// Writes lines with more indentation.
     pub(super) fn deeper(&mut self, levels: usize, body: impl FnOnce(&mut Code)) {
         self.indent += levels;
         body(self);
@@ -193,7 +193,7 @@ impl Code {
         self.push(text).note(Break::Open)
     }
 
-    /// Separates a part in brackets from the one before it, if there is one.
+    /// Writes a comma, unless the line has just opened a bracket.
     pub(super) fn comma(&mut self) -> &mut Self {
         if self.breaks.last() == Some(&(self.out.len(), Break::Open)) {
             return self;
@@ -206,7 +206,7 @@ impl Code {
         self.note(Break::Close).push(text)
     }
 
-    /// Does the same after a list that may end with a comma.
+    /// As `close`, after a list that may end with a comma.
     pub(super) fn close_list(&mut self, text: &str) -> &mut Self {
         self.note(Break::CloseList).push(text)
     }
@@ -236,10 +236,10 @@ impl Code {
         self.close(")]").end();
     }
 
-    /// Writes the header of an implementation after `impl` and the trait. The type gets its own line if it
-    /// does not fit after the trait.
+    /// Writes the rest of an implementation's header, after `impl` and the trait. The type gets its own
+    /// line if it does not fit after the trait.
     pub(super) fn end_impl(&mut self, target: impl Fn(&mut Code)) {
-        self.settle();
+        self.break_line();
         let end = self.out.len();
         self.push(" for ").then(&target).push(" {");
         if self.column() > WIDTH {
@@ -252,7 +252,7 @@ impl Code {
     /// Ends an arm of a `match`, whose body begins at `body`. If the body does not fit, it gets braces and
     /// separate lines.
     pub(super) fn end_arm(&mut self, body: usize) {
-        // The comma may exceed the limit.
+        // The comma may exceed the line length.
         if self.column() <= WIDTH {
             self.push(",\n");
             return;
@@ -281,7 +281,7 @@ impl Code {
     }
 
     /// Breaks the line if it is too long.
-    fn settle(&mut self) {
+    fn break_line(&mut self) {
         if self.column() > WIDTH && !self.breaks.is_empty() {
             let begin = self.line + self.indent * INDENT.len();
             let (text, breaks) = (self.out.split_off(begin), std::mem::take(&mut self.breaks));
@@ -289,8 +289,8 @@ impl Code {
         }
     }
 
-    /// Writes a part on one line if it fits with `tail` bytes after it, else each link of the chain on its
-    /// own line.
+    /// Writes a part on one line if it fits with `tail` bytes after it. Otherwise, each link of the chain
+    /// gets its own line.
     fn expression(&mut self, part: &[Piece<'_>], tail: usize) {
         if self.column() + width(part) + tail <= WIDTH {
             return self.flat(part);
@@ -307,21 +307,21 @@ impl Code {
         self.indent = outer;
     }
 
-    /// Writes a part. If the rest does not fit the line, each part in the next brackets gets its own line.
+    /// Writes a part. If it does not fit the line, each part in the next brackets gets its own line.
     fn brackets(&mut self, part: &[Piece<'_>], tail: usize) {
         let mut rest = part;
-        while let Some((piece, behind)) = rest.split_first() {
+        while let Some((piece, after)) = rest.split_first() {
             match piece {
                 Piece::List(parts, comma) if self.column() + width(rest) + tail > WIDTH => {
                     self.list(parts, *comma);
                 }
                 piece => self.flat(std::slice::from_ref(piece)),
             }
-            rest = behind;
+            rest = after;
         }
     }
 
-    /// Writes the parts in brackets, a line each, and their attributes, a line each.
+    /// Writes the parts in brackets and their attributes, each on its own line.
     fn list(&mut self, parts: &[Vec<Piece<'_>>], comma: bool) {
         self.indent += 1;
         for (index, part) in parts.iter().enumerate() {
@@ -332,7 +332,7 @@ impl Code {
                 if pieces.peek().is_some() {
                     self.brackets(piece, 0);
                 } else {
-                    // The comma after the last part may exceed the limit.
+                    // The comma after the last part may exceed the line length.
                     self.expression(piece, usize::from(!is_last));
                 }
             }
@@ -361,11 +361,12 @@ impl Code {
 /// A piece of a line that is too long.
 enum Piece<'t> {
     Text(&'t str),
-    /// The parts between brackets, and whether a comma follows the last one if each has its own line.
+    /// The parts between brackets. If the flag is set and each part has its own line, a comma follows the
+    /// last one.
     List(Vec<Vec<Piece<'t>>>, bool),
-    /// The blank after an attribute.
+    /// The space after an attribute.
     Attribute,
-    /// A dot follows.
+    /// The position before a dot.
     Dot,
 }
 
@@ -384,7 +385,7 @@ fn width(part: &[Piece<'_>]) -> usize {
 /// Breaks the text of a line at its possible breaks.
 struct Cutter<'t> {
     text: &'t str,
-    /// The start of the text, in the positions' coordinates.
+    /// The start of the text; positions are relative to it.
     begin: usize,
     /// The number of consumed bytes.
     at: usize,
@@ -398,7 +399,7 @@ impl<'t> Cutter<'t> {
         Cutter { text, begin, at: 0, breaks }.part().0
     }
 
-    /// Splits off a part, up to the comma or the bracket after it.
+    /// Returns the text up to the next comma or bracket, and the break there.
     fn part(&mut self) -> (Vec<Piece<'t>>, Break) {
         let mut pieces = Vec::new();
         while let Some((at, place)) = self.breaks.next() {
@@ -443,8 +444,8 @@ impl<'t> Cutter<'t> {
 mod tests {
     use super::*;
 
-    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` one without a trailing comma, `;`
-    /// separates parts, `@` follows an attribute, and a dot continues a chain.
+    /// Writes marked text: `‹` and `›` enclose a list, `«` and `»` a list without a trailing comma, `;`
+    /// separates parts, `@` follows an attribute, and `·` precedes a link of a chain.
     fn marked(text: &str, code: &mut Code) {
         for sign in text.chars() {
             match sign {
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_and_parts_have_lines_of_their_own() {
+    fn attributes_and_parts_have_their_own_lines() {
         let text = format!("pub struct A(‹#[b]@#[c(«d»)]@{LONG};#[e]@f›)");
         let expected = "pub struct A(\n    #[b]\n    #[c(d)]\n    @,\n    #[e]\n    f,\n)\n";
         assert_eq!(line(0, &text), expected.replace('@', LONG));
@@ -526,8 +527,8 @@ mod tests {
     }
 
     #[test]
-    fn items_stand_apart_and_those_of_a_module_do_not_break_earlier() {
-        let mut code = Code::behind("// Head.\n".to_owned());
+    fn items_are_separated_and_modules_do_not_shorten_lines() {
+        let mut code = Code::after("// Head.\n".to_owned());
         code.apart();
         code.module("a", |code| {
             for text in ["pub const B", LONG] {
@@ -543,6 +544,6 @@ mod tests {
 
     #[test]
     fn bidirectional_controls_are_escaped() {
-        assert_eq!(Code::behind("a\u{202e}b\u{20ac}".to_owned()).finish(), "a\\u{202e}b\u{20ac}");
+        assert_eq!(Code::after("a\u{202e}b\u{20ac}".to_owned()).finish(), "a\\u{202e}b\u{20ac}");
     }
 }

@@ -2,16 +2,16 @@
 //! enforce bounds.
 
 use super::code::Code;
-use super::types::{Stands, field_attribute};
+use super::types::{Placement, field_attribute};
 use super::{Emitter, spaced};
 use crate::hash::HashSet;
 use crate::hir::MAX_DEPTH;
 use crate::ir::{Arm, Body, Bound, Derives, Field, Label, Scalar, Type, Union};
 
-/// The longest arrays that serde supports.
+/// Maximum length of an array that serde supports.
 const SERDE_ARRAY: u32 = 32;
 
-/// The derives of which the compiler knows more than their paths.
+/// Derives that the compiler supports specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Serde,
@@ -19,12 +19,13 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Returns the derive that a name selects, unless the name is the path of a derive.
+    /// Returns the known derive of this name.
     pub(crate) fn named(name: &str) -> Option<Known> {
         [Known::Serde, Known::Arbitrary].into_iter().find(|known| known.name() == name)
     }
 
-    /// Returns its crate, which is also the feature of emitted crates and of the runtime.
+    /// Returns the name of the crate, which is also the name of the feature in emitted crates and in the
+    /// runtime.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Known::Serde => "serde",
@@ -32,15 +33,15 @@ impl Known {
         }
     }
 
-    /// Returns the contents of its feature.
+    /// Returns the description of the feature.
     pub(crate) fn purpose(self) -> &'static str {
         match self {
-            Known::Serde => "every type can be written and read by [serde](https://serde.rs).",
-            Known::Arbitrary => "every type can be made from the bytes of a fuzzer.",
+            Known::Serde => "every type can be serialized with [serde](https://serde.rs).",
+            Known::Arbitrary => "every type can be generated from a fuzzer's bytes.",
         }
     }
 
-    /// Returns its crate as a dependency in the manifest of a crate outside a workspace.
+    /// Returns the crate as a dependency in the manifest of a crate outside a workspace.
     pub(crate) fn dependency(self) -> &'static str {
         match self {
             Known::Serde => {
@@ -59,7 +60,7 @@ impl Known {
 }
 
 impl Emitter<'_> {
-    /// Writes `#[derive(...)]`. In a crate, serde's and arbitrary's depend on features.
+    /// Writes `#[derive(...)]`. In a crate, the derives of serde and arbitrary depend on features.
     pub(super) fn derive_attributes(&self, derives: Derives, default: bool, code: &mut Code) {
         let traits = [
             (true, "Clone"),
@@ -92,37 +93,38 @@ impl Emitter<'_> {
     }
 
     /// Writes the attributes of a field for additional derives.
-    pub(super) fn field_hints(&self, field: &Field, stands: Stands, code: &mut Code) {
+    pub(super) fn field_hints(&self, field: &Field, placement: Placement, code: &mut Code) {
         if self.knows(Known::Serde)
             && let Some(shape) = self.shape(&field.ty, field.max.as_ref())
         {
             let with = format!("{}::xdr::serde_as::As::<{shape}>", self.runtime);
-            self.hint(Known::Serde, stands, code, |code| _ = code.add(["\"", &with, "\""]));
+            self.hint(Known::Serde, placement, code, |code| _ = code.add(["\"", &with, "\""]));
         }
         if self.knows(Known::Arbitrary)
             && let Some(max) = &field.max
         {
-            self.hint(Known::Arbitrary, stands, code, |code| {
+            self.hint(Known::Arbitrary, placement, code, |code| {
                 code.add([&self.runtime, "::xdr::arbitrary_with::array::"]).open("<");
                 code.push("_").comma().then(|code| self.argument_bound(max, code)).close(">");
             });
         }
     }
 
-    /// Writes the attributes of an arm for additional derives: arbitrary skips an arm that no discriminant
-    /// selects.
+    /// Writes the attributes of an arm for additional derives. arbitrary skips an arm that no
+    /// discriminant selects.
     pub(super) fn arm_hint(&self, union: &Union, arm: &Arm, code: &mut Code) {
         if self.knows(Known::Arbitrary) && arm.keeps_discriminant() && self.choice(union, arm).is_none() {
-            self.attribute(Known::Arbitrary, Stands::Alone, code, |code| _ = code.push("skip"));
+            self.attribute(Known::Arbitrary, Placement::Alone, code, |code| _ = code.push("skip"));
         }
     }
 
-    /// Writes the attributes of the discriminant that an arm keeps: it must select this arm.
+    /// Writes the attributes of the discriminant that an arm stores. The discriminant must select this
+    /// arm.
     pub(super) fn kept_hints(&self, name: &str, union: &Union, index: usize, code: &mut Code) {
         if self.knows(Known::Arbitrary)
             && let Some((function, labels)) = union.arms.get(index).and_then(|arm| self.choice(union, arm))
         {
-            self.hint(Known::Arbitrary, Stands::Inline, code, |code| {
+            self.hint(Known::Arbitrary, Placement::Inline, code, |code| {
                 code.add([&self.runtime, "::xdr::arbitrary_with::", function]).open("(").open("&[");
                 labels.iter().for_each(|label| self.label(label, code.comma()));
                 code.close("]").close(")");
@@ -130,17 +132,18 @@ impl Emitter<'_> {
         }
         if self.knows(Known::Serde) {
             let with = format!("{}::xdr::serde_as::Kept::<{name}, {index}>", self.runtime);
-            self.hint(Known::Serde, Stands::Inline, code, |code| _ = code.add(["\"", &with, "\""]));
+            self.hint(Known::Serde, Placement::Inline, code, |code| _ = code.add(["\"", &with, "\""]));
         }
     }
 
-    /// Returns the discriminants of an arm: `one_of` or `none_of` some labels, or nothing without labels.
+    /// Returns the discriminants that select an arm: `one_of` or `none_of` some labels, or `None` without
+    /// labels.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));
         }
         let taken = union.arms.iter().flat_map(|arm| &arm.labels);
-        let all: Vec<Label> = match self.behind(&union.discriminant) {
+        let all: Vec<Label> = match self.resolve_alias(&union.discriminant) {
             Type::Named(of) => {
                 let members = self.module.members(*of).iter().enumerate();
                 let members = members.filter(|(_, member)| member.same_as.is_none());
@@ -163,13 +166,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the shape in which serde reads a type, if it differs from serde's own.
+    /// Returns the form that serde uses for a type, if it differs from the default form.
     fn shape(&self, ty: &Type, max: Option<&Bound>) -> Option<String> {
         let shapes = format!("{}::xdr::serde_as", self.runtime);
         let inner = |of: &Type| self.shape(of, None).unwrap_or_else(|| format!("{shapes}::Same"));
         let wrapped =
             |name: &str, of: &Type| self.shape(of, None).map(|of| format!("{shapes}::{name}<{of}>"));
-        match self.behind(ty) {
+        match self.resolve_alias(ty) {
             Type::Array(of) => match max {
                 None => wrapped("Many", of),
                 Some(max) => {
@@ -193,7 +196,7 @@ impl Emitter<'_> {
     }
 
     /// Returns the type that an alias refers to.
-    fn behind<'t>(&'t self, ty: &'t Type) -> &'t Type {
+    fn resolve_alias<'t>(&'t self, ty: &'t Type) -> &'t Type {
         let mut ty = ty;
         for _ in 0..=MAX_DEPTH {
             match ty {
@@ -211,14 +214,14 @@ impl Emitter<'_> {
         self.derives.iter().any(|derive| Known::named(derive) == Some(wanted))
     }
 
-    /// Writes an attribute of a derive that names a function or a shape.
-    fn hint(&self, of: Known, stands: Stands, code: &mut Code, with: impl FnOnce(&mut Code)) {
-        self.attribute(of, stands, code, |code| with(code.push("with = ")));
+    /// Writes an attribute of a derive that names a function or a form.
+    fn hint(&self, of: Known, placement: Placement, code: &mut Code, with: impl FnOnce(&mut Code)) {
+        self.attribute(of, placement, code, |code| with(code.push("with = ")));
     }
 
-    /// Writes an attribute of a derive. In a crate it depends on the feature.
-    fn attribute(&self, of: Known, stands: Stands, code: &mut Code, argument: impl FnOnce(&mut Code)) {
-        field_attribute(stands, code, |code| {
+    /// Writes an attribute of a derive. In a crate, it depends on the feature.
+    fn attribute(&self, of: Known, placement: Placement, code: &mut Code, argument: impl FnOnce(&mut Code)) {
+        field_attribute(placement, code, |code| {
             code.push("#[");
             if self.features {
                 code.open("cfg_attr(").add(["feature = \"", of.name(), "\""]).comma();

@@ -1,4 +1,4 @@
-//! Documentation: the comments of a document as Markdown with the same appearance.
+//! Documentation: converts the comments of a document to Markdown with the same appearance.
 
 use super::code::Code;
 use crate::ir::Docs;
@@ -6,7 +6,7 @@ use crate::ir::Docs;
 /// The documentation of an item, line by line.
 pub(super) struct Lines<'c> {
     code: &'c mut Code,
-    /// The start.
+    /// The offset of the first line.
     begin: usize,
 }
 
@@ -21,14 +21,14 @@ impl<'c> Lines<'c> {
         self.with(|out| out.push_str(text));
     }
 
-    /// Adds an empty line between the lines before and those that follow.
+    /// Separates the following lines by an empty line.
     pub(super) fn part(&mut self) {
         if self.code.len() > self.begin {
             self.code.line(["///"]);
         }
     }
 
-    /// Adds a line of the output of `add`.
+    /// Adds a line that `add` writes.
     fn with(&mut self, add: impl FnOnce(&mut String)) {
         self.code.begin();
         self.code.push("/// ");
@@ -37,8 +37,7 @@ impl<'c> Lines<'c> {
     }
 }
 
-/// Writes the documentation of a definition: its name and section, its comments, and its text in the
-/// document.
+/// Writes the documentation of a definition: its name and section, its comments, and its source text.
 pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     lines.with(|out| {
         code(name, out);
@@ -54,14 +53,14 @@ pub(super) fn definition(name: &str, docs: &Docs, lines: &mut Lines<'_>) {
     }
 }
 
-/// Writes the documentation of a part of a definition: its comments, and its text in the document.
+/// Writes the documentation of a part of a definition: its comments and its source text.
 pub(super) fn part(comments: &[String], declaration: &str, lines: &mut Lines<'_>) {
     paragraphs(comments, lines);
     lines.part();
     lines.with(|out| code(declaration, out));
 }
 
-/// Writes comments, each a paragraph.
+/// Writes each comment as a paragraph.
 pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     for comment in comments.iter().filter(|comment| !comment.trim().is_empty()) {
         lines.part();
@@ -73,7 +72,7 @@ pub(super) fn paragraphs(comments: &[String], lines: &mut Lines<'_>) {
     }
 }
 
-/// Writes verbatim text in a separate block.
+/// Writes verbatim text in a fenced block.
 fn fenced(text: &str, lines: &mut Lines<'_>) {
     let mut fence = "```".to_owned();
     while text.as_bytes().contains(&b'`') && text.contains(&fence) {
@@ -84,7 +83,7 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Writes text with `tab` for each tab, and without line ends that are invalid in a comment.
+/// Writes text with `tab` for each tab, and without line endings that are invalid in a comment.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);
@@ -102,7 +101,7 @@ fn push_plain(text: &str, tab: &str, out: &mut String) {
     }
 }
 
-/// Writes text as it is, within a line.
+/// Writes text as inline code.
 fn code(text: &str, out: &mut String) {
     let [open, close] = if text.contains('`') { ["`` ", " ``"] } else { ["`", "`"] };
     out.push_str(open);
@@ -110,7 +109,8 @@ fn code(text: &str, out: &mut String) {
     out.push_str(close);
 }
 
-/// Returns true if a comment is sentences: no list, no drawing, no indentation that Markdown would interpret.
+/// Returns true if a comment consists of sentences: no list, drawing or indentation that Markdown would
+/// interpret.
 fn is_prose(comment: &str) -> bool {
     comment.lines().all(|line| {
         let first = line.split_whitespace().next().unwrap_or("");
@@ -128,7 +128,7 @@ fn is_prose(comment: &str) -> bool {
     })
 }
 
-/// Writes a line of text as Markdown that shows it as it is.
+/// Writes a line of text as Markdown that renders unchanged.
 fn escape(line: &str, out: &mut String) {
     let begin = out.len();
     let has_links = line.contains(':') && line.contains("://");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_drawings_stay_as_they_stand() {
+    fn lists_and_drawings_are_unchanged() {
         assert!(is_prose("One sentence.\nAnd another."));
         assert!(!is_prose("- one\n- two"));
         assert!(!is_prose("1. one"));

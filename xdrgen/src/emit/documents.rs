@@ -1,4 +1,4 @@
-//! Several documents: a module for each.
+//! A module for each of several documents.
 
 use super::Emitter;
 use crate::hash::HashMap;
@@ -11,9 +11,9 @@ pub(crate) struct Document {
     pub(crate) source: SourceId,
     /// The module's name.
     pub(crate) ident: String,
-    /// The document's name, as files show it.
+    /// The document's name, as shown in files.
     pub(crate) name: String,
-    /// Its items in order.
+    /// The items in order.
     pub(crate) items: Vec<Item>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn items_by_source(module: &Module) -> HashMap<SourceId, Vec<Item>> {
 }
 
 impl Emitter<'_> {
-    /// Returns the document of a source.
+    /// Returns the document of a source, if it has a module.
     pub(super) fn home(&self, source: SourceId) -> Option<&Document> {
         self.homes.get(&source).and_then(|at| self.documents.get(*at))
     }

@@ -1,4 +1,4 @@
-//! Files: frames, imports and items.
+//! Files: headers, imports and items.
 
 use std::path::{Path, PathBuf};
 
@@ -38,16 +38,16 @@ struct ManifestFile<'a> {
     head: &'a [String],
     package: &'a Package,
     rust_version: &'a str,
-    /// Features, each the dependency of its name.
+    /// Features, each with the dependency of the same name.
     features: &'a [(&'static str, &'static str)],
-    /// The line that names the runtime.
+    /// The dependency on the runtime.
     runtime: &'a str,
 }
 
-/// The longest line of a head or of a `use`, if its words allow it.
+/// Maximum length in bytes of a line in a header or a `use`, unless a single word is longer.
 const WIDTH: usize = 100;
 
-/// Returns the text of a template. Writing strings to memory does not fail.
+/// Renders a template. Writing to memory never fails.
 fn rendered(template: &impl Template) -> String {
     template.render().unwrap_or_default()
 }
@@ -59,7 +59,7 @@ pub(crate) struct Files<'e> {
 }
 
 impl Files<'_> {
-    /// Returns one file of items, to be included or to be a module. Documents are modules in it.
+    /// Returns one file of items, for inclusion or as a module. Documents are modules in it.
     pub(crate) fn module(&self) -> String {
         let mut code = self.file(&self.head.documents);
         if self.emitter.documents.is_empty() {
@@ -73,7 +73,7 @@ impl Files<'_> {
         code.finish()
     }
 
-    /// Declares the documents' modules, and returns a file for each.
+    /// Declares the modules of documents, and returns a file for each.
     fn modules(&self, code: &mut Code) -> Vec<(PathBuf, String)> {
         let file = |document: &Document| {
             let Document { ident, name, .. } = document;
@@ -104,7 +104,7 @@ impl Files<'_> {
         let docs = self.overview(package);
         let std_features: Vec<&str> =
             features.iter().map(|(name, _)| *name).filter(|name| needs_std(name)).collect();
-        let mut code = Code::behind(rendered(&LibFile { docs: &docs, std_features: &std_features }));
+        let mut code = Code::after(rendered(&LibFile { docs: &docs, std_features: &std_features }));
         let mut files = Vec::new();
         if self.emitter.documents.is_empty() {
             self.emitter.body(None, &mut code);
@@ -121,7 +121,7 @@ impl Files<'_> {
 
     /// Begins a file.
     fn file(&self, documents: &str) -> Code {
-        Code::behind(rendered(&ModuleHead { head: &self.lines("// ", documents) }))
+        Code::after(rendered(&ModuleHead { head: &self.lines("// ", documents) }))
     }
 
     /// Returns lines that name the sources of a generated file, and the command for it.
@@ -163,7 +163,7 @@ fn runtime(package: &Package) -> String {
     }
 }
 
-/// Returns words in lines of at most [`WIDTH`] bytes, each after a mark.
+/// Breaks words into lines of at most [`WIDTH`] bytes, each after a mark.
 pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -179,7 +179,7 @@ pub(super) fn filled(mark: &str, text: &str) -> Vec<String> {
 }
 
 impl Emitter<'_> {
-    /// Writes the items of a document, or every item, after the `use` lines that they need.
+    /// Writes the items of a document, or all items, after the `use` lines that they need.
     fn body(&self, document: Option<&Document>, code: &mut Code) {
         code.apart();
         let begin = code.len();

@@ -1,4 +1,4 @@
-//! The lints that names of the document would break.
+//! Naming lints that names of the document would violate.
 
 use super::Emitter;
 use super::code::Code;
@@ -6,7 +6,7 @@ use crate::ir::{Body, TypeDef};
 use crate::names::{Names, camel, snake, upper};
 
 impl Emitter<'_> {
-    /// Allows the lints that the names of a type, its fields and its variants would break.
+    /// Allows the lints that the names of a type, its fields and its variants violate.
     pub(super) fn allow_type(&self, ty: &TypeDef, code: &mut Code) {
         if self.names == Names::Rust {
             return;
@@ -30,19 +30,19 @@ impl Emitter<'_> {
         allow(&lints, code);
     }
 
-    /// Allows the lint that the name of a constant would break.
+    /// Allows the lint that the name of a constant violates.
     pub(super) fn allow_const(&self, ident: &str, code: &mut Code) {
         allow(&[(self.names == Names::Verbatim && !is(ident, upper), "non_upper_case_globals")], code);
     }
 
-    /// Allows the lints for the module of a version: types and methods in it have the names of procedures.
+    /// Allows the lints in the module of a version, whose types and methods have the names of procedures.
     pub(super) fn allow_version(&self, code: &mut Code) {
         let lints = ["non_camel_case_types", "non_snake_case", "clippy::upper_case_acronyms"];
         allow(&lints.map(|lint| (self.names == Names::Verbatim, lint)), code);
     }
 }
 
-/// Returns true if a name has the form that the lint for its kind expects.
+/// Returns true if a name has the case that its lint expects.
 fn is(ident: &str, wanted: fn(&str) -> String) -> bool {
     wanted(ident.trim_start_matches("r#")) == ident
 }

@@ -54,7 +54,7 @@ impl Emitter<'_> {
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }
 
-    /// Lists a version's procedures, with links.
+    /// Lists the procedures of a version, with links.
     fn procedures_table(&self, program: &Program, version: &Version, text: &mut Vec<String>) {
         let above = self.path_to(program);
         let module = format!("{above}{}", version.module);
@@ -109,7 +109,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Removes the blanks from a type, except for those that separate words.
+/// Removes spaces from a type, except between words.
 pub(super) fn compact(text: &str) -> String {
     let mut compact = String::new();
     for word in text.split(' ') {
@@ -127,7 +127,7 @@ mod tests {
     use super::compact;
 
     #[test]
-    fn words_stay_apart() {
+    fn spaces_between_words_are_kept() {
         assert_eq!(compact("Option < & 'a [u8 ; 4] >"), "Option<&'a[u8;4]>");
         assert_eq!(compact("& 'a Name < 'a >"), "&'a Name<'a>");
     }

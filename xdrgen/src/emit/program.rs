@@ -1,6 +1,6 @@
 //! Programs: a module for each version, with its procedures, its client and its server.
 //!
-//! Borrowed output has the same parts, based on `program::borrowed` of the runtime.
+//! Borrowed output has the same parts, which use `program::borrowed` of the runtime.
 
 use std::fmt::Display;
 
@@ -13,14 +13,14 @@ use super::{Emitter, Place};
 use crate::ir::{Binding, Procedure, Program, ReplyBounds, Sum, Type, Version};
 use crate::sizes::messages as sizes;
 
-/// A dispatcher of more procedures than this has more lines than Clippy accepts.
+/// Maximum number of procedures in a dispatcher that is short enough for Clippy.
 const MANY: usize = 10;
 
-/// The error documentation of a client's method.
-const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure with a status in the protocol is a result.";
-/// The error documentation of a handler's method.
+/// The `# Errors` section of a client method.
+const CALL_FAILS: &str = "Returns the transport's error if there is no result. A failure status of the protocol is part of the result.";
+/// The `# Errors` section of a handler method.
 const HANDLER_REFUSES: &str =
-    "Returns an error if the call itself fails. A failure with a status in the protocol is a result.";
+    "Returns an error if the call itself fails. A failure status of the protocol is part of the result.";
 
 impl Emitter<'_> {
     pub(super) fn version(&self, program: &Program, version: &Version, code: &mut Code) {
@@ -65,7 +65,7 @@ impl Emitter<'_> {
     /// Writes a type for each procedure.
     fn procedures(&self, version: &Version, code: &mut Code) {
         code.apart();
-        code.line(["/// The procedures, one type each."]);
+        code.line(["/// A type for each procedure."]);
         code.line(["pub mod proc {"]);
         code.block(|code| {
             if !version.procedures.is_empty() {
@@ -123,7 +123,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// Writes the parameter that takes the arguments of a procedure, if it has any.
+    /// Writes the parameter for the arguments of a procedure, if it has any.
     fn args(&self, procedure: &Procedure, reference: &str, code: &mut Code) {
         if procedure.arguments != Type::Void {
             let parameter = code.comma().add([&procedure.parameter, ": ", reference]);
@@ -134,11 +134,11 @@ impl Emitter<'_> {
     fn client(&self, version: &Version, code: &mut Code) {
         code.apart();
         code.line([
-            "/// A client over anything that carries calls of this version.",
-            if self.is_borrowed() { " A reply owns its message; `get` has the result." } else { "" },
+            "/// A client over any transport that carries calls of this version.",
+            if self.is_borrowed() { " A reply owns its message; `get` returns the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        // A bound of the implementation would be reported at each call without the notes of the trait.
+        // With the bound on the `impl`, an error at a call would lack the notes of the trait.
         code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));
@@ -176,10 +176,10 @@ impl Emitter<'_> {
     fn handler(&self, version: &Version, code: &mut Code) {
         code.apart();
         code.lines(if self.is_borrowed() {
-            "/// What a server of this version does: one method a procedure. An `async fn` implements each, and hands its\n\
-             /// result to `answer` while what the result borrows is there."
+            "/// The procedures that a server of this version implements, each by an `async fn`. It passes its result to\n\
+             /// `answer` while the data that the result borrows is alive."
         } else {
-            "/// What a server of this version does: one method a procedure. An `async fn` implements each."
+            "/// The procedures that a server of this version implements, each by an `async fn`."
         });
         code.line(["pub trait Handler: Send + Sync + 'static {"]);
         code.block(|code| {
@@ -218,7 +218,7 @@ impl Emitter<'_> {
         let (program, runtime) = (&version.ident, &self.runtime);
         let heap = if self.std { "::std" } else { "::alloc" };
         let allow = if version.procedures.len() > MANY {
-            "    #[allow(clippy::too_many_lines, reason = \"one arm a procedure\")]\n"
+            "    #[allow(clippy::too_many_lines, reason = \"one arm for each procedure\")]\n"
         } else {
             ""
         };
@@ -228,7 +228,7 @@ impl Emitter<'_> {
         code.apart();
         code.lines(&format!(
             "\
-/// The server of a handler: decodes arguments, calls the method, encodes the result.
+/// A server with a handler: decodes arguments, calls the method and encodes the result.
 #[derive(Clone, Debug)]
 pub struct Server<H>(pub H);
 
@@ -284,7 +284,7 @@ impl<H: Handler> program::Service for Server<H> {{
             for procedure in &version.procedures {
                 code.begin().show(procedure.number).push(" => ");
                 if self.is_borrowed() {
-                    lent_call(procedure, code);
+                    borrowed_call(procedure, code);
                 } else {
                     call(procedure, code);
                 }
@@ -369,7 +369,7 @@ fn call(procedure: &Procedure, code: &mut Code) {
 }
 
 /// Writes the dispatch of one procedure whose arguments borrow.
-fn lent_call(procedure: &Procedure, code: &mut Code) {
+fn borrowed_call(procedure: &Procedure, code: &mut Code) {
     let has_args = procedure.arguments != Type::Void;
     code.push("{\n").block(|code| {
         code.begin().push(if has_args { "let args = " } else { "" });
@@ -392,13 +392,13 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
-/// Returns true if a version does not declare procedure 0. Its server answers it all the same: by convention,
-/// procedure 0 of any program takes and returns nothing (RFC 5531 section 12.1).
+/// Returns true if a version does not declare procedure 0. Its server answers procedure 0 anyway: by
+/// convention, it takes and returns nothing in any program (RFC 5531 section 12.1).
 fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }
 
-/// Returns true if a procedure does nothing, as procedure 0 of any program: handlers need not implement it.
+/// Returns true for procedure 0 without arguments and results, which handlers need not implement.
 fn is_null(procedure: &Procedure) -> bool {
     procedure.number == 0 && procedure.arguments == Type::Void && procedure.result == Type::Void
 }

@@ -1,4 +1,4 @@
-//! Types and constants.
+//! Emission of types and constants.
 
 use super::code::Code;
 use super::docs::{self, Lines};
@@ -6,12 +6,12 @@ use super::{Emitter, Place, parameter};
 use crate::ir::{Arm, Body, Const, ConstType, Docs, Field, Label, Member, Type, TypeDef, Union};
 use crate::namespace::last;
 
-/// The path of the runtime that derives assume.
+/// The path of the runtime that the derives use by default.
 const OWN_PATH: &str = "::rpcrdma_runtime";
 
 /// The placement of an attribute.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Stands {
+pub(super) enum Placement {
     /// On its own line.
     Alone,
     /// Before a field in parentheses.
@@ -19,10 +19,10 @@ pub(super) enum Stands {
 }
 
 /// Writes an attribute of a field.
-pub(super) fn field_attribute(stands: Stands, code: &mut Code, write: impl FnOnce(&mut Code)) {
-    match stands {
-        Stands::Alone => code.begin().then(write).end(),
-        Stands::Inline => _ = code.then(write).after_attribute(),
+pub(super) fn field_attribute(placement: Placement, code: &mut Code, write: impl FnOnce(&mut Code)) {
+    match placement {
+        Placement::Alone => code.begin().then(write).end(),
+        Placement::Inline => _ = code.then(write).after_attribute(),
     }
 }
 
@@ -71,7 +71,7 @@ impl Emitter<'_> {
             for field in fields {
                 docs::part(&field.docs.comments, &field.docs.declaration, &mut Lines::new(code));
                 alias(&field.name, &field.ident, code);
-                self.field_attributes(field, Stands::Alone, code);
+                self.field_attributes(field, Placement::Alone, code);
                 code.begin().add(["pub ", &field.ident, ": "]);
                 code.then(|code| self.field_type(field, Place::Types, code)).push(",").end();
             }
@@ -83,7 +83,7 @@ impl Emitter<'_> {
         self.container_attribute(ty, None, code);
         code.begin().add(["pub struct ", &ty.ident, parameter(ty)]).open("(");
         for field in fields {
-            self.field_attributes(field, Stands::Inline, code.comma());
+            self.field_attributes(field, Placement::Inline, code.comma());
             self.field_type(field, Place::Types, code.push("pub "));
         }
         code.close_list(");").end();
@@ -119,23 +119,23 @@ impl Emitter<'_> {
     }
 
     /// Writes the attributes of a field for additional derives.
-    fn field_attributes(&self, field: &Field, stands: Stands, code: &mut Code) {
-        // Borrowing types carry these properties in their types.
+    fn field_attributes(&self, field: &Field, placement: Placement, code: &mut Code) {
+        // The types of borrowed arrays include these properties.
         let owns = !matches!(field.ty, Type::Array(_)) || !self.is_borrowed();
         let says = |holds: bool, attribute: &str, code: &mut Code| {
             if holds {
-                field_attribute(stands, code, |code| _ = code.push(attribute));
+                field_attribute(placement, code, |code| _ = code.push(attribute));
             }
         };
         says(field.eligible, "#[ddp_eligible]", code);
         says(field.list && owns, "#[xdr(list)]", code);
         if let Some(max) = field.max.as_ref().filter(|_| owns) {
-            field_attribute(stands, code, |code| {
+            field_attribute(placement, code, |code| {
                 code.open("#[xdr(").push("max = ").then(|code| self.word_bound(max, code)).close(")]");
             });
         }
         says(field.recursive, "#[xdr(recursive)]", code);
-        self.field_hints(field, stands, code);
+        self.field_hints(field, placement, code);
     }
 
     fn enumeration(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
@@ -159,7 +159,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes the members that share their value with one before them: constants.
+    /// Writes constants for the members that share their value with an earlier member.
     fn other_names(&self, ty: &TypeDef, members: &[Member], code: &mut Code) {
         for member in members {
             let Some(same) = member.same_as.and_then(|same| members.get(same as usize)) else { continue };
@@ -198,7 +198,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes an arm's variant.
+    /// Writes the variant of an arm.
     fn arm(&self, of: &str, union: &Union, index: usize, discriminant: &str, code: &mut Code) {
         let Some(arm) = union.arms.get(index) else { return };
         self.arm_hint(union, arm, code);
@@ -210,7 +210,7 @@ impl Emitter<'_> {
                 code.push(discriminant);
             }
             if let Some(field) = &arm.payload {
-                self.field_attributes(field, Stands::Inline, code.comma());
+                self.field_attributes(field, Placement::Inline, code.comma());
                 self.field_type(field, Place::Types, code);
             }
             code.close_list(")");
@@ -295,7 +295,7 @@ fn member_docs(member: &Member, code: &mut Code) {
     alias(&member.name, &member.ident, code);
 }
 
-/// Writes the document's name for searches in the documentation, where Rust's differs.
+/// Writes the document's name as a search alias in the documentation, if Rust's name differs.
 pub(super) fn alias(name: &str, ident: &str, code: &mut Code) {
     let name = last(name);
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! Lines that lost their mark: XDR between two marked lines of one body.
+//! Unmarked lines that appear to be XDR, between two marked lines of one body.
 
 use super::lines::Line;
 use super::map::Map;
@@ -7,15 +7,15 @@ use crate::diag::{Diagnostic, DocumentKind};
 use crate::keywords::definition_keyword;
 use crate::source::{SourceId, Span, narrow};
 
-/// Decides which unmarked lines are read as marked ones, and reports them.
+/// Unmarked lines that are read as XDR, and findings about them.
 #[derive(Default)]
 pub(super) struct Gaps {
-    /// Their numbers, in order.
+    /// The line numbers, in order.
     pub(super) lines: Vec<usize>,
     pub(super) found: Vec<Diagnostic>,
 }
 
-/// Examines unmarked lines inside a body. In a published document they remain prose.
+/// Examines unmarked lines inside a body. In a published document they stay prose.
 pub(super) fn gaps(
     id: SourceId,
     document: &str,
@@ -25,9 +25,9 @@ pub(super) fn gaps(
 ) -> Gaps {
     let mut gaps = Gaps::default();
     let mut body = Body::default();
-    // Lines that may have lost their marks, if a marked one of the same body follows.
+    // Lines that count as unmarked if a marked line of the same body follows.
     let mut waiting: Vec<usize> = Vec::new();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);
         if let Some(skip) = mark(text) {
             let xdr = text.get(skip..).unwrap_or("");
@@ -36,7 +36,7 @@ pub(super) fn gaps(
                 body = Body { of_enum: xdr.trim_start().starts_with("enum"), ..Body::default() };
             }
             if let Some(&first) = waiting.first() {
-                gaps.found.push(lost(id, document, lines, first, published));
+                gaps.found.push(unmarked_line(id, document, lines, first, published));
                 if !published {
                     gaps.lines.append(&mut waiting);
                 }
@@ -50,18 +50,18 @@ pub(super) fn gaps(
     gaps
 }
 
-fn lost(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool) -> Diagnostic {
+fn unmarked_line(id: SourceId, document: &str, lines: &[Line], at: usize, published: bool) -> Diagnostic {
     let (start, text) = lines.get(at).map_or((0, ""), |line| (line.range.start, line.text(document)));
     let start = start + text.len() - text.trim_start().len();
     let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
     DocumentKind::UnmarkedLine.at(span).weakened_if(published)
 }
 
-/// The nesting depth of the marked lines.
+/// Tracks the nesting depth of the marked lines.
 #[derive(Default)]
 struct Body {
     open: usize,
-    /// Returns true if a comment continues on the next line.
+    /// True if a comment continues on the next line.
     comment: bool,
     of_enum: bool,
 }
@@ -86,8 +86,8 @@ impl Body {
     }
 }
 
-/// Returns true if a line is a part of a body: a declaration, a member of an enum, an arm or its label, a
-/// procedure.
+/// Returns true if a line can be a part of a body: a declaration, an enum member, an arm or its label, or
+/// a procedure.
 fn reads_as_part(line: &str, of_enum: bool, recognizer: Recognizer<'_>) -> bool {
     let code = line.split("/*").next().unwrap_or("").trim_end();
     let one = |text: String| {

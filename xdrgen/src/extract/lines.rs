@@ -1,4 +1,4 @@
-//! The lines of a document: which of them are page breaks, and where its sections begin.
+//! The lines of a document, its page breaks and its sections.
 
 use crate::source::narrow;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 /// One line of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Its bytes, without the line's end.
+    /// The bytes, without the line ending.
     pub(crate) range: Range<usize>,
-    /// Whether it belongs to a page break: footer, form feed, header and the blank lines around them.
-    pub(crate) furniture: bool,
+    /// True for a line of a page break: footer, form feed, header and the surrounding blank lines.
+    pub(crate) page_break: bool,
 }
 
 impl Line {
@@ -21,13 +21,13 @@ impl Line {
 /// The start and the title of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// The offset of its heading in the document.
+    /// The offset of the heading in the document.
     pub start: u32,
-    /// Its number and title: `4.3.1. Read List`.
+    /// The number and title: `4.3.1. Read List`.
     pub title: String,
 }
 
-/// Few documents have more lines than their length in bytes divided by this.
+/// An estimate: few documents have lines that are shorter on average.
 const BYTES_OF_A_LINE: usize = 32;
 
 /// Splits a document into lines and marks those of page breaks.
@@ -38,7 +38,7 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
         let length = piece.trim_end_matches(['\n', '\r']).len();
         // A byte-order mark is not part of the first line.
         let mark = if start == 0 && piece.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        lines.push(Line { range: start + mark..start + length.max(mark), furniture: false });
+        lines.push(Line { range: start + mark..start + length.max(mark), page_break: false });
         start += piece.len();
     }
     mark_page_breaks(document, &mut lines);
@@ -46,16 +46,17 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
 }
 
 fn mark_page_breaks(document: &str, lines: &mut [Line]) {
-    // Blank lines since the last line with text: they belong to a footer that follows them.
+    // Blank lines since the last line with text. They belong to the page break if a footer follows.
     let mut blank_from = 0;
     let mut after_break = false;
     for index in 0..lines.len() {
         let text = lines.get(index).map_or("", |line| line.text(document));
         let feed = text.as_bytes().contains(&b'\x0c');
         let blank = is_blank(text);
-        let furniture = if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}'))) {
+        let page_break = if is_footer(text) || feed && (blank || is_header(text.trim_start_matches('\u{c}')))
+        {
             for line in lines.get_mut(blank_from..index).unwrap_or_default() {
-                line.furniture = true;
+                line.page_break = true;
             }
             after_break = true;
             true
@@ -65,27 +66,27 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
             after_break && is_header(text)
         };
         if let Some(line) = lines.get_mut(index) {
-            line.furniture = furniture;
+            line.page_break = page_break;
         }
-        if !blank && !furniture {
+        if !blank && !page_break {
             after_break = false;
         }
-        if !blank || furniture {
+        if !blank || page_break {
             blank_from = index + 1;
         }
     }
 }
 
-/// Returns true if a line has nothing but blanks.
+/// Returns true if a line contains only blanks.
 pub(crate) fn is_blank(line: &str) -> bool {
     match line.bytes().find(|byte| !byte.is_ascii_whitespace()) {
         None => true,
-        // The check of the whole line reports blanks beyond ASCII and vertical tabs.
+        // `trim` also detects vertical tabs and blanks beyond ASCII.
         Some(byte) => !byte.is_ascii_graphic() && line.trim().is_empty(),
     }
 }
 
-/// `Lever, et al.   Standards Track   [Page 4]`
+/// Returns true for a footer such as `Lever, et al.   Standards Track   [Page 4]`.
 fn is_footer(line: &str) -> bool {
     if line.starts_with([' ', '/']) {
         return false;
@@ -97,7 +98,8 @@ fn is_footer(line: &str) -> bool {
     !inside.1.is_empty() && inside.1.trim().bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// `RFC 8166   RPC-over-RDMA Version 1   June 2017`, or a draft's.
+/// Returns true for a header such as `RFC 8166   RPC-over-RDMA Version 1   June 2017`, or a draft's
+/// header.
 fn is_header(line: &str) -> bool {
     let numbered =
         line.strip_prefix("RFC ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -108,14 +110,14 @@ fn is_header(line: &str) -> bool {
     (numbered || line.starts_with("Internet-Draft") || line.starts_with("INTERNET-DRAFT")) && dated()
 }
 
-/// Returns true if a document has the marks of an RFC: page breaks, or an RFC's headings.
+/// Returns true if a document looks like an RFC: it has page breaks or an RFC's headings.
 pub(crate) fn looks_like_rfc(document: &str, lines: &[Line]) -> bool {
-    lines.iter().any(|line| line.furniture)
+    lines.iter().any(|line| line.page_break)
         || document.contains("Request for Comments:")
         || document.contains("Internet-Draft")
 }
 
-/// Returns true if a document has the line that numbers a published RFC.
+/// Returns true if a document has the line with the number of a published RFC.
 pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     lines.iter().map(|line| line.text(document)).any(|text| {
         let number = text.strip_prefix("Request for Comments:").map(str::trim_start);
@@ -123,15 +125,15 @@ pub(crate) fn is_numbered(document: &str, lines: &[Line]) -> bool {
     })
 }
 
-/// Returns true if a document has the feet of pages.
+/// Returns true if a document has page footers.
 pub(crate) fn is_paged(document: &str, lines: &[Line]) -> bool {
     lines.iter().any(|line| is_footer(line.text(document)))
 }
 
-/// The sections of a document, in order.
+/// Returns the sections of a document, in order.
 pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     let mut sections = Vec::new();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let Some(title) = heading(line.text(document)) else { continue };
         let mut title = title.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
         // A long title continues on the next line, indented.
@@ -144,9 +146,9 @@ pub(crate) fn sections(document: &str, lines: &[Line]) -> Vec<Section> {
     sections
 }
 
-/// A heading's text: a section number at the line's start, then a title.
+/// Returns the heading in a line: a section number at the start of the line, then a title.
 pub(crate) fn heading(line: &str) -> Option<&str> {
-    // Most lines are none, and this shows by their first byte.
+    // The first byte excludes most lines.
     if !line.starts_with(|c: char| c == '#' || c.is_ascii_digit() || c.is_ascii_uppercase()) {
         return None;
     }
@@ -173,18 +175,18 @@ mod tests {
     fn a_page_break_includes_its_blank_lines() {
         let text = "a\n\n\nLever, et al.   Standards Track   [Page 20]\n\u{c}\nRFC 8166    RPC    June 2017\n\n\nb\n\nc\n";
         let kept: Vec<&str> =
-            lines(text).iter().filter(|line| !line.furniture).map(|line| line.text(text)).collect();
+            lines(text).iter().filter(|line| !line.page_break).map(|line| line.text(text)).collect();
         assert_eq!(kept, ["a", "b", "", "c"]);
     }
 
     #[test]
-    fn a_header_is_one_only_behind_a_break() {
+    fn a_header_counts_only_after_a_page_break() {
         let text = "RFC 8166 came in June 2017\n";
-        assert!(lines(text).iter().all(|line| !line.furniture));
+        assert!(lines(text).iter().all(|line| !line.page_break));
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_text() {
+    fn a_byte_order_mark_is_not_text() {
         let text = "\u{feff}struct\r\n";
         assert_eq!(lines(text)[0].text(text), "struct");
     }

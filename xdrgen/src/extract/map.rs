@@ -7,12 +7,11 @@ use crate::source::{SourceId, Span, narrow};
 /// A run of extracted bytes that are contiguous in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// Its first byte in the extracted text.
+    /// The first byte in the extracted text.
     text: u32,
-    /// Its first byte in the document.
+    /// The first byte in the document.
     document: u32,
-    /// The length in bytes. Text after the run that is not in the document belongs to the last byte of this
-    /// run.
+    /// The length in bytes. Inserted text after the run maps to the run's last byte.
     length: u32,
 }
 
@@ -24,14 +23,14 @@ pub struct Map {
 }
 
 impl Map {
-    /// An empty map into a document.
+    /// Returns an empty map into a document.
     #[must_use]
     pub(crate) fn new(source: SourceId) -> Self {
         Map { source, runs: Vec::new() }
     }
 
-    /// Returns the document offset of a byte of the extracted text. The end of the text maps to the end of
-    /// the last byte from the document.
+    /// Returns the document offset of a byte of the extracted text. The end of the text maps to the end
+    /// of the last byte that is from the document.
     #[must_use]
     pub fn document(&self, offset: u32) -> u32 {
         self.run(offset).map_or_else(
@@ -52,7 +51,7 @@ impl Map {
         Span { source: self.source, start, end: end.max(start) }
     }
 
-    /// The target document.
+    /// Returns the document.
     pub(crate) fn source(&self) -> SourceId {
         self.source
     }
@@ -62,13 +61,13 @@ impl Map {
         Places { map: self, next: 0 }
     }
 
-    /// The run with a byte, or the last before it.
+    /// Returns the run that contains a byte, or else the last run before it.
     fn run(&self, offset: u32) -> Option<&Run> {
         let index = self.runs.partition_point(|run| run.text <= offset);
         self.runs.get(index.checked_sub(1)?)
     }
 
-    /// Maps the bytes from `text` on to the document from `document` on. Runs arrive in order.
+    /// Maps the bytes from `text` on to the document from `document` on. Calls must be in text order.
     pub(crate) fn push(&mut self, text: usize, document: usize, length: usize) {
         let run = Run { text: narrow(text), document: narrow(document), length: narrow(length) };
         match self.runs.last_mut() {
@@ -82,7 +81,7 @@ impl Map {
     }
 }
 
-/// Finds positions in the document in the order of the text, without a search for each.
+/// Finds positions in the document in text order, without a search for each.
 pub(crate) struct Places<'m> {
     map: &'m Map,
     /// The first run after the last requested byte.
@@ -94,8 +93,8 @@ impl Places<'_> {
     /// Runs must be requested in order.
     pub(crate) fn of(&mut self, text: Range<u32>) -> (u32, u32) {
         let run = self.advance(text.start);
-        let whole = run.filter(|run| text.end <= run.text + run.length);
-        match whole {
+        let containing = run.filter(|run| text.end <= run.text + run.length);
+        match containing {
             Some(run) => (run.document + (text.start - run.text), run.document + (text.end - run.text)),
             None => {
                 let span = self.map.span(text);
@@ -104,7 +103,7 @@ impl Places<'_> {
         }
     }
 
-    /// The run with a byte, or the last before it.
+    /// As `Map::run`, for ascending offsets.
     fn advance(&mut self, offset: u32) -> Option<&Run> {
         while self.map.runs.get(self.next).is_some_and(|run| run.text <= offset) {
             self.next += 1;

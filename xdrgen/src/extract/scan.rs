@@ -1,8 +1,7 @@
-//! The older RFCs: definitions as indented text between paragraphs, without marks.
+//! Finds definitions in older RFCs: indented text between paragraphs, without marks.
 //!
-//! A line that begins like a definition is passed to the parser. The parts that parse are kept, which
-//! excludes prose, pseudo code and examples of calls. Text that only resembles a definition is reported,
-//! never lost.
+//! A line that begins like a definition is passed to the parser. Only parts that parse are kept, which
+//! excludes prose, pseudocode and examples of calls. Text that only resembles a definition is reported.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +11,15 @@ use crate::diag::{Diagnostic, Note, SyntaxKind};
 use crate::keywords::{begins_definition, misspelt_keyword};
 use crate::source::{SourceId, Span, narrow};
 
-/// A definition that was found: its lines, including comments before it, and its name.
+/// A definition: its lines, including comments before it, and its name.
 struct Found {
-    /// Lines from here on, the first of them with a comment perhaps.
+    /// The first line, which may be a comment.
     first: usize,
-    /// Up to this one, without it.
+    /// The line after the last one.
     last: usize,
-    /// The bytes of the last line that count end here.
+    /// The end of the definition in its last line, in bytes.
     end: usize,
-    /// The number of blanks before it.
+    /// The indentation in bytes.
     indent: usize,
 }
 
@@ -72,9 +71,10 @@ pub(super) fn indented(
     builder.finish(Form::Indented, sections, scan.diagnostics)
 }
 
-/// Copies lines, without page breaks and without the indentation that all of them have.
+/// Copies lines, without page breaks and without the indentation that all of them share.
 fn copy(builder: &mut Builder<'_>, lines: &[Line], found: &Found) {
-    for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.furniture) {
+    for line in lines.get(found.first..found.last).unwrap_or_default().iter().filter(|line| !line.page_break)
+    {
         let text = line.text(builder.document);
         let blanks = (text.len() - text.trim_start_matches(' ').len()).min(found.indent);
         let start = line.range.start + blanks;
@@ -88,7 +88,7 @@ struct Scan<'a> {
     id: SourceId,
     document: &'a str,
     lines: &'a [Line],
-    /// Whether the document is published and cannot be corrected.
+    /// True if the document is published and cannot be corrected.
     published: bool,
     recognizer: Recognizer<'a>,
     pieces: Vec<(usize, Piece)>,
@@ -121,7 +121,7 @@ impl<'a> Scan<'a> {
     }
 
     fn text(&self, line: usize) -> &'a str {
-        self.lines.get(line).filter(|line| !line.furniture).map_or("", |line| line.text(self.document))
+        self.lines.get(line).filter(|line| !line.page_break).map_or("", |line| line.text(self.document))
     }
 
     fn run(&mut self) {
@@ -137,8 +137,8 @@ impl<'a> Scan<'a> {
             } else if begins_definition(text)
                 && let Some(last) = self.definition(line, free)
             {
-                // The last line may contain the start of another definition; then it is examined again, but
-                // never this one.
+                // The last line may also contain the start of another definition, but this line is not
+                // examined again.
                 line = last.max(line + 1);
                 free = line;
                 continue;
@@ -150,7 +150,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Tries the lines from `line` on. Returns the line after the definition, if there is one.
+    /// Tries to parse a definition at `line`. Returns the line after it on success.
     fn definition(&mut self, line: usize, free: usize) -> Option<usize> {
         let text = self.text(line);
         let indent = text.len() - text.trim_start_matches(' ').len();
@@ -188,8 +188,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A definition whose first word is a misspelled keyword. Returns the line after it, if there is one.
-    /// In a published document it counts as prose.
+    /// Reports a definition whose first word is a misspelled keyword, and returns the line after it. In a
+    /// published document such text counts as prose.
     fn misspelt(&mut self, line: usize) -> Option<usize> {
         let text = self.text(line);
         let (word, keyword) = slip(text).filter(|_| !self.published)?;
@@ -212,17 +212,18 @@ impl<'a> Scan<'a> {
         Some(self.lines.partition_point(|line| line.range.start < end))
     }
 
-    /// The line at which a definition that begins at `line` must have ended: the next definition, since
-    /// definitions do not nest, or a heading. Each line is thus examined for one definition only.
+    /// Returns the line at which a definition that begins at `line` must have ended: a heading or the
+    /// next definition, since definitions do not nest. Each line is therefore examined for one definition
+    /// only.
     fn limit(&self, line: usize) -> usize {
-        let ends = |next: &usize| {
+        let is_limit = |next: &usize| {
             let text = self.text(*next);
             heading(text).is_some() || begins_definition(text) || !self.published && slip(text).is_some()
         };
-        (line + 1..self.lines.len()).find(ends).unwrap_or(self.lines.len())
+        (line + 1..self.lines.len()).find(is_limit).unwrap_or(self.lines.len())
     }
 
-    /// Returns true if an unparsable line was intended as a definition, and is neither prose nor a pattern.
+    /// Returns true if an unparsable line was probably meant as a definition, not as prose or a pattern.
     fn is_probably_intended(&self, line: usize) -> bool {
         let text = self.text(line).trim();
         let words =
@@ -234,11 +235,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The comment directly above a line: where it begins, not above `free`.
+    /// Returns the first line of the comment directly above a line, but not above `free`.
     fn comment_before(&self, line: usize, free: usize) -> Option<usize> {
         let above = (free..line).rev();
         let last = above.clone().find(|above| !self.text(*above).trim().is_empty())?;
-        let apart = line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.furniture);
+        let apart =
+            line - last - 1 > 1 && !self.lines.get(last + 1..line)?.iter().any(|line| line.page_break);
         if apart || !self.text(last).trim_end().ends_with("*/") {
             return None;
         }
@@ -246,11 +248,11 @@ impl<'a> Scan<'a> {
         (free..=last).rev().take(200).find(begins)
     }
 
-    /// The sizes that definitions use, that none defines, and that a line of prose gives.
+    /// Returns the sizes that definitions use, no definition defines, and a line of prose gives.
     fn sizes(&self) -> Vec<Size> {
         let mut wanted: BTreeSet<&str> = self.sizes.difference(&self.constants).map(String::as_str).collect();
         let mut sizes = Vec::new();
-        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.furniture) {
+        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
             let text = line.text(self.document);
             let mut words = text.split_ascii_whitespace();
             let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else {
@@ -268,7 +270,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A line's first word and the keyword that it is a slip of, where a body begins in that line.
+/// Returns a line's first word and the keyword that it probably stands for, if a body begins in that
+/// line.
 fn slip(line: &str) -> Option<(&str, &'static str)> {
     let line = line.trim_start();
     let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
@@ -276,7 +279,7 @@ fn slip(line: &str) -> Option<(&str, &'static str)> {
     Some((word, keyword))
 }
 
-/// `#define NAME number`
+/// Returns true for `#define NAME number`.
 fn is_define(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     words.next() == Some("#define")

@@ -1,4 +1,4 @@
-//! Conditions on names that an included document defines: its `#define` has no effect on them.
+//! Reports conditions on names that an included document defines: its `#define` does not affect them.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns of such conditions after an `#include`. Names defined by `-D` or by the document itself are
+/// Warns about such conditions after an `#include`. Names defined by `-D` or by the document itself are
 /// exempt.
 pub(crate) fn report(
     sources: &Sources,
@@ -30,22 +30,22 @@ pub(crate) fn report(
     }
     let given = |name: &str| defined.iter().any(|one| one.split('=').next() == Some(name));
     for (id, _) in sources.iter().filter(|(id, _)| which(*id)) {
-        let Some(behind) = first.get(&id) else { continue };
+        let Some(first_include) = first.get(&id) else { continue };
         let mut own: HashMap<&str, u32> = HashMap::default();
         for (name, span) in names(sources, id, &["define"]) {
             own.entry(name).or_insert(span.start);
         }
         let mut all = None;
-        let mut said = HashSet::default();
+        let mut reported = HashSet::default();
         for (name, span) in names(sources, id, &["ifdef", "ifndef", "if", "elif"]) {
             let Some(places) = definitions.get(name) else { continue };
             let is_own = own.get(name).is_some_and(|at| *at < span.start);
-            if span.start < *behind || is_own || given(name) {
+            if span.start < *first_include || is_own || given(name) {
                 continue;
             }
             let all = all.get_or_insert_with(|| reached(id, &included));
             let place = places.iter().find(|place| place.source != id && all.contains(&place.source));
-            if let Some(place) = place.filter(|_| said.insert(name)) {
+            if let Some(place) = place.filter(|_| reported.insert(name)) {
                 found
                     .push(PreprocessorKind::UnseenDefine { name: name.to_owned(), defined: *place }.at(span));
             }
@@ -53,7 +53,7 @@ pub(crate) fn report(
     }
 }
 
-/// The documents that one includes, directly or indirectly.
+/// Returns the documents that a document includes, directly or indirectly.
 fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> HashSet<SourceId> {
     let mut all = HashSet::default();
     let mut open = vec![document];
@@ -63,7 +63,8 @@ fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> H
     all
 }
 
-/// The names in some of the preprocessor's lines of a document; of a `#define` the first.
+/// Returns the names in some of the preprocessor's lines of a document. For a `#define`, returns the
+/// first name.
 fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iterator<Item = (&'a str, Span)> {
     let text = sources.get(id).map_or("", |source| source.text());
     let lines = text.split_inclusive('\n').filter_map(move |line| {

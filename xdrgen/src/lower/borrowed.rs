@@ -1,4 +1,4 @@
-//! Borrowed output: the types with a lifetime, and the changes of bindings.
+//! Borrowed output: finds the types with a lifetime, and omits eligible items.
 
 use crate::binding::Binding;
 use crate::diag::{BindingKind, Found};
@@ -6,9 +6,9 @@ use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
 
-/// Removes the eligible items of bindings and reports this: a borrowed buffer cannot be transferred. A
-/// binding without eligible items keeps its bounds of replies.
-pub(crate) fn leave_out_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
+/// Omits the eligible items of bindings and reports this, since a borrowed buffer cannot be transferred.
+/// A binding without eligible items keeps its bounds of replies.
+pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
     fields.for_each(|field| field.eligible = false);
     for binding in bindings.iter().filter(|binding| !binding.eligible.is_empty()) {
@@ -30,7 +30,7 @@ pub(crate) fn leave_out_eligible(hir: &mut Hir, bindings: &[Binding], found: &mu
 /// Finds the types that borrow: those that contain variable-length data, an array, a list or a borrowing
 /// type.
 pub(crate) fn find_borrowing(module: &mut Module, graph: &Graph) {
-    let borrows = graph.settle(false, |id, borrows| {
+    let borrows = graph.solve(false, |id, borrows| {
         module.get(id).is_some_and(|ty| match &ty.body {
             Body::Alias(of) => type_borrows(of, borrows),
             body => body.fields().any(|field| type_borrows(&field.ty, borrows)),

@@ -9,13 +9,13 @@ use crate::sizes::layout::Layouts;
 const SMALL: u32 = 128;
 /// Plain data of at most this many bytes on the wire is `Copy`.
 const COPIED: u64 = 128;
-/// The largest array that has a `Default` in Rust.
+/// Maximum length of an array that has a `Default` in Rust.
 const DEFAULT_ARRAY: u32 = 32;
-/// A union is uneven if its largest arm takes so many bytes of memory more than the next.
+/// A union is uneven if its largest arm exceeds the next by this many bytes of memory.
 const UNEVEN: u64 = 160;
 
 /// Stores small opaque data in place, unless it is eligible: eligible data shares the message's memory.
-pub(crate) fn hold_small_opaque(module: &mut Module) {
+pub(crate) fn store_small_opaque_in_place(module: &mut Module) {
     let shared = shared(module);
     let small = |ty: &mut Type| {
         if let Type::Opaque(Some(bound)) = ty
@@ -32,7 +32,7 @@ pub(crate) fn hold_small_opaque(module: &mut Module) {
     }
 }
 
-/// The typedefs of eligible fields.
+/// Returns the typedefs of eligible fields.
 fn shared(module: &Module) -> HashSet<TypeId> {
     let fields = module.types.iter().flat_map(|ty| ty.body.fields()).filter(|field| field.eligible);
     let mut shared = HashSet::default();
@@ -50,7 +50,7 @@ fn shared(module: &Module) -> HashSet<TypeId> {
 // ---- recursion
 
 /// Moves recursive values to the heap. Every remaining cycle contains optional data, a union's arm or an
-/// array. The first two get a box; an array needs none.
+/// array. Optional data and payloads get a box; an array needs none.
 pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     let arrays = array_names(module, graph);
     for (index, ty) in module.types.iter_mut().enumerate() {
@@ -71,9 +71,9 @@ pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     }
 }
 
-/// Which types are other names of counted arrays.
+/// Returns for each type whether it is a typedef of a counted array.
 fn array_names(module: &Module, graph: &Graph) -> Vec<bool> {
-    graph.settle(false, |id, arrays| {
+    graph.solve(false, |id, arrays| {
         matches!(module.get(id).map(|ty| &ty.body), Some(Body::Alias(of)) if is_array(of, arrays))
     })
 }
@@ -88,7 +88,7 @@ fn is_array(ty: &Type, arrays: &[bool]) -> bool {
 }
 
 fn box_field(field: &mut Field, arrays: &[bool], is_on_cycle: &dyn Fn(&Type) -> bool) {
-    // An array asks for the sizes of its element, which would be asking for the type's own.
+    // The size of an array depends on the size of its element, which here contains the array.
     if is_array(&field.ty, arrays) && is_on_cycle(&field.ty) {
         field.recursive = true;
     }
@@ -106,7 +106,7 @@ fn box_optional(ty: &mut Type, is_on_cycle: &dyn Fn(&Type) -> bool) {
 
 // ---- traits
 
-/// Decides which traits each type derives. The graph is of all uses.
+/// Decides which traits each type derives. The graph must contain all uses.
 pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
     // A borrowing type has the size of its references.
     let is_small: Vec<bool> = match module.data {
@@ -117,10 +117,10 @@ pub(crate) fn decide_derives(module: &mut Module, graph: &Graph, held: &Held) {
             ids.map(|id| layouts.named(id).lengths.max.fits(COPIED)).collect()
         }
     };
-    // `Copy` and `Eq` are assumed until a part lacks them; `Default` only once a value is known to be
-    // finite.
+    // `Copy` and `Eq` are assumed until a part lacks them. `Default` is assumed only once a value is
+    // known to be finite.
     let start = Derives { copy: true, eq: true, default: false };
-    let derives = graph.settle(start, |id, derives| {
+    let derives = graph.solve(start, |id, derives| {
         let Some(ty) = module.get(id) else { return Derives::default() };
         Derives {
             copy: is_small.get(id.0) == Some(&true)
@@ -170,7 +170,7 @@ fn type_has_default(ty: &Type, data: Data, derives: &[Derives]) -> bool {
         Type::Named(id) => derives.get(id.0).is_some_and(|derives| derives.default),
         Type::FixedOpaque(len) => len.value <= DEFAULT_ARRAY,
         Type::FixedArray(of, len) => len.value <= DEFAULT_ARRAY && type_has_default(of, data, derives),
-        // A reference has nothing to refer to.
+        // A reference has no default target.
         Type::Boxed(of) => data == Data::Bytes && type_has_default(of, data, derives),
         Type::Extern(_) => false,
         Type::Void | Type::Scalar(_) | Type::SmallOpaque(_) | Type::Opaque(_) | Type::String(_) => true,
@@ -227,8 +227,8 @@ impl Memory {
     }
 }
 
-/// The types that each type contains in place, including optional ones. There are no cycles: every cycle
-/// contains a box.
+/// The types that each type contains in place, including optional ones. There are no cycles, since every
+/// cycle contains a box.
 pub(crate) struct Held(Graph);
 
 impl Held {
@@ -245,8 +245,8 @@ impl Held {
     }
 }
 
-/// Finds unions of which one arm takes much more memory than the others.
-pub(crate) fn weigh_unions(module: &mut Module, held: &Held) {
+/// Finds unions with one arm that takes much more memory than the others.
+pub(crate) fn find_uneven_unions(module: &mut Module, held: &Held) {
     let memory = Memory::of(module, held);
     for ty in &mut module.types {
         if let Body::Union(union) = &mut ty.body {

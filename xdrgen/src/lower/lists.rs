@@ -1,4 +1,4 @@
-//! Lists: links to structs that link to themselves, as vectors of elements.
+//! Lists: converts structs that link to themselves to vectors of elements.
 
 use crate::hash::HashMap;
 use crate::ir::{Body, Docs, Field, Item, Module, Type, TypeDef, TypeId};
@@ -6,9 +6,9 @@ use crate::namespace::{join, split};
 
 use super::naming::Naming;
 
-/// A struct that links to itself in its last field is a node. Its link, and each other link to a node,
-/// becomes a `Vec` of elements: a type without the link, which is decoded in a loop. The encoding of a node
-/// is unchanged, and other users of the node do not affect the types.
+/// A struct whose last field links to itself is a node. This link, and each other link to a node, becomes
+/// a `Vec` of elements: a type without the link, which is decoded in a loop. The encoding is unchanged,
+/// and other uses of the node do not affect the types.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
     let elements: HashMap<TypeId, TypeId> =
@@ -42,7 +42,7 @@ pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     wrap_procedures(module, naming, &element);
 }
 
-/// Adds the type of a node's elements.
+/// Adds the element type of a node.
 fn add_element(module: &mut Module, node: TypeId, naming: &mut Naming<'_>) -> Option<TypeId> {
     let id = TypeId(module.types.len());
     let mut element = module.get(node)?.clone();
@@ -71,7 +71,7 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
     }
 }
 
-/// A list as the argument or result itself has no field to carry the attribute: it gets a struct.
+/// An argument or result that is a list has no field for the attribute, so it is wrapped in a struct.
 fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
     let mut added: Vec<(usize, TypeDef)> = Vec::new();
     let known = module.types.len();
@@ -98,7 +98,7 @@ fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn F
             }
         }
     }
-    // Each precedes its program.
+    // Each wrapper precedes its program.
     let mut before: HashMap<usize, Vec<Item>> = HashMap::default();
     for (program, ty) in added {
         before.entry(program).or_default().push(Item::Type(TypeId(module.types.len())));
@@ -115,7 +115,7 @@ fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn F
     }
 }
 
-/// Returns true for a struct that links to itself at its end.
+/// Returns true if the last field of a struct links to the struct.
 fn is_node(module: &Module, id: TypeId) -> bool {
     let Some(TypeDef { body: Body::Struct(fields), .. }) = module.get(id) else { return false };
     fields.last().is_some_and(|last| links_to(module, &last.ty, id))

@@ -31,7 +31,7 @@ const RESERVED: &[&str] = &[
 /// Further names with a special meaning in borrowed output.
 const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
-/// Types that the module of a version has or uses by their names alone: no version is called so.
+/// Types that the module of a version has, or uses without a path: they cannot be names of versions.
 const IN_VERSION: &[&str] = &[
     "Box", "C", "Client", "Err", "Future", "H", "Handler", "None", "Ok", "Option", "Proc", "Result", "Send",
     "Server", "Some", "Sync", "Vec",
@@ -40,22 +40,22 @@ const IN_VERSION: &[&str] = &[
 /// Crates visible in the module of a version, in emitted code or in the output of derives.
 const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
-/// Types that the module of procedures uses by their names alone: no procedure is called so.
+/// Types that the module of procedures uses without a path: they cannot be names of procedures.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
-/// Names of parameters and constants in methods besides the arguments of the procedure.
+/// Names of parameters and constants in methods: they cannot be names of arguments.
 const IN_METHODS: &[&str] = &["answer", "context"];
 
-/// The names of definitions.
+/// Assigns the names of definitions.
 pub(super) struct Naming<'f> {
     pub(super) names: Names,
     data: Data,
     found: &'f mut Found,
-    /// The names that are taken in each namespace.
+    /// The names in use in each namespace.
     scopes: HashMap<String, Scope>,
 }
 
-/// The names that are taken in a namespace, which is a module in Rust.
+/// The names in use in a namespace, which is a module in Rust.
 struct Scope {
     consts: Taken,
     types: Taken,
@@ -68,11 +68,11 @@ impl<'f> Naming<'f> {
         Naming { names, data, found, scopes: HashMap::default() }
     }
 
-    /// The namespace of a name.
+    /// Returns the namespace of a name.
     fn scope(&mut self, name: &str) -> &mut Scope {
         let (names, data) = (self.names, self.data);
         self.scopes.entry(namespace::split(name).0.to_owned()).or_insert_with(|| Scope {
-            // Derives call these without their paths, and a constant would hide them.
+            // Derives use these without paths, and a constant would shadow them.
             consts: reserved(names).and(&["Err", "None", "Ok", "Some"]),
             types: reserved(names).and(RESERVED).and(if data == Data::Borrowed {
                 RESERVED_BORROWED
@@ -83,13 +83,13 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Reserves a name, and reports it if it had to change because of a conflict.
+    /// Reserves a name, and reports a change because of a conflict.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)
     }
 
-    /// Reports a name that had to change because of a conflict.
+    /// Reports a name that changed because of a conflict.
     fn given(&mut self, (ident, clash): (String, Option<String>), name: &str, at: Span) -> String {
         if let Some(other) = clash {
             let same = OutputKind::SameName { name: name.to_owned(), other, ident: ident.clone() };
@@ -107,7 +107,7 @@ impl<'f> Naming<'f> {
     pub(super) fn of_type(&mut self, ty: &TypeDef) -> String {
         let wanted = self.names.of_type(namespace::last(&ty.name));
         let scope = self.scope(&ty.name);
-        // A tuple struct is a function too, and functions share a name space with constants.
+        // A tuple struct is also a function, and functions share a name space with constants.
         let may_be_tuple = |ty: &Type| matches!(ty, Type::Array(..) | Type::Optional(_));
         if let Body::Alias(field) = &ty.body
             && may_be_tuple(&field.ty)
@@ -119,13 +119,14 @@ impl<'f> Naming<'f> {
         self.given(given, &ty.name, ty.docs.span)
     }
 
-    /// A type that no document defines.
+    /// Returns the name of a type that no document defines.
     pub(super) fn of_added(&mut self, name: &str) -> String {
         let wanted = self.names.of_type(namespace::last(name));
         self.scope(name).types.take(wanted, name).0
     }
 
-    /// A version's names: its own, or prefixed by its program's if there is a conflict; and its module.
+    /// Returns a version's name, with its program's name as a prefix if there is a conflict, and its
+    /// module.
     pub(super) fn of_version(&mut self, program: &str, version: &str) -> (String, String) {
         let names = self.names;
         let scope = self.scope(program);
@@ -144,7 +145,7 @@ impl<'f> Naming<'f> {
         if taken(&name) {
             name.push_str("_x");
         }
-        // If the name is still in use, it gets a number.
+        // If this name is also in use, it gets a number.
         let (module, clash) = scope.versions.take(names::snake(&name), &name);
         let ident = names.of_type(&name);
         match (clash, module.rsplit_once('_')) {
@@ -153,19 +154,19 @@ impl<'f> Naming<'f> {
         }
     }
 
-    /// The name of a method's parameter: that of the only argument.
+    /// Returns the name of a method's parameter: that of a single argument.
     pub(super) fn of_parameter(&self, name: Option<String>) -> String {
         let named = name.map(|name| Taken::with(IN_METHODS).take(self.names.of_field(&name), &name).0);
         named.unwrap_or_else(|| "args".to_owned())
     }
 
-    /// The names that no procedure of a version may have.
+    /// Returns the names that no procedure of a version may have.
     pub(super) fn for_procedures(&self) -> Taken {
         reserved(self.names).and(IN_PROCEDURES)
     }
 }
 
-/// The names that are taken from the start.
+/// Returns the names that are reserved from the start.
 fn reserved(names: Names) -> Taken {
     match names {
         Names::Rust => Taken::default(),

@@ -1,8 +1,8 @@
-//! Lines that a published document adds to another's enum or union.
+//! Additions: lines that a published document adds to an enum or a union of another document.
 //!
-//! RFC 8276 uses comments, since XDR has no syntax for additions: one comment names the type, and the next
-//! one contains the lines. The lines are removed from the comment, and wait for the document that defines
-//! the type.
+//! RFC 8276 uses comments, since XDR has no syntax for additions: one comment names the type, and the
+//! next one contains the lines. The lines are parsed as a definition of that type with only the new
+//! parts.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use crate::extract::{Extract, Map};
 use crate::keywords::begins_definition;
 use crate::source::narrow;
 
-/// Maximum length of the lines of one addition.
+/// Maximum number of lines of one addition.
 const MAX_LINES: usize = 1000;
 
 /// The phrase in the first comment.
-const SAYS: &str = "to be added to";
+const PHRASE: &str = "to be added to";
 
-/// Lines to be added, within the extracted text.
+/// An addition within the extracted text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// The name of the type.
     name: Range<usize>,
-    /// The whole second comment.
+    /// The entire second comment.
     pub(crate) comment: Range<usize>,
-    /// The lines within it.
+    /// The lines within the comment.
     inside: Range<usize>,
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct Block {
 pub(crate) fn find(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut from = 0;
-    while let Some(at) = text.get(from..).and_then(|rest| rest.find(SAYS)) {
-        let at = from + at + SAYS.len();
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(PHRASE)) {
+        let at = from + at + PHRASE.len();
         let block = block(text, at);
         from = block.as_ref().map_or(at, |block| block.comment.end);
         blocks.extend(block);
@@ -41,14 +41,16 @@ pub(crate) fn find(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The block whose first comment has the phrase before `at`.
+/// Returns the block whose first comment has the phrase before `at`.
 fn block(text: &str, at: usize) -> Option<Block> {
     let rest = text.get(at..)?;
-    let end = rest.find("*/").filter(|end| rest.get(..*end).is_some_and(|said| said.len() < 200))?;
+    let end = rest
+        .find("*/")
+        .filter(|end| rest.get(..*end).is_some_and(|text_between| text_between.len() < 200))?;
     let name = name(rest.get(..end)?)?;
-    let behind = at + end + 2;
-    let after = text.get(behind..)?;
-    let open = behind + after.len() - after.trim_start().len();
+    let comment_end = at + end + 2;
+    let after = text.get(comment_end..)?;
+    let open = comment_end + after.len() - after.trim_start().len();
     let mut lines = text.get(open..)?.split_inclusive('\n').take(MAX_LINES);
     let first = lines.next()?;
     if !first.starts_with("/*") || first.contains("*/") {
@@ -72,23 +74,23 @@ fn block(text: &str, at: usize) -> Option<Block> {
     None
 }
 
-/// The last word of ` enum NAME`, `NAME` or ` the union NAME:`.
-fn name(said: &str) -> Option<Range<usize>> {
+/// Returns the last word of ` enum NAME`, `NAME` or ` the union NAME:`.
+fn name(text_between: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut at = 0;
-    for word in said.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+    for word in text_between.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
         match word {
             "" => {}
             "enum" | "union" | "type" | "the" if found.is_none() => {}
             _ if found.is_none() => found = Some(at..at + word.len()),
             _ => return None,
         }
-        at += word.len() + said.get(at + word.len()..)?.chars().next().map_or(0, char::len_utf8);
+        at += word.len() + text_between.get(at + word.len()..)?.chars().next().map_or(0, char::len_utf8);
     }
     found
 }
 
-/// The extracted text with blanks in place of the blocks, so that positions stay valid.
+/// Returns the extracted text with spaces in place of the blocks, so that positions stay valid.
 pub(crate) fn blanked(text: &str, blocks: &[Block]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -103,7 +105,7 @@ pub(crate) fn blanked(text: &str, blocks: &[Block]) -> String {
 }
 
 impl Block {
-    /// The lines as a definition of the type that they are added to.
+    /// Returns the lines as a definition of the type that they extend.
     pub(crate) fn definition(&self, extract: &Extract) -> Extract {
         let text = extract.text.as_str();
         let body = text.get(self.inside.clone()).unwrap_or("");
@@ -125,7 +127,7 @@ impl Block {
         }
     }
 
-    /// Warnings about the lines: a comment inside them ends the enclosing comment for other readers.
+    /// Warns about a comment inside the lines, which ends the enclosing comment for other compilers.
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));
@@ -133,7 +135,7 @@ impl Block {
     }
 }
 
-/// A piece of an extracted text, with its positions.
+/// A copy of parts of an extracted text, with their positions.
 struct Copy<'a> {
     from: &'a Extract,
     text: String,

@@ -1,4 +1,4 @@
-//! The C preprocessor's conditions, as far as files for rpcgen have them.
+//! The subset of the C preprocessor's conditions that files for rpcgen use.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,24 +11,24 @@ use crate::hash::HashMap;
 /// One open `#if`.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Whether the text around it is active.
+    /// True if the text around the condition is active.
     outer: bool,
-    /// Whether the current branch is active.
+    /// True if the current branch is active.
     active: bool,
-    /// Whether an earlier branch was active.
+    /// True if an earlier branch was active.
     taken: bool,
-    /// Whether there was a later branch than the first.
+    /// True after the first branch.
     is_else: bool,
-    /// Whether there was an `#else`.
+    /// True after an `#else`.
     last: bool,
     /// The position of the `#if`.
     place: Range<u32>,
 }
 
-/// Which names are defined, and which conditions are open.
+/// The defined names and the open conditions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
-    /// The names that are defined, and their numbers where they have one.
+    /// The defined names, with their numbers if they have one.
     defined: HashMap<String, Option<i128>>,
     open: Vec<Open>,
     found: Vec<(Range<u32>, PreprocessorKind)>,
@@ -45,13 +45,13 @@ impl Conditions {
         conditions
     }
 
-    /// Returns true if the text counts here.
+    /// Returns true if the current text is active.
     pub(crate) fn active(&self) -> bool {
         self.open.last().is_none_or(|open| open.active)
     }
 
-    /// The outermost condition for which the text does not count here, and whether this is a later branch of
-    /// it.
+    /// Returns the outermost false condition around the current text, and whether the text is in a later
+    /// branch of it.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))
@@ -61,7 +61,7 @@ impl Conditions {
         self.defined.insert(name.to_owned(), value);
     }
 
-    /// One directive; those without a condition (`include`, `pragma`) do not concern XDR.
+    /// Processes a directive. Directives other than conditions (`include`, `pragma`) do not concern XDR.
     pub(crate) fn directive(&mut self, word: &str, argument: &str, place: Range<u32>) {
         match word {
             "ifdef" | "ifndef" | "if" => {
@@ -86,11 +86,11 @@ impl Conditions {
         let Some(open) = self.open.last_mut() else {
             return self.found.push((place.clone(), PreprocessorKind::ElseWithoutIf));
         };
-        let behind = open.last;
+        let is_after_else = open.last;
         open.is_else = true;
         open.last |= last;
-        if behind {
-            self.found.push((place.clone(), PreprocessorKind::BehindElse { is_else: last }));
+        if is_after_else {
+            self.found.push((place.clone(), PreprocessorKind::BranchAfterElse { is_else: last }));
         }
         open.active = open.outer && !open.taken && holds;
         open.taken |= open.active;
@@ -114,7 +114,7 @@ impl Conditions {
         }
     }
 
-    /// Returns true if an `#if` holds. An undefined name counts as 0 there.
+    /// Returns whether an `#if` holds; `None` if it is malformed. An undefined name counts as 0.
     fn truth(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {
@@ -132,19 +132,19 @@ impl Conditions {
         expression::evaluate(text, &Lenient(self)).map(|value| value != 0)
     }
 
-    /// The start of the first unclosed condition.
+    /// Returns the start of the first unclosed condition.
     pub(crate) fn first_open(&self) -> Option<u32> {
         self.open.first().map(|open| open.place.start)
     }
 
-    /// The findings about the conditions of a text.
+    /// Returns the findings about the conditions of a text.
     pub(crate) fn finish(self, map: &Map) -> impl Iterator<Item = Diagnostic> {
         let open = self.open.into_iter().map(|open| (open.place, PreprocessorKind::OpenCondition));
         self.found.into_iter().chain(open).map(|(place, kind)| kind.at(map.span(place)))
     }
 }
 
-/// The name in `#undef NAME`.
+/// Returns the name in `#undef NAME`.
 pub(super) fn undefined(argument: &str) -> &str {
     let name = argument.trim_start();
     name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("")

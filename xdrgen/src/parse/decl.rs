@@ -18,7 +18,7 @@ use crate::ast::{
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 use crate::keywords::{BEGIN_DECLARATION, is_keyword};
 
-/// declaration, without the comments around it.
+/// declaration, without the surrounding comments
 pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let first = input.at;
     let is_item = input.word(0) == "zcopaque" && input.context.dialect == Dialect::Xdrzcc;
@@ -41,7 +41,7 @@ pub(crate) fn declaration(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { specifier, name, multiplicity, span, docs: Vec::new(), eligible }))
 }
 
-/// A type of one word.
+/// A type that is one word
 pub(crate) fn one_word(input: Tokens<'_>, kind: TypeSpecifierKind) -> (Tokens<'_>, TypeSpecifier) {
     let span = input.context.span(input.at, input.at);
     (input.take_from(1), TypeSpecifier { kind, span })
@@ -57,7 +57,9 @@ fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, M
     match input.word(0) {
         "[" if is_string => return Err(fail(input, Reason::Kind(&SyntaxKind::StringSize))),
         "[" | "<" => {}
-        ";" if is_string => context.report(PortabilityKind::StringWithoutBound.at(context.behind(input.at))),
+        ";" if is_string => {
+            context.report(PortabilityKind::StringWithoutBound.at(context.position_after(input.at)))
+        }
         _ if is_string || context.dialect == Dialect::Xdrzcc => {}
         _ => return Err(fail(input, Reason::Kind(&SyntaxKind::OpaqueSize))),
     }
@@ -66,14 +68,14 @@ fn bytes(input: Tokens<'_>, is_string: bool) -> Parse<'_, (Option<Identifier>, M
     Ok((rest, (Some(name), size)))
 }
 
-/// The name after a type, with `*` before it, or a size after it.
+/// The name after a type, with an optional `*` before it or a size after it
 fn named<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, (Option<Identifier>, Multiplicity)> {
     if input.word(0) == "*" {
         if input.word(1) == "*" {
             return Err(fail(input.take_from(1), Reason::Kind(&SyntaxKind::SecondSize)));
         }
         if matches!(of.kind, TypeSpecifierKind::Scalar(Scalar::Char | Scalar::UnsignedChar)) {
-            // In C it is a text, and here one optional character.
+            // In C this is text; in XDR it is one optional character.
             let span = input.context.span(input.at.saturating_sub(1), input.at);
             input.context.report(PortabilityKind::CharPointer.at(span));
         }
@@ -140,7 +142,7 @@ pub(crate) fn constant(input: Tokens<'_>) -> Parse<'_, Value> {
     }
 }
 
-/// type-specifier, and rpcgen's shorter and additional ones
+/// type-specifier, including rpcgen's short and additional forms
 pub(crate) fn type_specifier(input: Tokens<'_>) -> Parse<'_, TypeSpecifier> {
     let first = input.at;
     let next = input.take_from(1);
@@ -169,8 +171,8 @@ fn expected_type(input: Tokens<'_>) -> Parse<'_, Identifier> {
     path(input).map_err(|_| refuse(input, Reason::Expected(Expected::Type, BEGIN_DECLARATION)))
 }
 
-/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long` is
-/// `hyper`.
+/// The name of a scalar type. In files for rpcgen, `int` may follow `short` and `long`, and `long long`
+/// is `hyper`.
 fn scalar(input: Tokens<'_>) -> Option<(Tokens<'_>, Scalar)> {
     let next = input.take_from(1);
     Some(match (input.word(0), next.word(0)) {
@@ -238,7 +240,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
             }
             "," => rest = next.take_from(1),
             "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
-            // The members have values, and this is one word: it got there by a slip.
+            // The members have values, but this is a single word, probably left by mistake.
             _ if next.word(1) == "}"
                 && next.peek(1).is_some_and(|brace| !brace.first)
                 && members.iter().all(|member| member.value.is_some())
@@ -247,9 +249,9 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
                 warn(next, |span| SyntaxKind::StrayWord { word: shown(next.word(0)) }.at(span));
                 return Ok((next.take_from(2).level(input), EnumBody { members }));
             }
-            // The intent is clear: the enum has this member, too.
+            // The intent is clear: the word is another member.
             _ if matches!(next.word(1), "=" | "," | "}") && identifier(next).is_ok() => {
-                next.context.report(SyntaxKind::NoComma.at(next.context.behind(next.at)));
+                next.context.report(SyntaxKind::NoComma.at(next.context.position_after(next.at)));
                 rest = next;
             }
             _ => return Err(fail(next, Reason::Expected(Expected::MemberEnd, &[]))),
@@ -257,7 +259,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
     }
 }
 
-/// identifier `=` value; without a value it is the one before plus one.
+/// identifier `=` value; an implicit value is the previous one plus one
 fn enum_member(input: Tokens<'_>) -> Parse<'_, EnumMember> {
     let (rest, name) = identifier(input)?;
     let (rest, value) = opt(preceded(token("="), cut(value))).parse(rest)?;
@@ -299,7 +301,7 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
             "case" => {
                 if body.default.is_some() && !std::mem::replace(&mut warned, true) {
                     let default = rest.context.span(default_at, default_at);
-                    warn(rest, |span| PortabilityKind::BehindDefault { default }.at(span));
+                    warn(rest, |span| PortabilityKind::CaseAfterDefault { default }.at(span));
                 }
                 let (next, arm) = cut(case_spec).parse(rest)?;
                 body.arms.push(arm);
@@ -321,13 +323,13 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     }
 }
 
-/// The error for a token in place of an arm or the end.
+/// Returns the error for a token in place of an arm or of the union's end.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
-    let said = input.context.found.borrow().mark();
+    let mark = input.context.found.borrow().mark();
     let again = any && declaration(input).is_ok_and(|(rest, _)| rest.word(0) == ";");
     // Warnings about a misplaced declaration are dropped.
-    input.context.found.borrow_mut().back_to(said);
+    input.context.found.borrow_mut().roll_back(mark);
     if again {
         return Reason::Kind(&SyntaxKind::SecondDeclaration);
     }
@@ -348,7 +350,7 @@ fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
     arm(input.at, rest)
 }
 
-/// An arm's declaration; its comments are those from its first label on.
+/// An arm's declaration, with the comments from its first label on
 fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = cut(declaration).parse(input)?;
     let (mut rest, mut last) = end_of_declaration(rest)?;
@@ -373,21 +375,21 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, declaration))
 }
 
-/// A further declaration in place of the next label, in a published document. (RFC 1094 and RFC 5666 have
-/// such arms.)
+/// A further declaration in place of the next label, in a published document (RFC 1094 and RFC 5666 have
+/// such arms)
 fn another(input: Tokens<'_>) -> Option<(Tokens<'_>, Declaration)> {
     if !input.context.published || matches!(input.word(0), "case" | "default" | "void" | "}") {
         return None;
     }
-    let said = input.context.found.borrow().mark();
+    let mark = input.context.found.borrow().mark();
     let read = field(input).ok();
     if read.is_none() {
-        input.context.found.borrow_mut().back_to(said);
+        input.context.found.borrow_mut().roll_back(mark);
     }
     read
 }
 
-/// Several declarations of an arm are encoded in sequence like those of a struct, so they are read as one.
+/// Reads several declarations of an arm as one struct, which has the same encoding.
 fn several(
     first: usize,
     input: Tokens<'_>,
@@ -401,7 +403,7 @@ fn several(
     let span = context.span(input.at, last);
     declaration.docs = context.docs(input.at, second.saturating_sub(1));
     let fields = std::iter::once(declaration).chain(more.into_iter().map(|(_, field)| field)).collect();
-    // Its only name is that of its label.
+    // The struct is named after the label.
     let label = context.token(first + 1).filter(|token| token.kind == Kind::Word);
     let name = label.map_or_else(|| "fields".to_owned(), |label| label.text.to_ascii_lowercase());
     let specifier = TypeSpecifier { kind: TypeSpecifierKind::Struct(StructBody { fields }), span };

@@ -1,4 +1,4 @@
-//! Definitions (RFC 4506 section 6.3), and the text that they consist of.
+//! Definitions (RFC 4506 section 6.3) and complete texts.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::decl::{declaration, enum_body, struct_body, union_body, value};
 use super::docs::clean;
 use super::program::program_def;
 use super::recover;
-use super::token::{Aside, Comment, Kind, Piece, Placed};
+use super::token::{Comment, Kind, OtherLine, Piece, Placed};
 use super::tokens::{
     Context, Parse, Reason, Syntax, Tokens, end_of_declaration, fail, identifier, path, refuse, semicolon,
     token, warn,
@@ -25,57 +25,57 @@ use crate::keywords::DEFINITIONS;
 use crate::namespace::join;
 use crate::source::{Span, narrow};
 
-/// specification: definitions to the end of the text. After an error, parsing continues at the next
+/// specification: definitions up to the end of the text. After an error, parsing continues at the next
 /// definition.
 pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specification {
     let mut input = Tokens::new(context);
-    let mut asides = context.lexed.asides.iter().peekable();
+    let mut c_lines = context.lexed.c_lines.iter().peekable();
     let mut definitions = Vec::new();
-    // After an error, the rest of the broken definition is not reported again.
+    // Avoids further reports about the rest of a broken definition.
     let mut broken = false;
-    // Nor are further lines that are not definitions.
-    let mut lost = false;
+    // Avoids reports about further lines that are not definitions.
+    let mut is_lost = false;
     let mut left_out = Vec::new();
     let gaps = gaps(context);
     let mut unread = Unread::default();
     let mut namespaces = Namespaces::default();
     while input.input_len() > 0 {
-        while let Some(placed) = asides.next_if(|placed| placed.before <= input.at) {
-            definitions.push(aside(context, extract, placed));
+        while let Some(placed) = c_lines.next_if(|placed| placed.before <= input.at) {
+            definitions.push(other_line(context, extract, placed));
         }
         if let Some(rest) = namespaces.step(input, broken) {
-            (input, broken, lost) = (rest, false, false);
+            (input, broken, is_lost) = (rest, false, false);
             continue;
         }
-        if input.word(0) == ";" || broken && recover::is_left_over(context, input.at) {
+        if input.word(0) == ";" || broken && recover::is_rest_of_broken(context, input.at) {
             unread.add(input.at, input.at + 1);
             input = input.take_from(1);
             continue;
         }
-        let said = context.found.borrow().mark();
+        let mark = context.found.borrow().mark();
         match definition(input) {
             Ok((rest, (kind, last))) => {
                 definitions.push(finish(context, extract, kind, input.at, last));
-                (input, broken, lost) = (rest, false, false);
+                (input, broken, is_lost) = (rest, false, false);
             }
             Err(error) => {
                 let syntax = syntax_of(error, input);
                 // Warnings about an invalid definition are dropped.
-                context.found.borrow_mut().back_to(said);
+                context.found.borrow_mut().roll_back(mark);
                 let found = recover::diagnostic(context, input.at, syntax);
                 let resume = recover::resume(context, input.at, syntax).at.max(input.at + 1);
                 let names = recover::names(context, input.at, resume).into_iter();
                 let names: Vec<String> = names.map(|name| join(namespaces.path(), &name)).collect();
                 let name = names.first().map_or("", String::as_str);
-                // Text that does not begin like a definition may have been any definition.
+                // Text that does not begin like a definition may have been a program.
                 let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
                 let found = found.with_left_out(name, is_program);
                 let begins = matches!(
                     found.kind,
                     diag::Kind::Syntax(SyntaxKind::Unexpected { .. } | SyntaxKind::Missing { .. })
                 );
-                let again = std::mem::replace(&mut lost, syntax.at == input.at && begins);
-                let is_reported = again && lost || is_text_missing(context, &gaps, input.at, syntax.at);
+                let was_lost = std::mem::replace(&mut is_lost, syntax.at == input.at && begins);
+                let is_reported = was_lost && is_lost || is_text_missing(context, &gaps, input.at, syntax.at);
                 if !is_reported {
                     context.report(found);
                 }
@@ -86,13 +86,13 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
             }
         }
     }
-    definitions.extend(asides.map(|placed| aside(context, extract, placed)));
+    definitions.extend(c_lines.map(|placed| other_line(context, extract, placed)));
     let unread = unread.spans(context);
     let namespaces = namespaces.finish(context);
     Specification { definitions, left_out, unread, namespaces, ..Specification::default() }
 }
 
-/// The positions of unclosed comments, and of macros that cannot be expanded.
+/// Returns the positions of unclosed comments, and of macros that cannot be expanded.
 fn gaps(context: &Context<'_>) -> Vec<u32> {
     let lacks = |found: &&Diagnostic| {
         matches!(
@@ -105,28 +105,28 @@ fn gaps(context: &Context<'_>) -> Vec<u32> {
     found.map(|found| found.span.start).collect()
 }
 
-/// Maximum length of the path of a namespace: each namespace of a document has one.
+/// Maximum length of the qualified name of a namespace.
 const MAX_PATH: usize = 255;
 
 /// The namespaces of a document.
 #[derive(Default)]
 struct Namespaces {
     all: Vec<Namespace>,
-    /// The open ones: their positions in `all`, and their `{`.
+    /// The open namespaces: their indices in `all`, and the positions of their `{`.
     open: Vec<(usize, usize)>,
 }
 
 impl Namespaces {
-    /// The current namespace.
+    /// Returns the path of the current namespace.
     fn path(&self) -> &str {
         self.open.last().and_then(|(open, _)| self.all.get(*open)).map_or("", |around| &around.path)
     }
 
-    /// Parses `namespace a {`, or the `}` of one. After a broken definition, a `}` belongs to that
-    /// definition, unless it begins the line after the definition's `};`.
+    /// Parses `namespace a {`, or the `}` of a namespace. After a broken definition, a `}` belongs to
+    /// that definition, unless it begins the line after the definition's `};`.
     fn step<'a>(&mut self, input: Tokens<'a>, broken: bool) -> Option<Tokens<'a>> {
         let context = input.context;
-        if input.word(0) == "}" && (!broken || is_behind_body(input)) {
+        if input.word(0) == "}" && (!broken || is_after_body(input)) {
             let (closed, _) = self.open.pop()?;
             let namespace = self.all.get_mut(closed)?;
             namespace.span = namespace.span.to(context.span(input.at, input.at));
@@ -138,7 +138,7 @@ impl Namespaces {
         let around = self.path();
         let mut path = join(around, &name.name);
         if path.len() > MAX_PATH {
-            context.report(SyntaxKind::LongPath { most: MAX_PATH }.at(name.span));
+            context.report(SyntaxKind::LongPath { max: MAX_PATH }.at(name.span));
             path = around.to_owned();
         }
         let end = context.lexed.tokens.len().saturating_sub(1);
@@ -147,21 +147,21 @@ impl Namespaces {
         Some(rest)
     }
 
-    /// Reports a namespace that is never closed, unless an error may have hidden its end.
+    /// Reports an unclosed namespace, unless an error may have hidden its end.
     fn finish(self, context: &Context<'_>) -> Vec<Namespace> {
-        let is_sound = context.found.borrow().errors() == 0;
-        if let Some((_, open)) = self.open.last().filter(|_| is_sound) {
+        let has_no_errors = context.found.borrow().errors() == 0;
+        if let Some((_, open)) = self.open.last().filter(|_| has_no_errors) {
             let end = context.lexed.tokens.len();
             let open = Some(context.span(*open, *open));
             let found = SyntaxKind::NoCloseBrace { open, of: Open::Namespace };
-            context.report(found.at(context.behind(end)));
+            context.report(found.at(context.position_after(end)));
         }
         self.all
     }
 }
 
-/// Returns true if a `}` begins a line, directly follows a `};`, and is not the `}` of another `};`.
-fn is_behind_body(input: Tokens<'_>) -> bool {
+/// Returns true if a `}` begins a line, directly follows a `};`, and is not part of another `};`.
+fn is_after_body(input: Tokens<'_>) -> bool {
     let before = |back: usize| input.at.checked_sub(back).and_then(|at| input.context.token(at));
     input.peek(0).is_some_and(|token| token.first)
         && input.word(1) != ";"
@@ -169,7 +169,7 @@ fn is_behind_body(input: Tokens<'_>) -> bool {
         && before(2).is_some_and(|token| token.text == "}")
 }
 
-/// The tokens that are part of nothing, by their numbers.
+/// The indices of tokens that belong to no definition.
 #[derive(Default)]
 struct Unread(Vec<Range<usize>>);
 
@@ -181,7 +181,7 @@ impl Unread {
         }
     }
 
-    /// Their positions, and the positions where the lexer skipped text.
+    /// Returns their positions, and the positions where the lexer skipped text.
     fn spans(self, context: &Context<'_>) -> Vec<Span> {
         let tokens = self.0.into_iter().map(|run| context.span(run.start, run.end.saturating_sub(1)));
         let bytes = context.lexed.unread.iter().map(|bytes| context.map.span(bytes.clone()));
@@ -189,8 +189,8 @@ impl Unread {
     }
 }
 
-/// Returns true if a definition breaks off after one of some positions with missing text, which was already
-/// reported.
+/// Returns true if a definition breaks off after one of some positions with missing text, which was
+/// already reported.
 fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
@@ -204,7 +204,7 @@ pub(crate) fn syntax_of(error: nom::Err<Syntax>, input: Tokens<'_>) -> Syntax {
     }
 }
 
-/// definition, including its last token
+/// definition; also returns its last token
 pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)> {
     let (rest, kind) = match input.word(0) {
         "const" => constant_def(input)?,
@@ -217,7 +217,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind, last)))
 }
 
-/// constant-def. A text constant (rpcgen) is for C alone, and is passed through.
+/// constant-def. A string constant (rpcgen) is only for C, and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -235,7 +235,7 @@ fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
 fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let next = input.take_from(1);
     match input.word(0) {
-        // An item is a field.
+        // Only a field can be `zcopaque`.
         "typedef" if matches!(next.word(0), "void" | "zcopaque") => {
             Err(fail(next, Reason::Expected(Expected::Type, &[])))
         }
@@ -258,10 +258,11 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     }
 }
 
-/// An arm of xdrzcc's `opaque_union`, preceded by its length: opaque data that contains the declaration.
+/// Converts an arm of xdrzcc's `opaque_union`, which is preceded by its length, to opaque data that
+/// contains the declaration.
 fn sized(arm: &mut Declaration) {
     match (&arm.specifier.kind, &arm.multiplicity) {
-        // Its own length is the one before it.
+        // The length of opaque data is the arm's length.
         (TypeSpecifierKind::Opaque, Multiplicity::Variable(_)) => return,
         (TypeSpecifierKind::Named(of), Multiplicity::One) => {
             arm.docs.push(format!("It holds an encoded {}.", of.name));
@@ -274,8 +275,8 @@ fn sized(arm: &mut Declaration) {
     arm.multiplicity = Multiplicity::Variable(None);
 }
 
-/// `struct *name { ... }`, from RFC 1014 and used in RFC 1094 and 1833: the name is optional data of that
-/// structure, now written as `typedef struct { ... } *name`.
+/// `struct *name { ... }`, from RFC 1014 and used in RFC 1094 and 1833. The name is optional data of that
+/// structure, which modern XDR writes as `typedef struct { ... } *name`.
 fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = identifier(input.take_from(2))?;
     let (rest, body) = struct_body(rest)?;
@@ -292,25 +293,25 @@ fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     Ok((rest, DefinitionKind::Typedef(declaration)))
 }
 
-/// The `;` of a definition. RFC 5531 sets a name between a union's `}` and its `;`; it has no meaning.
+/// The `;` of a definition. RFC 5531 has a name between a union's `}` and its `;`, which is ignored.
 fn end_of_definition<'a>(input: Tokens<'a>, kind: &DefinitionKind) -> Parse<'a, usize> {
     let context = input.context;
     let body =
         matches!(kind, DefinitionKind::Enum(..) | DefinitionKind::Struct(..) | DefinitionKind::Union(..));
     if body && input.word(1) == ";" && identifier(input).is_ok() {
-        warn(input, |span| PortabilityKind::NameBehindBody.at(span));
+        warn(input, |span| PortabilityKind::NameAfterBody.at(span));
         return Ok((input.take_from(2), input.at + 1));
     }
     let elsewhere = input.peek(0).is_none_or(|found| found.first && context.prose)
         || input.peek(0).is_some() && recover::begins_definition(context, input.at);
     if input.word(0) != ";" && elsewhere {
-        context.report(SyntaxKind::NoSemicolon.at(context.behind(input.at)));
+        context.report(SyntaxKind::NoSemicolon.at(context.position_after(input.at)));
         return Ok((input, input.at.saturating_sub(1)));
     }
     if matches!(kind, DefinitionKind::Typedef(_)) { end_of_declaration(input) } else { semicolon(input) }
 }
 
-/// A definition with its comments and section.
+/// Combines a definition with its comments and section.
 pub(crate) fn finish(
     context: &Context<'_>,
     extract: &Extract,
@@ -327,7 +328,7 @@ pub(crate) fn finish(
     Definition { kind, span, docs: docs(context, first, last), section, text }
 }
 
-/// The comments directly before a definition, after its first `{`, and after its end.
+/// Returns the comments directly before a definition, after its first `{`, and after its end.
 fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     let before: Vec<&Comment<'_>> = context.before(first).collect();
     let mut next = context.token(first).map_or(0, |token| token.start as usize);
@@ -335,9 +336,9 @@ fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     for comment in before.into_iter().rev() {
         let end = comment.start as usize + comment.text.len();
         let lines = context.text.get(end..next).unwrap_or("").matches('\n').count();
-        // One blank line may separate a definition from its comment; comments of one block are adjacent.
-        let most = if kept.is_empty() { 2 } else { 1 };
-        if lines > most || comment.text.contains("Copyright") {
+        // One blank line may separate a definition from its comment. Comments of one block are adjacent.
+        let max = if kept.is_empty() { 2 } else { 1 };
+        if lines > max || comment.text.contains("Copyright") {
             break;
         }
         kept.push(comment);
@@ -349,7 +350,7 @@ fn docs(context: &Context<'_>, first: usize, last: usize) -> Vec<String> {
     all.filter_map(|comment| clean(comment.text)).collect()
 }
 
-/// A text without the indentation that its first line had.
+/// Removes the indentation of the first line from all lines.
 fn dedent(text: &str, column: usize) -> String {
     let mut lines = text.lines();
     let mut dedented = String::with_capacity(text.len());
@@ -369,12 +370,12 @@ impl Piece<'_> {
     }
 }
 
-/// A line of another language as a definition.
-fn aside(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
+/// Converts a line of another language to a definition.
+fn other_line(context: &Context<'_>, extract: &Extract, placed: &Placed<'_>) -> Definition {
     let span = context.map.span(placed.start..placed.end);
-    let kind = match placed.aside {
-        Aside::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
-        Aside::Define(name, value, number) => {
+    let kind = match placed.line {
+        OtherLine::PassThrough(text) => DefinitionKind::PassThrough(text.to_owned()),
+        OtherLine::Define(name, value, number) => {
             let (name, value) = (name.identifier(context), value.identifier(context));
             let value = match number {
                 Some(number) => Value::Literal { value: number, span: value.span },

@@ -1,6 +1,6 @@
-//! Comments as text: without their marks.
+//! Converts comments to text without delimiters.
 
-/// The words of a comment, line by line; none if it has no words.
+/// Returns the words of a comment, line by line, or `None` if it has no words.
 pub(crate) fn clean(comment: &str) -> Option<String> {
     let lines: Vec<&str> = comment.lines().map(clean_line).collect();
     let first = lines.iter().position(|line| !line.is_empty())?;
@@ -12,7 +12,7 @@ pub(crate) fn clean(comment: &str) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// A line without `%`, `/*`, `*` and `*/`; nothing, if it only draws a line.
+/// Removes `%`, `/*`, `*` and `*/` from a line. Returns an empty line if it only draws a rule.
 fn clean_line(line: &str) -> &str {
     let line = line.trim_end();
     let line = line.strip_prefix('%').unwrap_or(line);

@@ -1,4 +1,4 @@
-//! Arithmetic of the C preprocessor, as far as `#if` and the values of `#define` have it.
+//! The subset of the C preprocessor's arithmetic that `#if` and the values of `#define` use.
 
 use super::token::number;
 
@@ -7,14 +7,15 @@ const MAX_DEPTH: usize = 64;
 
 /// The values of the names in an expression.
 pub(crate) trait Names {
-    /// The value of a name.
+    /// Returns the value of a name.
     fn value(&self, name: &str) -> Option<i128>;
 
-    /// Whether a name is defined; none if `defined` is not available.
+    /// Returns whether a name is defined; `None` if `defined` is not available.
     fn is_defined(&self, name: &str) -> Option<bool>;
 }
 
-/// Returns the value of an expression, unless it is malformed, uses a name without a value, or does not fit.
+/// Returns the value of an expression. Returns `None` if it is malformed, overflows, or uses a name
+/// without a value.
 pub(crate) fn evaluate(text: &str, names: &impl Names) -> Option<i128> {
     let mut reader = Reader { rest: text, names, depth: 0 };
     let value = reader.binary(0)?;
@@ -27,7 +28,7 @@ struct Reader<'a, N> {
     depth: usize,
 }
 
-/// The operators between two values, by how tightly they bind; those of two characters go first.
+/// Binary operators and their precedence. Operators of two characters are first.
 const OPERATORS: &[(&str, u8)] = &[
     ("||", 1),
     ("&&", 2),
@@ -50,7 +51,7 @@ const OPERATORS: &[(&str, u8)] = &[
 ];
 
 impl<'a, N: Names> Reader<'a, N> {
-    /// The rest, without leading blanks; none at the end.
+    /// Skips spaces and returns the rest, or `None` at the end.
     fn next(&mut self) -> Option<&'a str> {
         self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\\');
         (!self.rest.is_empty()).then_some(self.rest)
@@ -61,7 +62,7 @@ impl<'a, N: Names> Reader<'a, N> {
         Some(())
     }
 
-    /// Values and the operators between them that bind more tightly than `level`.
+    /// Evaluates values and operators whose precedence is above `level`.
     fn binary(&mut self, level: u8) -> Option<i128> {
         let mut left = self.unary()?;
         while let Some(rest) = self.next() {
@@ -108,7 +109,7 @@ impl<'a, N: Names> Reader<'a, N> {
         self.unary()
     }
 
-    /// A name, `defined NAME` or `defined(NAME)`.
+    /// Evaluates a name, `defined NAME` or `defined(NAME)`.
     fn name(&mut self) -> Option<i128> {
         let name = self.word();
         if name.is_empty() {

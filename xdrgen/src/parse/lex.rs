@@ -1,7 +1,7 @@
-//! Words, numbers and symbols of the XDR language (RFC 4506 section 6.2), and the text between them.
+//! The lexer: words, numbers and symbols of XDR (RFC 4506 section 6.2), and the text between them.
 //!
-//! The lexer is total: an invalid byte becomes a token, and the parser reports it. Comments, `%` lines and
-//! preprocessor lines are not tokens; they are stored separately.
+//! The lexer never fails: an invalid byte becomes a token, which the parser reports. Comments, `%` lines
+//! and preprocessor lines are stored separately from tokens.
 
 mod lines;
 
@@ -14,11 +14,11 @@ use crate::extract::{Map, Places};
 use crate::keywords::{begins_definition, definition_keyword};
 use crate::source::{Span, narrow};
 
-/// Few texts have more tokens than their length in bytes divided by this.
+/// An estimate: few texts have shorter tokens on average, including the text between them.
 const BYTES_OF_A_TOKEN: usize = 5;
 
-/// Splits an extracted text into tokens. `conditions` answers `#ifdef`, `pasted` has the tokens that macros
-/// join.
+/// Splits an extracted text into tokens. `conditions` decides `#ifdef`, and `pasted` stores the tokens
+/// that macros join.
 pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: &'a Pasted) -> Lexed<'a> {
     let mut header = conditions.clone();
     header.define("RPC_HDR", Some(1));
@@ -50,21 +50,21 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
 struct Lexer<'a, 'm> {
     text: &'a str,
     map: &'m Map,
-    /// The same, queried in source order.
+    /// As `map`, for positions in source order.
     places: Places<'m>,
     conditions: Conditions,
-    /// Conditions that hold when rpcgen generates a header: every includer sees its macros.
+    /// Conditions that hold when rpcgen generates a header, whose macros every including file sees.
     header: Conditions,
     at: usize,
     /// The start of the line of `at`.
     line: usize,
-    /// Whether this line has no token yet.
+    /// True if the current line has no token yet.
     fresh: bool,
-    /// Whether an unclosed comment was reported: then no later one is closed, either.
+    /// True if an unclosed comment was reported: then no later comment is closed either.
     open: bool,
-    /// Whether no comment is closed from here on.
+    /// True if no comment is closed from here on.
     unclosed: bool,
-    /// The definitions that `#undef` ends.
+    /// The definitions that an `#undef` ends.
     undefs: Undefs<'a>,
     macros: Macros<'a>,
     out: Lexed<'a>,
@@ -84,7 +84,7 @@ impl<'a> Lexer<'a, '_> {
         } else if next.is_whitespace() || next == '\u{feff}' {
             self.at += next.len_utf8();
         } else if self.fresh && self.starts_line() && self.line_of_another_language(rest, next) {
-            // Taken.
+            // The function consumed the line.
         } else if !self.conditions.active() {
             self.skip_line(rest);
         } else if rest.starts_with("/*") {
@@ -102,7 +102,7 @@ impl<'a> Lexer<'a, '_> {
         self.text.get(self.line..self.at).is_some_and(|before| before.trim().is_empty())
     }
 
-    /// Advances over bytes that may include line ends.
+    /// Advances over bytes that may include line endings.
     fn advance(&mut self, length: usize) {
         let passed = self.text.get(self.at..self.at + length).unwrap_or("");
         if let Some(last) = passed.rfind('\n') {
@@ -132,7 +132,7 @@ impl<'a> Lexer<'a, '_> {
         self.push_comment(text.len());
     }
 
-    /// The two bytes of a `/*`.
+    /// Returns the position of a `/*`.
     fn mark(&self, at: usize) -> Span {
         self.map.span(narrow(at)..narrow(at + 2))
     }
@@ -140,17 +140,17 @@ impl<'a> Lexer<'a, '_> {
     fn push_comment(&mut self, length: usize) {
         let start = self.at;
         let column = narrow(start - self.line);
-        let alone = self.starts_line();
+        let starts_line = self.starts_line();
         let text = self.text.get(start..start + length).unwrap_or("");
         let continues = self.out.comments.last().is_some_and(|last| {
             let between = self.text.get(last.start as usize + last.text.len()..start).unwrap_or("x");
-            last.behind && alone && last.column == column && between.matches('\n').count() == 1
+            last.is_trailing && starts_line && last.column == column && between.matches('\n').count() == 1
         });
         let follows_token = !self.fresh && !self.out.tokens.is_empty();
         self.out.comments.push(Comment {
             text,
             start: narrow(start),
-            behind: follows_token || continues,
+            is_trailing: follows_token || continues,
             column,
         });
         self.advance(length);
@@ -192,7 +192,8 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// The bytes up to the next line that begins a definition: an unclosed comment ends there.
+/// Returns the number of bytes up to the next line that begins a definition, where an unclosed comment
+/// ends.
 fn next_definition(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {
@@ -204,7 +205,8 @@ fn next_definition(rest: &str) -> usize {
     rest.len()
 }
 
-/// The position where another comment begins inside one, after a blank or at the start of a line.
+/// Returns the position where another comment begins inside a comment, after a space or at the start of a
+/// line.
 fn begins_inside(comment: &str) -> Option<usize> {
     let is_parted = |at: &usize| {
         comment.get(..*at).is_some_and(|before| before.len() > 2 && before.ends_with(char::is_whitespace))

@@ -1,8 +1,8 @@
 //! Macros that expand to more than a value: `#define HDR int h;` and macros with arguments.
 //!
-//! A use is replaced by the tokens of the macro's body. All of them have the position of the use, so that a
-//! finding points at it. The macros of a document expand by at most [`MAX_WORK`] tokens and [`MAX_DEPTH`]
-//! levels.
+//! A use is replaced by the tokens of the macro's body. All of them have the position of the use, so that
+//! a finding points at it. The macros of a document expand to at most [`MAX_WORK`] tokens and nest at
+//! most [`MAX_DEPTH`] levels deep.
 
 use std::cell::{Cell, OnceCell};
 
@@ -16,16 +16,16 @@ use crate::source::Span;
 /// Maximum number of tokens that the expansions of a document may read and write.
 const MAX_WORK: usize = 1 << 18;
 
-/// Maximum nesting of macros in bodies and arguments of macros.
+/// Maximum nesting of macros in the bodies and arguments of macros.
 const MAX_DEPTH: usize = 64;
 
 /// Maximum number of tokens of a document that `##` may create.
 const MAX_PASTED: usize = 1 << 14;
 
-/// The longest token that `##` may make, in bytes.
+/// Maximum length in bytes of a token that `##` creates.
 const MAX_TOKEN: usize = 1 << 10;
 
-/// Maximum number of parameters of a macro, as in C: each token of its body is compared to them.
+/// Maximum number of parameters of a macro, as in C. Each token of its body is compared to them.
 const MAX_PARAMETERS: usize = 127;
 
 /// The macros defined at a position of a text.
@@ -36,17 +36,17 @@ pub(super) struct Macros<'a> {
 }
 
 struct Macro<'a> {
-    /// None for a macro without arguments.
+    /// `None` for a macro without arguments.
     parameters: Option<Vec<&'a str>>,
     body: Vec<&'a str>,
     /// The position of its name in its `#define`, in the extracted text.
     place: usize,
 }
 
-/// A use, and its expansion.
+/// A use of a macro and its expansion.
 pub(super) struct Expanded<'a> {
     pub(super) tokens: Result<Vec<&'a str>, Fault>,
-    /// The bytes of its arguments.
+    /// The length of its arguments in bytes.
     pub(super) length: usize,
     /// The position of the macro's name in its `#define`.
     pub(super) place: usize,
@@ -57,7 +57,7 @@ impl<'a> Macros<'a> {
         Macros { known: HashMap::default(), pasted, work: 0 }
     }
 
-    /// Defines a macro if it is more than a value or a type. `after` is the text after its name.
+    /// Defines a macro, unless it is a single value or a type. `after` is the text after its name.
     pub(super) fn define(&mut self, name: &'a str, after: &'a str, place: usize) {
         self.known.remove(name);
         let (parameters, body) = match after.strip_prefix('(') {
@@ -84,7 +84,7 @@ impl<'a> Macros<'a> {
         self.known.remove(name);
     }
 
-    /// Expands a name, if it is a macro's and its arguments follow in `rest`, if it takes any.
+    /// Expands the name of a macro. If the macro has parameters, its arguments must follow in `rest`.
     pub(super) fn expand(&mut self, name: &'a str, rest: &'a str) -> Option<Expanded<'a>> {
         let found = self.known.get(name)?;
         let place = found.place;
@@ -100,7 +100,7 @@ impl<'a> Macros<'a> {
                 _ => {}
             }
             written.push(token);
-            // Discarded tokens count, too.
+            // Discarded tokens count as well.
             self.work += 1;
             if self.work > MAX_WORK {
                 return Some(Expanded { tokens: Err(self.stop()), length: 0, place });
@@ -115,14 +115,13 @@ impl<'a> Macros<'a> {
         Some(Expanded { tokens: done.map(|()| tokens), length, place })
     }
 
-    /// Beyond this, macros are not expanded.
+    /// Stops the expansion of all further macros.
     fn stop(&mut self) -> Fault {
         self.known.clear();
         Fault::TooLong(MAX_WORK)
     }
 
-    /// Appends tokens to `out`, with macros replaced. `open` has the names of the macros that are being
-    /// expanded.
+    /// Appends tokens to `out`, with macros replaced. `open` contains the macros that are being expanded.
     fn replace(
         &mut self,
         tokens: &[&'a str],
@@ -137,7 +136,7 @@ impl<'a> Macros<'a> {
             if self.work > MAX_WORK {
                 return Err(Fault::TooLong(MAX_WORK));
             }
-            // As in C, a macro's own name in its expansion is not expanded.
+            // As in C, a macro's own name is not expanded within its expansion.
             let Some(found) = self.known.get(token).filter(|_| !open.contains(token)) else {
                 out.push(token);
                 continue;
@@ -148,13 +147,13 @@ impl<'a> Macros<'a> {
                     continue;
                 }
                 Some(parameters) => {
-                    let (arguments, behind) = arguments(rest)?;
+                    let (arguments, after) = arguments(rest)?;
                     let none = arguments.len() == 1 && arguments.first().is_some_and(|one| one.is_empty());
                     let found = if none && parameters.is_empty() { 0 } else { arguments.len() };
                     if found != parameters.len() {
                         return Err(Fault::Count { expected: parameters.len(), found });
                     }
-                    rest = behind;
+                    rest = after;
                     arguments
                 }
                 None => Vec::new(),
@@ -176,7 +175,7 @@ impl<'a> Macros<'a> {
         Ok(())
     }
 
-    /// A macro's body with its arguments: expanded, but verbatim next to `##`.
+    /// Returns a macro's body with its arguments, which are expanded except next to `##`.
     fn substitute(
         &mut self,
         name: &str,
@@ -220,10 +219,10 @@ impl<'a> Macros<'a> {
     }
 }
 
-/// Arguments, and the text after their `)`.
+/// Arguments, and the tokens after their `)`.
 type Arguments<'t, 'a> = (Vec<&'t [&'a str]>, &'t [&'a str]);
 
-/// The arguments at the start of some tokens: from `(` to its `)`, parted by `,`.
+/// Splits the arguments at the start of some tokens: from `(` to its `)`, separated by `,`.
 fn arguments<'t, 'a>(tokens: &'t [&'a str]) -> Result<Arguments<'t, 'a>, Fault> {
     let mut arguments = Vec::new();
     let (mut open, mut start) = (0_usize, 1);
@@ -249,7 +248,7 @@ fn is_text(body: &[&str]) -> bool {
     let is_word = |token: &&str| word(token).is_some();
     let begins_type = |token: &&str| matches!(*token, "struct" | "union" | "enum");
     if body.iter().all(is_word) {
-        // `int h`, but not `unsigned int` or `struct s`.
+        // True for `int h`, but not for `unsigned int` or `struct s`.
         let names = body.iter().filter(|token| !is_keyword(token)).count();
         return body.is_empty()
             || names > 0 && body.len() > 1 && !(body.len() == 2 && body.first().is_some_and(begins_type));
@@ -258,7 +257,7 @@ fn is_text(body: &[&str]) -> bool {
         || body.iter().any(|token| matches!(*token, ";" | "{" | "}" | "," | ":" | "[" | "]" | "="))
 }
 
-/// The tokens of a text, without blanks, comments and the `\` of continued lines.
+/// The tokens of a text, without spaces, comments and the `\` of continued lines.
 struct Body<'a>(&'a str);
 
 impl<'a> Iterator for Body<'a> {
@@ -285,14 +284,14 @@ impl<'a> Iterator for Body<'a> {
     }
 }
 
-/// Adds the expansion to findings at uses of macros. The uses are in source order.
+/// Adds notes about the expansion to findings at uses of macros. The uses are in source order.
 pub(crate) fn explain(found: &mut [Diagnostic], expansions: &[Expansion]) {
     let place = |span: Span| (span.source, span.start);
     for found in found {
         let span = found.span;
-        // A token missing after a use has the position after it.
-        let behind = expansions.partition_point(|one| place(one.span) <= place(span));
-        let Some(one) = behind.checked_sub(1).and_then(|at| expansions.get(at)) else { continue };
+        // If a token is missing after a use, the finding is at the end of the use.
+        let after = expansions.partition_point(|one| place(one.span) <= place(span));
+        let Some(one) = after.checked_sub(1).and_then(|at| expansions.get(at)) else { continue };
         if span.source != one.span.source || span.start > one.span.end {
             continue;
         }
@@ -300,7 +299,7 @@ pub(crate) fn explain(found: &mut [Diagnostic], expansions: &[Expansion]) {
     }
 }
 
-/// The texts of tokens that `##` makes, which no document has.
+/// The texts of tokens that `##` creates, which occur in no document.
 #[derive(Default)]
 pub(crate) struct Pasted {
     texts: OnceCell<Box<[OnceCell<String>]>>,

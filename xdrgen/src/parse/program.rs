@@ -11,12 +11,12 @@ use crate::ast::{
 };
 use crate::diag::{Expected, PortabilityKind, SyntaxKind};
 
-/// program-def, without its `;`
+/// program-def, without the `;`
 pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     let (rest, _) = token("program")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
     let (rest, _) = cut(token("{")).parse(rest)?;
-    let (rest, versions) = many1(version_def).parse(rest).map_err(settle)?;
+    let (rest, versions) = many1(version_def).parse(rest).map_err(finalize)?;
     if rest.word(0) != "}" {
         return Err(fail(rest, Reason::Expected(Expected::Version, &["version"])));
     }
@@ -24,8 +24,8 @@ pub(crate) fn program_def(input: Tokens<'_>) -> Parse<'_, ProgramDef> {
     Ok((rest, ProgramDef { name, versions, number }))
 }
 
-/// A first item is required: its error is reported.
-fn settle<E>(error: nom::Err<E>) -> nom::Err<E> {
+/// Makes the error of a required first item final, so that it is reported.
+fn finalize<E>(error: nom::Err<E>) -> nom::Err<E> {
     match error {
         nom::Err::Error(error) => nom::Err::Failure(error),
         other => other,
@@ -46,7 +46,7 @@ fn version_def(input: Tokens<'_>) -> Parse<'_, VersionDef> {
     }
     let (rest, name) = cut(identifier).parse(input.take_from(1))?;
     let (rest, open) = cut(token("{")).parse(rest)?;
-    let (rest, procedures) = many1(procedure_def).parse(rest).map_err(settle)?;
+    let (rest, procedures) = many1(procedure_def).parse(rest).map_err(finalize)?;
     if rest.word(0) != "}" {
         return Err(fail(rest, Reason::Expected(Expected::Procedure, &["void"])));
     }
@@ -78,7 +78,7 @@ fn proc_return(input: Tokens<'_>) -> Parse<'_, Option<Declaration>> {
     map(procedure_type, Some).parse(input)
 }
 
-/// proc-firstarg and the types after it. `()` equals `(void)`.
+/// proc-firstarg and the types after it. `()` means `(void)`.
 fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     if input.word(0) == ")" {
         return Ok((input, Vec::new()));
@@ -89,7 +89,7 @@ fn arguments(input: Tokens<'_>) -> Parse<'_, Vec<Declaration>> {
     cut(separated_list1(token(","), cut(argument))).parse(input)
 }
 
-/// An argument: a type, and its name in rpcgen files. A size follows either of them.
+/// An argument: a type and, in rpcgen files, a name. Either may have a size.
 fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = procedure_type(input)?;
     let (mut rest, name) = opt(identifier).parse(rest)?;
@@ -99,7 +99,7 @@ fn argument(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { name, ..declaration }))
 }
 
-/// A type, rpcgen's `string`, `type *`, or an array of a type.
+/// A type, rpcgen's `string`, `type *`, or an array
 fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     let is_sized = |at| matches!(input.word(at), "[" | "<");
     let (rest, specifier) = match input.word(0) {
@@ -115,7 +115,7 @@ fn procedure_type(input: Tokens<'_>) -> Parse<'_, Declaration> {
     Ok((rest, Declaration { specifier, name: None, multiplicity, span, docs: Vec::new(), eligible: false }))
 }
 
-/// `[n]`, `<n>` or `<>`. rpcgen accepts it only after `string`.
+/// `[n]`, `<n>` or `<>`. rpcgen accepts these only after `string`.
 fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplicity> {
     let is_string = of.kind == TypeSpecifierKind::String;
     if is_string && input.word(0) == "[" {
@@ -125,7 +125,7 @@ fn array_size<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, Multiplici
     if !is_string && size != Multiplicity::One {
         warn(input, |span| PortabilityKind::ArrayArgument.at(span));
     }
-    // `string<>` equals `string`.
+    // `string<>` means `string`.
     let is_plain = is_string && size == Multiplicity::Variable(None);
     Ok((rest, if is_plain { Multiplicity::One } else { size }))
 }

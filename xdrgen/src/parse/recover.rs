@@ -1,4 +1,4 @@
-//! The text of a syntax error, and where the parser continues.
+//! Recovery after a syntax error: the finding, and the position where the parser continues.
 
 use super::token::{Kind, Token};
 use super::tokens::{Context, Reason, Syntax, TOO_DEEP, shown};
@@ -12,8 +12,8 @@ pub(crate) struct Resume {
     open: usize,
 }
 
-/// Returns true if a definition begins at a token: its keyword, a name, and the token that follows a name.
-/// A body in place has no name and a declaration has no body, so this pattern is impossible inside a
+/// Returns true if a definition begins at a token: its keyword, a name, and the token that follows a
+/// name. A body in place has no name and a declaration has no body, so this pattern cannot occur inside a
 /// correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
@@ -28,9 +28,9 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     }
 }
 
-/// The next definition after one that begins at `start` and fails at `failed`: after the `;` that closes
-/// it, or at a line that begins another at the same or an outer level. Never `start` itself, unless the
-/// text ends there.
+/// Returns the start of the next definition after one that begins at `start` and fails at `failed`. This
+/// is after the `;` that closes it, or at a line that begins another definition at the same or an outer
+/// level. It is never `start` itself, unless the text ends there.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
@@ -56,7 +56,7 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
     Resume { at: failed, open }
 }
 
-/// Returns true if a body begins at an error without its `{`.
+/// Returns true if a body lacks its `{` at an error.
 fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
     let word = |at| context.word(at);
     let begins_body = |token: &Token<'_>| {
@@ -67,16 +67,16 @@ fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
         && context.token(error.at).is_some_and(begins_body)
 }
 
-/// Returns true if a body continues after a surplus `}`: a `;` follows the right one.
+/// Returns true if a body continues after an extra `}`, since a `;` follows a later one.
 fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
     let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Returns true if a token after a broken definition belongs to its rest: no definition begins with it, or
-/// not in the middle of a line.
-pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
+/// Returns true if a token belongs to the rest of a broken definition: no definition begins with it, or
+/// it is in the middle of a line.
+pub(crate) fn is_rest_of_broken(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
         Kind::Mark | Kind::Number => true,
@@ -85,7 +85,7 @@ pub(crate) fn is_left_over(context: &Context<'_>, at: usize) -> bool {
     })
 }
 
-/// The names that a broken definition would have defined, as far as its tokens show.
+/// Returns the names that a broken definition would have defined, judging by its tokens.
 pub(crate) fn names(context: &Context<'_>, start: usize, end: usize) -> Vec<String> {
     let word = |at: usize| {
         context
@@ -102,13 +102,13 @@ pub(crate) fn names(context: &Context<'_>, start: usize, end: usize) -> Vec<Stri
     (start + 1..end).filter(is_name).filter_map(word).map(str::to_owned).collect()
 }
 
-/// The text of an error.
+/// Returns the finding for an error.
 pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> Diagnostic {
     let resume = resume(context, start, error);
     let next = resume.at <= error.at && begins_definition(context, resume.at);
     let ended = context.token(error.at).is_none();
     if is_missing_brace(context, error) {
-        return SyntaxKind::NoOpenBrace.at(context.behind(error.at));
+        return SyntaxKind::NoOpenBrace.at(context.position_after(error.at));
     }
     if resume.open > 0 && (next || ended) && error.reason != TOO_DEEP {
         return missing_brace(context, start, resume.at);
@@ -117,14 +117,14 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
         let word = shown(context.word(at));
         return SyntaxKind::Misspelt { word, meant }.at(context.span(at, at));
     }
-    let here = if ended { context.behind(error.at) } else { context.span(error.at, error.at) };
+    let here = if ended { context.position_after(error.at) } else { context.span(error.at, error.at) };
     let near = || context.near(error.at);
     let kind = match error.reason {
-        Reason::Semicolon => return SyntaxKind::NoSemicolon.at(context.behind(error.at)),
+        Reason::Semicolon => return SyntaxKind::NoSemicolon.at(context.position_after(error.at)),
         Reason::Expected(expected, _) => match context.token(error.at) {
-            // A mark that is missing is missed at the end of its line, not where the next begins.
+            // A missing token is reported at the end of its line, not at the start of the next line.
             Some(token) if token.first && token.kind != Kind::Unknown && ends_line(expected) => {
-                return SyntaxKind::Missing { expected }.at(context.behind(error.at));
+                return SyntaxKind::Missing { expected }.at(context.position_after(error.at));
             }
             Some(token) if token.kind == Kind::Unknown => SyntaxKind::Unknown { expected, near: near() },
             _ => SyntaxKind::Unexpected { expected, near: near() },
@@ -137,12 +137,12 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     kind.at(here)
 }
 
-/// Returns true if the expected token ends a line, or continues in it.
+/// Returns true if the expected token ends a line, or continues it.
 fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }
 
-/// The body that is open before `next` is never closed.
+/// Reports that the open body before `next` is never closed.
 fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic {
     let mut open = Vec::new();
     for at in start..next {
@@ -156,10 +156,10 @@ fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic
     }
     let open = open.last().map(|brace| context.span(*brace, *brace));
     let of = if context.word(start) == "program" { Open::Program } else { Open::Body };
-    SyntaxKind::NoCloseBrace { open, of }.at(context.behind(next))
+    SyntaxKind::NoCloseBrace { open, of }.at(context.position_after(next))
 }
 
-/// A word similar to the keyword expected there: at the error, or at the start of its declaration.
+/// Returns a word that resembles the expected keyword, at the error or at the start of its declaration.
 fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize, &'static str)> {
     let keywords: &[&str] = match error.reason {
         Reason::Expected(Expected::Token(keyword), []) => &[keyword],
@@ -170,7 +170,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     let first = || {
         let breaks =
             |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
-        // Only two words before the error: after a longer correct part, the word was a name.
+        // Only the two words before the error are considered: after a longer correct part, the word was a
+        // name.
         let near = start.max(error.at.saturating_sub(3));
         let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
         if first + 2 < error.at {
@@ -188,12 +189,12 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })
 }
 
-/// The words that begin a type or an arm and are long enough to be distinguished from a name.
+/// The words that begin a type or an arm, and are long enough to be distinguished from a name.
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 
-/// The keyword that differs from a word by one letter: inserted, missing, replaced, or swapped with the
-/// next.
+/// Returns the keyword that differs from a word by one letter: inserted, missing, replaced, or swapped
+/// with the next.
 fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Option<&'static str> {
     let word = context.token(at).filter(|token| token.kind == Kind::Word && !is_keyword(token.text))?.text;
     if word.len() < 3 || word.len() > 12 || keywords.contains(&word) {

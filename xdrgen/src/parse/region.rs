@@ -1,4 +1,4 @@
-//! One definition at the start of a text that continues as prose.
+//! Recognizes one definition at the start of a text that continues as prose.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -34,8 +34,8 @@ pub(crate) fn region(text: &str, map: &Map, published: bool) -> Region {
         }
     };
     let tokens = lexed.tokens.get(..=last).unwrap_or_default();
-    let behind = context.after(last).last().map(|comment| comment.start as usize + comment.text.len());
-    let end = behind.unwrap_or(0).max(tokens.last().map_or(0, |token| token.end() as usize));
+    let comment_end = context.after(last).last().map(|comment| comment.start as usize + comment.text.len());
+    let end = comment_end.unwrap_or(0).max(tokens.last().map_or(0, |token| token.end() as usize));
     let limit = map.document(narrow(end));
     let words = |pick: fn(&str, &str) -> bool| {
         let windows = tokens.windows(3);

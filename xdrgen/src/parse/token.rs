@@ -1,5 +1,4 @@
-//! Tokens of the XDR language (RFC 4506 section 6.2), and the functions that recognize one at the start of a
-//! text.
+//! Tokens of XDR (RFC 4506 section 6.2), and the functions that recognize a token at the start of a text.
 
 use std::ops::Range;
 
@@ -23,9 +22,9 @@ pub(crate) enum Kind {
     Word,
     /// A number.
     Number,
-    /// Something that begins as a number does.
+    /// Text that begins like a number.
     Malformed,
-    /// A text between quotation marks, which only rpcgen knows.
+    /// Text in quotation marks, which only rpcgen supports.
     Text,
     /// A symbol of the language.
     Mark,
@@ -41,9 +40,9 @@ pub(crate) struct Token<'a> {
     pub(crate) start: u32,
     /// The document positions of its first byte and of its end.
     pub(crate) place: (u32, u32),
-    /// Whether only blanks and comments precede it on its line.
+    /// True if only spaces and comments precede it on its line.
     pub(crate) first: bool,
-    /// Whether it comes from a macro's body: its position is that of the use, and `start` is the position
+    /// True if it comes from a macro's body. Its position is that of the use, and `start` is the position
     /// of the use in the text.
     pub(crate) expanded: bool,
     /// The number of bytes before it on its line.
@@ -63,55 +62,56 @@ impl Token<'_> {
 pub(crate) struct Comment<'a> {
     pub(crate) text: &'a str,
     pub(crate) start: u32,
-    /// It begins on the line of the token before it, or continues such a comment in the same column.
-    pub(crate) behind: bool,
+    /// True if it begins on the line of the previous token, or continues such a comment in the same
+    /// column.
+    pub(crate) is_trailing: bool,
     pub(super) column: u32,
 }
 
-/// A line outside XDR that carries information.
+/// A line outside XDR with information that is used.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Aside<'a> {
+pub(crate) enum OtherLine<'a> {
     /// `%text`
     PassThrough(&'a str),
     /// `#define NAME value`: the name, its replacement text, and its number, if it is one.
     Define(Piece<'a>, Piece<'a>, Option<i128>),
 }
 
-/// A part of such a line, and where it begins in the extracted text.
+/// A part of such a line, with its start in the extracted text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) text: &'a str,
     pub(crate) start: u32,
 }
 
-/// A directive, the token after it, and its bytes in the extracted text.
+/// A directive, the token after it, and its range in the extracted text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'a> {
-    pub(crate) aside: Aside<'a>,
+    pub(crate) line: OtherLine<'a>,
     pub(crate) before: usize,
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-/// A text cut into tokens.
+/// A text split into tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
     /// The values of numbers that are not written as digits, by token index.
     pub(super) numbers: HashMap<usize, i128>,
     pub(crate) comments: Vec<Comment<'a>>,
-    pub(crate) asides: Vec<Placed<'a>>,
-    /// The uses of macros, in their order, and their bytes in the extracted text.
+    pub(crate) c_lines: Vec<Placed<'a>>,
+    /// The uses of macros in order, with their ranges in the extracted text.
     pub(crate) expansions: Vec<(Range<u32>, Expansion)>,
     /// The names defined in branches whose conditions are false.
     pub(crate) hidden: Vec<Hidden>,
     pub(crate) diagnostics: Found,
-    /// Text skipped after an error: its bytes in the extracted text.
+    /// Ranges of the extracted text that were skipped after an error.
     pub(crate) unread: Vec<Range<u32>>,
 }
 
 impl Lexed<'_> {
-    /// The end of a token in the extracted text.
+    /// Returns the end of a token in the extracted text.
     pub(crate) fn end(&self, token: &Token<'_>) -> u32 {
         let at = self.expansions.partition_point(|(used, _)| used.start < token.start);
         let expansion = self.expansions.get(at).filter(|_| token.expanded);
@@ -124,7 +124,7 @@ impl Lexed<'_> {
     }
 }
 
-/// The token at the start of a text, and the number that it is.
+/// Returns the token at the start of a text, and its value if it is a number.
 pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     if let Some((_, text)) = word(rest) {
         (Kind::Word, text, None)
@@ -149,19 +149,19 @@ pub(super) fn one_token(rest: &str) -> (Kind, &str, Option<i128>) {
     }
 }
 
-/// Whatever begins as a decimal, hexadecimal or octal constant does.
+/// Recognizes text that begins like a decimal, hexadecimal or octal constant.
 fn constant(input: &str) -> IResult<&str, &str> {
     let digits =
         pair(satisfy(|c| c.is_ascii_digit()), take_while(|c: char| c.is_ascii_alphanumeric() || c == '_'));
     recognize(pair(opt(char('-')), digits)).parse(input)
 }
 
-/// rpcgen's text constants, on one line.
+/// Recognizes rpcgen's string constants, on one line.
 fn quoted(input: &str) -> IResult<&str, &str> {
     recognize(delimited(char('"'), take_while(|c: char| !matches!(c, '"' | '\n')), char('"'))).parse(input)
 }
 
-/// A character of C between apostrophes, which only rpcgen knows: its number in ASCII.
+/// Recognizes a C character constant, which only rpcgen supports. Its value is the ASCII code.
 fn character(input: &str) -> IResult<&str, i128> {
     let plain = satisfy(|c| matches!(c, ' '..='~') && !matches!(c, '\\' | '\''));
     let escaped = preceded(char('\\'), one_of("abfnrtv0\\'\"?"));
@@ -188,7 +188,7 @@ pub(super) fn number(text: &str) -> Option<i128> {
     value.map(|value| sign * value)
 }
 
-/// Digits in a base. A value out of range saturates: the parser reports it.
+/// Parses digits in a base. A value out of range saturates, and the parser reports it.
 fn radix(digits: &str, base: u32) -> Option<i128> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(base)) {
         return None;
@@ -196,22 +196,23 @@ fn radix(digits: &str, base: u32) -> Option<i128> {
     Some(i128::from_str_radix(digits, base).unwrap_or(i128::MAX))
 }
 
-/// Returns true if a text is a name and nothing else.
+/// Returns true if a text consists of one name.
 pub(super) fn is_word(text: &str) -> bool {
     word(text).is_some_and(|(rest, _)| rest.is_empty())
 }
 
-/// The number in a text, if the text consists of one number.
-pub(super) fn whole_number(text: &str) -> Option<i128> {
+/// Returns the number in a text, if the text consists of one number.
+pub(super) fn only_number(text: &str) -> Option<i128> {
     constant(text).ok().filter(|(rest, _)| rest.is_empty()).and_then(|(_, text)| number(text))
 }
 
-/// The bytes up to the line's end.
+/// Returns the number of bytes up to the end of the line.
 pub(super) fn line_length(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// The bytes up to the end of a line that continues after a backslash.
+/// Returns the number of bytes up to the end of a line, including lines that continue it after a
+/// backslash.
 pub(super) fn joined_length(rest: &str) -> usize {
     let mut length = 0;
     for line in rest.split_inclusive('\n') {

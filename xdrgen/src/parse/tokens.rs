@@ -1,4 +1,4 @@
-//! The input of the grammar's functions: a run of tokens, and basic parsers.
+//! The input of the grammar functions (a range of tokens), and basic parsers.
 
 use std::cell::RefCell;
 use std::iter::Copied;
@@ -18,20 +18,20 @@ use crate::source::{Span, narrow};
 /// Maximum nesting of bodies.
 pub(crate) const MAX_DEPTH: u8 = 64;
 
-/// The error for deeper ones.
-pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { most: MAX_DEPTH });
+/// The error for bodies that nest deeper.
+pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { max: MAX_DEPTH });
 
 /// Shared state of the functions of one parse.
 pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
     pub(crate) lexed: &'a Lexed<'a>,
-    /// Whether prose may follow a definition: then a missing last `;` does not break it.
+    /// True if prose may follow a definition: then a missing last `;` is accepted.
     pub(crate) prose: bool,
-    /// Whether the document is published and cannot be corrected: obvious mistakes are read as intended.
+    /// True if the document is published and cannot be corrected: obvious mistakes are read as intended.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
-    /// Findings besides an error that ends a definition.
+    /// Findings that do not end a definition.
     pub(crate) found: RefCell<Found>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Context<'a> {
         self.lexed.tokens.get(at)
     }
 
-    /// From the first byte of one token to the last of another.
+    /// Returns the span from the first byte of one token to the last byte of another.
     pub(crate) fn span(&self, first: usize, last: usize) -> Span {
         let (Some(from), Some(to)) = (self.token(first), self.token(last)) else {
             let start = self.token(first).map_or_else(|| self.text_end(), |token| token.start);
@@ -51,8 +51,9 @@ impl<'a> Context<'a> {
         Span { source: self.map.source(), start, end: end.max(start) }
     }
 
-    /// The position of one character after a token, for missing text. Before the first token: its position.
-    pub(crate) fn behind(&self, at: usize) -> Span {
+    /// Returns the position of one character after a token, for missing text. Before the first token,
+    /// returns that token's position.
+    pub(crate) fn position_after(&self, at: usize) -> Span {
         let Some(token) = at.checked_sub(1).and_then(|at| self.token(at)) else { return self.span(at, at) };
         let end = token.place.1;
         Span { source: self.map.source(), start: end, end: end + 1 }
@@ -62,7 +63,7 @@ impl<'a> Context<'a> {
         narrow(self.text.len())
     }
 
-    /// The comments before a token.
+    /// Returns the comments before a token.
     fn comments(&self, at: usize) -> &'a [Comment<'a>] {
         let before = at.checked_sub(1).and_then(|before| self.token(before));
         let from = before.map_or(0, |token| token.comments as usize);
@@ -70,17 +71,18 @@ impl<'a> Context<'a> {
         self.lexed.comments.get(from..to).unwrap_or_default()
     }
 
-    /// The comments before a token that did not begin after the previous token on its line.
+    /// Returns the comments before a token, except those after the previous token on its line.
     pub(crate) fn before(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
-        self.comments(at).iter().filter(|comment| !comment.behind)
+        self.comments(at).iter().filter(|comment| !comment.is_trailing)
     }
 
-    /// The comments after a token, on its line.
+    /// Returns the comments after a token, on its line.
     pub(crate) fn after(&self, at: usize) -> impl Iterator<Item = &'a Comment<'a>> {
-        self.comments(at + 1).iter().filter(|comment| comment.behind)
+        self.comments(at + 1).iter().filter(|comment| comment.is_trailing)
     }
 
-    /// The comments of a range of tokens: those before it, after it, and inside it unless it has a body.
+    /// Returns the comments of a range of tokens: before it, after it, and inside it unless it has a
+    /// body.
     pub(crate) fn docs(&self, first: usize, last: usize) -> Vec<String> {
         let body = (first..=last).any(|at| self.token(at).is_some_and(|token| token.text == "{"));
         let inside = if body { first + 1..first + 1 } else { first + 1..last + 1 };
@@ -96,12 +98,12 @@ impl<'a> Context<'a> {
         self.found.borrow_mut().push(found);
     }
 
-    /// The text of a token, or nothing.
+    /// Returns the text of a token; empty at the end.
     pub(crate) fn word(&self, at: usize) -> &'a str {
         self.token(at).map_or("", |token| token.text)
     }
 
-    /// A token and those around it, as far as findings show them.
+    /// Returns a token and its neighbours, as shown in findings.
     pub(crate) fn near(&self, at: usize) -> Near {
         let before = at.checked_sub(1).map_or("", |before| self.word(before));
         let word = self.token(at).map(|token| shown(token.text));
@@ -112,12 +114,12 @@ impl<'a> Context<'a> {
 /// Maximum number of characters of a token in a finding.
 const SHOWN: usize = 40;
 
-/// The part of a token that findings show.
+/// Returns the part of a token that findings show.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
-/// The tokens that are left.
+/// The remaining tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Tokens<'a> {
     pub(crate) context: &'a Context<'a>,
@@ -137,7 +139,7 @@ impl<'a> Tokens<'a> {
         self.context.token(self.at + ahead).filter(|_| self.at + ahead < self.end)
     }
 
-    /// The text of the next token but `ahead`, or nothing.
+    /// Returns the text of the token that is `ahead` tokens after the next one; empty at the end.
     pub(crate) fn word(&self, ahead: usize) -> &'a str {
         self.peek(ahead).map_or("", |token| token.text)
     }
@@ -146,7 +148,7 @@ impl<'a> Tokens<'a> {
         Tokens { at, ..self }
     }
 
-    /// One body further in, after its `{`.
+    /// Enters a body, after its `{`.
     pub(crate) fn deeper(self) -> Result<Self, nom::Err<Syntax>> {
         if self.depth >= MAX_DEPTH {
             return Err(fail(self.from(self.at.saturating_sub(1)), TOO_DEEP));
@@ -154,7 +156,7 @@ impl<'a> Tokens<'a> {
         Ok(Tokens { depth: self.depth + 1, ..self })
     }
 
-    /// The same depth as another.
+    /// Returns to the nesting depth of `outer`.
     pub(crate) fn level(self, outer: Tokens<'_>) -> Self {
         Tokens { depth: outer.depth, ..self }
     }
@@ -164,24 +166,24 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Why a text is not in the language.
+/// The reason why a text is not in the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Another token is required here, and these keywords are possible.
+    /// Another token is required; one of these keywords is also possible.
     Expected(Expected, &'static [&'static str]),
-    /// The token before needs a `;` after it.
+    /// The previous token must be followed by a `;`.
     Semicolon,
     /// A keyword in place of a name.
     KeywordAsName,
     /// A number that is malformed.
     Malformed,
-    /// A second default arm; the first's token.
+    /// A second default arm, with the token of the first.
     SecondDefault(usize),
     /// Any other mistake.
     Kind(&'static SyntaxKind),
 }
 
-/// A syntax error: the token at which it shows, and why.
+/// A syntax error: the token where it is detected, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Syntax {
     pub(crate) at: usize,
@@ -198,8 +200,8 @@ impl<'a> ParseError<Tokens<'a>> for Syntax {
     }
 
     fn or(self, other: Self) -> Self {
-        // Of two alternatives, the error that is further in the text is the better one; of two at the same
-        // position, the later one.
+        // Prefers the error of the alternative that parsed further; at the same position, the later
+        // alternative.
         if self.at > other.at { self } else { other }
     }
 }
@@ -207,17 +209,17 @@ impl<'a> ParseError<Tokens<'a>> for Syntax {
 /// The result of a grammar function.
 pub(crate) type Parse<'a, T> = IResult<Tokens<'a>, T, Syntax>;
 
-/// Another alternative may fit.
+/// Returns an error after which other alternatives are tried.
 pub(crate) fn refuse(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
     nom::Err::Error(Syntax { at: input.at, reason })
 }
 
-/// No other alternative can fit.
+/// Returns an error after which no alternative is tried.
 pub(crate) fn fail(input: Tokens<'_>, reason: Reason) -> nom::Err<Syntax> {
     nom::Err::Failure(Syntax { at: input.at, reason })
 }
 
-/// One token with this text: a symbol or a keyword.
+/// One token with this text: a symbol or a keyword
 pub(crate) fn token<'a>(text: &'static str) -> impl Fn(Tokens<'a>) -> Parse<'a, usize> {
     move |input: Tokens<'a>| {
         if input.word(0) == text {
@@ -265,19 +267,19 @@ pub(crate) fn identifier(input: Tokens<'_>) -> Parse<'_, Identifier> {
     }
 }
 
-/// A name, with the namespaces before it: `a::b` (xdrpp).
+/// A name with optional namespaces: `a::b` (xdrpp).
 pub(crate) fn path(input: Tokens<'_>) -> Parse<'_, Identifier> {
     let (mut rest, mut path) = identifier(input)?;
-    while is_behind_namespace(rest) {
-        let (behind, name) = identifier(rest.take_from(2))?;
+    while is_in_namespace(rest) {
+        let (after, name) = identifier(rest.take_from(2))?;
         path = Identifier { name: format!("{}::{}", path.name, name.name), span: path.span.to(name.span) };
-        rest = behind;
+        rest = after;
     }
     Ok((rest, path))
 }
 
 /// Returns true if `::` and a name follow.
-fn is_behind_namespace(input: Tokens<'_>) -> bool {
+fn is_in_namespace(input: Tokens<'_>) -> bool {
     let (Some(first), Some(second), Some(name)) = (input.peek(0), input.peek(1), input.peek(2)) else {
         return false;
     };

@@ -1,22 +1,22 @@
-//! Macros that an `#undef` ends. After it the name is free for another definition; earlier uses of the name
-//! keep its number.
+//! Macros that an `#undef` ends. After the `#undef`, the name is free for another definition; earlier
+//! uses keep its number.
 
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::token::{Aside, Kind, Lexed};
+use super::token::{Kind, Lexed, OtherLine};
 
-/// A macro with a number and its range of tokens and directives: from its definition to its end.
+/// A macro with a number, and the range of tokens and directives in which it is defined.
 struct Ended {
     tokens: Range<usize>,
-    asides: Range<usize>,
+    c_lines: Range<usize>,
     number: i128,
 }
 
-/// The macros of a text, and which of them have ended.
+/// The macros of a text, open and ended.
 #[derive(Default)]
 pub(super) struct Undefs<'a> {
-    /// Current definitions: the number, and the count of tokens and directives before the definition. A
+    /// Open definitions: the number, and the counts of tokens and directives before the definition. A
     /// macro with two different definitions has no number; the conflict is reported as for constants.
     open: HashMap<&'a str, (Option<i128>, usize, usize)>,
     /// Ended definitions, in order for each name.
@@ -24,17 +24,17 @@ pub(super) struct Undefs<'a> {
 }
 
 impl<'a> Undefs<'a> {
-    /// A `#define` follows. One whose number is unknown here remains a constant.
+    /// Records a `#define`. If its number is unknown, the name remains a constant.
     pub(super) fn begin(&mut self, name: &'a str, number: Option<i128>, before: &Lexed<'a>) {
-        let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.asides.len()));
+        let first = self.open.entry(name).or_insert((number, before.tokens.len(), before.c_lines.len()));
         first.0 = first.0.filter(|first| Some(*first) == number);
     }
 
-    /// An `#undef`.
+    /// Records an `#undef`.
     pub(super) fn end(&mut self, name: &'a str, before: &Lexed<'a>) {
-        let Some((Some(number), token, aside)) = self.open.remove(name) else { return };
-        let (tokens, asides) = (token..before.tokens.len(), aside..before.asides.len());
-        self.ended.entry(name).or_default().push(Ended { tokens, asides, number });
+        let Some((Some(number), token, line)) = self.open.remove(name) else { return };
+        let (tokens, c_lines) = (token..before.tokens.len(), line..before.c_lines.len());
+        self.ended.entry(name).or_default().push(Ended { tokens, c_lines, number });
     }
 
     /// Replaces the names of ended macros by numbers, and drops the macros.
@@ -45,7 +45,7 @@ impl<'a> Undefs<'a> {
         let mut before = "";
         for at in 0..lexed.tokens.len() {
             let Some(token) = lexed.tokens.get(at) else { break };
-            // Only these positions hold numbers.
+            // Only these positions contain numbers.
             let is_value = token.kind == Kind::Word && matches!(before, "[" | "<" | "=" | "case");
             before = token.text;
             let ended = if is_value { self.ended(token.text, at, |ended| &ended.tokens) } else { None };
@@ -56,22 +56,22 @@ impl<'a> Undefs<'a> {
                 }
             }
         }
-        let mut gone = HashSet::default();
-        for (at, placed) in lexed.asides.iter_mut().enumerate() {
-            let Aside::Define(name, value, number) = &mut placed.aside else { continue };
-            if self.ended(name.text, at, |ended| &ended.asides).is_some() {
-                gone.insert(at);
+        let mut removed = HashSet::default();
+        for (at, placed) in lexed.c_lines.iter_mut().enumerate() {
+            let OtherLine::Define(name, value, number) = &mut placed.line else { continue };
+            if self.ended(name.text, at, |ended| &ended.c_lines).is_some() {
+                removed.insert(at);
             }
             let of = Some(value.text).filter(|_| number.is_none());
-            if let Some(ended) = of.and_then(|of| self.ended(of, at, |ended| &ended.asides)) {
+            if let Some(ended) = of.and_then(|of| self.ended(of, at, |ended| &ended.c_lines)) {
                 *number = Some(ended.number);
             }
         }
         let mut at = 0..;
-        lexed.asides.retain(|_| at.next().is_none_or(|at| !gone.contains(&at)));
+        lexed.c_lines.retain(|_| at.next().is_none_or(|at| !removed.contains(&at)));
     }
 
-    /// The value of a name at a position, if it has ended since.
+    /// Returns the definition of a name at a position, if that definition ended later.
     fn ended(&self, name: &str, at: usize, place: fn(&Ended) -> &Range<usize>) -> Option<&Ended> {
         let ended = self.ended.get(name)?;
         let first = ended.partition_point(|ended| place(ended).end <= at);

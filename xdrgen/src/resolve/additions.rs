@@ -1,4 +1,4 @@
-//! Members and arms that one document adds to the enum or the union of another.
+//! Members and arms that one document adds to the enum or union of another.
 
 use super::{consts, text};
 use crate::ast::{
@@ -11,7 +11,7 @@ use crate::source::{SourceId, Span};
 /// Maximum number of names listed in the note on a type.
 const NAMED: usize = 12;
 
-/// Applies additions among documents, each to the first definition of its name.
+/// Applies additions across documents, each to the first definition of its name.
 pub(crate) fn merge(
     documents: &mut [&mut Specification],
     name_of: &dyn Fn(SourceId) -> String,
@@ -64,7 +64,7 @@ fn listed(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Members and their numbers, as far as they are numbers or follow from one.
+/// Returns the value of each member, if the value is a literal or follows from one.
 fn numbered(body: &EnumBody) -> Vec<Option<i128>> {
     let mut next = Some(0_i128);
     let number = |member: &crate::ast::EnumMember| {
@@ -107,7 +107,7 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
         by_name.insert(name.name.clone(), (name.span, number));
         by_number.extend(number.map(|number| (number, name.clone())));
         added.push(name.name.clone());
-        // Behind members without values an implicit one would have another value than in its own lines.
+        // An implicit value would change if the member is appended to others, so it becomes explicit.
         if let (None, Some(value)) = (&member.value, number) {
             member.value = Some(Value::Literal { value, span: member.name.span });
         }

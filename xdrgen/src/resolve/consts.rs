@@ -8,25 +8,25 @@ use crate::diag::{Found, MeaningKind, PortabilityKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::Span;
 
-/// Evaluates constants; reports each error once.
+/// Evaluates constants. Reports each error once.
 #[derive(Default)]
 pub(crate) struct Consts {
-    said: HashSet<String>,
-    /// The evaluated constants by name; none if invalid.
+    reported: HashSet<String>,
+    /// The evaluated constants by name; `None` if invalid.
     known: HashMap<String, Option<i128>>,
-    /// For each member of an enum, the last member up to it with an explicit value.
+    /// For each member of an enum, the last preceding member with an explicit value, or itself.
     explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
 }
 
 /// An undefined name.
 enum Undefined<'a> {
-    /// Built in, or not there, which is reported.
+    /// Built in, or `None` if it is unknown, which is reported.
     Number(Option<i128>),
-    /// An erratum: the intended name is another.
+    /// An erratum: the name that was intended.
     TakenFor(&'a str),
 }
 
-/// For each member, the last one up to it with an explicit value.
+/// For each member, returns the last preceding member with an explicit value, or itself.
 fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     let mut last = None;
     let place = |(at, member): (usize, &crate::ast::EnumMember)| {
@@ -36,7 +36,7 @@ fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     body.members.iter().enumerate().map(place).collect()
 }
 
-/// The span of a value.
+/// Returns the span of a value.
 pub(crate) fn span(value: &Value) -> Span {
     match value {
         Value::Literal { span, .. } => *span,
@@ -45,8 +45,8 @@ pub(crate) fn span(value: &Value) -> Span {
 }
 
 impl Consts {
-    /// Returns the number of a value, or none if it is invalid, which is reported. Follows names until a
-    /// number, then walks back: each name has that number plus its own offset.
+    /// Returns the number of a value. An invalid value is reported and yields `None`. Follows names up to
+    /// a number, then walks back: each name has that number plus its own offset.
     pub(crate) fn eval(
         &mut self,
         value: &Value,
@@ -54,7 +54,7 @@ impl Consts {
         found: &mut Found,
         unresolved: &mut Vec<Unresolved>,
     ) -> Option<i128> {
-        let mut way: Vec<(&str, usize)> = Vec::new();
+        let mut path: Vec<(&str, usize)> = Vec::new();
         let mut on_way: HashSet<&str> = HashSet::default();
         let mut next = Ok(value);
         let mut number = loop {
@@ -74,25 +74,25 @@ impl Consts {
                 continue;
             };
             if !on_way.insert(name) {
-                break self.cycle(name, span, named, found, &way);
+                break self.cycle(name, span, named, found, &path);
             }
             let (value, steps) = match named.source {
                 ValueSource::Const(value) => (Some(value), 0),
                 ValueSource::Member(body, index) => self.member(body, index as usize),
             };
-            way.push((name, steps));
+            path.push((name, steps));
             let Some(value) = value else { break Some(0) };
             next = Ok(value);
         };
-        for (name, steps) in way.into_iter().rev() {
+        for (name, steps) in path.into_iter().rev() {
             number = number.and_then(|number| number.checked_add(i128::try_from(steps).ok()?));
             self.known.insert(name.to_owned(), number);
         }
         number
     }
 
-    /// The base of a member's value: the last explicit one up to it, or none for 0, and the offset from
-    /// there.
+    /// Returns the base of a member's value, and the offset from there. The base is the last explicit
+    /// value, or `None` for 0.
     fn member<'v>(&mut self, body: &'v EnumBody, index: usize) -> (Option<&'v Value>, usize) {
         let before = self.explicit.entry(body).or_insert_with(|| explicit(body));
         match before.get(index).copied().flatten() {
@@ -111,26 +111,26 @@ impl Consts {
     ) -> Undefined<'v> {
         if let Some(value) = built_in(name) {
             let standard = if value == 1 { "TRUE" } else { "FALSE" };
-            if name != standard && self.said.insert(name.to_owned()) {
+            if name != standard && self.reported.insert(name.to_owned()) {
                 found.push(PortabilityKind::LowerCaseBool { name: name.to_owned(), standard }.at(span));
             }
             return Undefined::Number(Some(value));
         }
         let name = &Identifier { name: name.to_owned(), span };
         if let Some(near) = scope.taken_for(name, scope.value_names()) {
-            if self.said.insert(name.name.clone()) {
+            if self.reported.insert(name.name.clone()) {
                 let reason = Reason::Erratum(near.to_owned());
                 unresolved.push(Unresolved::new(Space::Value, name.clone(), reason));
             }
             return Undefined::TakenFor(near);
         }
         if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
-            if self.said.insert(name.name.clone()) {
+            if self.reported.insert(name.name.clone()) {
                 found.push(MeaningKind::NumberInRust { name: name.name.clone() }.at(name.span));
             }
             return Undefined::Number(None);
         }
-        if self.said.insert(name.name.clone()) {
+        if self.reported.insert(name.name.clone()) {
             unresolved.push(scope.missing_value(name));
         }
         Undefined::Number(None)
@@ -142,11 +142,11 @@ impl Consts {
         span: Span,
         named: Named<'_>,
         found: &mut Found,
-        way: &[(&str, usize)],
+        path: &[(&str, usize)],
     ) -> Option<i128> {
-        let new = !self.said.contains(name);
-        // One name of a cycle suffices.
-        self.said.extend(way.iter().map(|(name, _)| (*name).to_owned()));
+        let new = !self.reported.contains(name);
+        // One finding for each cycle is enough.
+        self.reported.extend(path.iter().map(|(name, _)| (*name).to_owned()));
         if new {
             found.push(MeaningKind::CyclicConstant { name: name.to_owned(), used: span }.at(named.span));
         }

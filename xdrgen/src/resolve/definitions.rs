@@ -1,6 +1,6 @@
-//! Resolves types and evaluates constants of definitions.
+//! Resolves types and evaluates the constants of definitions.
 //!
-//! The rules that need no more than one definition are checked on the way.
+//! Also checks the rules that concern a single definition.
 
 use super::consts::{self, Consts};
 use super::named::defined_name;
@@ -17,7 +17,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Type, TypeDef, TypeId};
 use crate::source::Span;
 
-/// The positions of the members of an enum by name, and their values.
+/// The positions of an enum's members by name, and their values.
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) names: HashMap<String, usize>,
@@ -30,21 +30,21 @@ pub(crate) struct Resolver<'a> {
     pub(crate) consts: Consts,
     known: &'a Known<'a>,
     pub(crate) found: Found,
-    /// Names that nothing defines, each where it is used first; and errata.
+    /// Undefined names with their first use, and errata.
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) hir: Hir,
-    /// The members of the enums that unions use.
+    /// The members of the enums that are discriminants.
     pub(crate) places: HashMap<TypeId, Places>,
-    /// The position of each item: the index of its definition.
+    /// The items with the indices of their definitions, for sorting.
     order: Vec<(usize, Item)>,
     current: usize,
     ids: HashMap<&'a str, TypeId>,
-    /// The names of the types that arguments become, where a procedure takes several.
+    /// The names of the types for several arguments of a procedure.
     tuples: HashSet<String>,
     /// The names of constants.
     const_names: HashSet<&'a str>,
     undefined: HashSet<String>,
-    /// Constants that were used as bounds and cannot be.
+    /// Constants that were used as bounds and are out of range.
     bad_bounds: HashSet<String>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
         self.hir.order = self.order.iter().map(|(_, item)| *item).collect();
     }
 
-    /// Attaches new findings to their definition.
+    /// Assigns new findings to their definition.
     fn report_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
         let name = || defined_name(definition).map(|name| name.name.clone());
         let found = self.found.kept.iter_mut().skip(found).map(|one| &mut one.within);
@@ -115,7 +115,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A new type without a body yet.
+    /// Adds a type without a body.
     pub(crate) fn new_type(&mut self, path: &str, docs: Docs) -> TypeId {
         self.hir.types.push(TypeDef { name: path.to_owned(), body: Body::Struct(Vec::new()), docs });
         TypeId(self.hir.types.len() - 1)
@@ -210,7 +210,8 @@ impl<'a> Resolver<'a> {
         Some(Body::Struct(fields))
     }
 
-    /// A declaration as a field; none for `void`. A body in place becomes a type named after `path`.
+    /// Resolves a declaration to a field; `None` for `void`. A body in place becomes a type named after
+    /// `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
         // A body within a typedef is the element or the target of the typedef's name.
@@ -223,7 +224,7 @@ impl<'a> Resolver<'a> {
         Some(Field { name: name.name.clone(), at: name.span, ty, eligible: declaration.eligible, docs })
     }
 
-    /// The type that a declaration has. `element` resolves the type that it names.
+    /// Returns the type of a declaration. `element` resolves its type specifier.
     pub(crate) fn declared_type(
         &mut self,
         declaration: &Declaration,
@@ -267,7 +268,7 @@ impl<'a> Resolver<'a> {
         Some(Type::Named(id))
     }
 
-    /// A specifier without a body.
+    /// Resolves a specifier without a body.
     pub(crate) fn plain_specifier(&mut self, of: &TypeSpecifier) -> Option<Type> {
         match &of.kind {
             TypeSpecifierKind::Scalar(scalar) => Some(Type::Scalar(*scalar)),
@@ -300,7 +301,7 @@ impl<'a> Resolver<'a> {
         None
     }
 
-    /// A bound or a length: 0 to 2^32-1.
+    /// Resolves a bound or a length from 0 to 2^32-1.
     pub(super) fn bound(&mut self, value: &Value) -> Option<Bound> {
         let number = self.eval(value)?;
         let Ok(bounded) = u32::try_from(number) else {
@@ -314,7 +315,8 @@ impl<'a> Resolver<'a> {
         Some(Bound { value: bounded, constant: constant.cloned() })
     }
 
-    /// Reports that a bound is out of range; for a constant once, with the position of its number.
+    /// Reports a bound that is out of range. A constant is reported once, with the position of its
+    /// number.
     fn bad_bound(&mut self, value: &Value, number: i128) {
         let constant = match value {
             Value::Name(name) if !self.bad_bounds.insert(name.name.clone()) => return,
@@ -325,7 +327,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The documentation of a definition.
+/// Returns the documentation of a definition.
 pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     Docs {
         comments: definition.docs.clone(),
@@ -335,13 +337,13 @@ pub(crate) fn docs(definition: &Definition, name: &Identifier) -> Docs {
     }
 }
 
-/// The documentation of a declaration.
+/// Returns the documentation of a declaration.
 fn declared(declaration: &Declaration, span: Span) -> Docs {
     let (comments, text) = (declaration.docs.clone(), text::declaration(declaration));
     Docs { comments, section: None, declaration: text, span }
 }
 
-/// The order in which definitions are resolved.
+/// Returns the phase in which a definition is resolved.
 fn phase_of(definition: &Definition) -> usize {
     match &definition.kind {
         DefinitionKind::Const(_) | DefinitionKind::Enum(..) => 0,

@@ -12,16 +12,16 @@ use crate::hir::{Body, Member};
 use crate::source::Span;
 use crate::source::narrow;
 
-/// The state of an enum's members up to one of them.
+/// The state after some members of an enum.
 #[derive(Default)]
 struct Members<'a> {
-    /// The positions of names with another meaning in the scope.
+    /// The positions of names that have another meaning in the scope.
     seen: HashMap<&'a str, Span>,
-    /// The first member of each value, by member index.
+    /// The index of the first member with each value.
     first_of: HashMap<i32, u32>,
     members: Vec<Member>,
-    /// Whether a value was reported. Dependent values are not reported again.
-    odd: Option<Severity>,
+    /// The severity, if a value was reported. Values that depend on it are not reported.
+    reported: Option<Severity>,
 }
 
 impl Resolver<'_> {
@@ -31,13 +31,13 @@ impl Resolver<'_> {
         let mut members = Members { first_of, members, ..Members::default() };
         let mut next = Some(0);
         for (index, member) in body.members.iter().enumerate() {
-            // An implicit value is the one before plus one, from 0.
+            // An implicit value is the previous one plus one; the first is 0.
             let value = match &member.value {
                 Some(value) => self.eval(value),
                 None => next,
             };
             next = value.and_then(|value| value.checked_add(1));
-            members.odd = members.odd.filter(|_| member.value.is_none());
+            members.reported = members.reported.filter(|_| member.value.is_none());
             let Identifier { name, span } = &member.name;
             let first = match self.scope.value_named(name) {
                 Some(Named { source: ValueSource::Member(of, first), span, .. }) if ptr::eq(of, body) => {
@@ -54,17 +54,17 @@ impl Resolver<'_> {
         (!members.members.is_empty()).then_some(Body::Enum(members.members))
     }
 
-    /// A member with a unique name.
+    /// Adds a member with a unique name.
     fn member(&mut self, member: &EnumMember, value: i128, members: &mut Members<'_>) {
         let name = &member.name;
         let span = member.value.as_ref().map_or(name.span, consts::span);
-        let Some(value) = self.member_value(value, span, &mut members.odd) else {
+        let Some(value) = self.member_value(value, span, &mut members.reported) else {
             return members.members.push(stand_in(&name.name, members.members.len()));
         };
         let same_as = members.first_of.get(&value).copied();
         members.first_of.entry(value).or_insert(narrow(members.members.len()));
         if let Some(other) = same_as.and_then(|index| members.members.get(index as usize))
-            && members.odd.replace(members.odd.unwrap_or(Severity::Warning)).is_none()
+            && members.reported.replace(members.reported.unwrap_or(Severity::Warning)).is_none()
         {
             let (first, second) = (other.name.clone(), name.name.clone());
             let place = other.span;
@@ -74,24 +74,26 @@ impl Resolver<'_> {
         members.members.push(Member { name: name.name.clone(), value, same_as, comments, span });
     }
 
-    fn member_value(&mut self, value: i128, span: Span, odd: &mut Option<Severity>) -> Option<i32> {
-        // 0xffffffff is how C writes -1: the same four bytes.
+    fn member_value(&mut self, value: i128, span: Span, reported: &mut Option<Severity>) -> Option<i32> {
+        // C writes -1 as 0xffffffff: the same four bytes.
         if let Ok(unsigned) = u32::try_from(value) {
-            if unsigned > i32::MAX.unsigned_abs() && odd.replace(odd.unwrap_or(Severity::Warning)).is_none() {
+            if unsigned > i32::MAX.unsigned_abs()
+                && reported.replace(reported.unwrap_or(Severity::Warning)).is_none()
+            {
                 self.found.push(MeaningKind::SentNegative { number: unsigned }.at(span));
             }
             return Some(unsigned.cast_signed());
         }
         let fits = i32::try_from(value).ok();
-        if fits.is_none() && odd.replace(Severity::Error) != Some(Severity::Error) {
+        if fits.is_none() && reported.replace(Severity::Error) != Some(Severity::Error) {
             self.found.push(MeaningKind::WideMember { number: value }.at(span));
         }
         fits
     }
 }
 
-/// A substitute for a member whose value is out of range, so that a label with its name stays valid. It is
-/// never emitted, so any unused value suffices.
+/// Returns a substitute for a member whose value is out of range, so that a label with its name stays
+/// valid. It is never emitted, so any unused value suffices.
 fn stand_in(name: &str, index: usize) -> Member {
     let value = i32::try_from(index).map_or(i32::MIN, |index| i32::MIN.saturating_add(index));
     Member { name: name.to_owned(), value, same_as: None, comments: Vec::new(), span: Span::default() }

@@ -1,5 +1,5 @@
-//! Omits definitions: those with errors in published documents, which cannot be corrected, and with
-//! `--keep-going` those with errors in any document.
+//! Omits invalid definitions: in published documents, which cannot be corrected, and with `--keep-going`
+//! in any document.
 
 use super::named::defined_name;
 use super::scope::{Document, Scope};
@@ -12,33 +12,34 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Hir, TypeDef, TypeId};
 use crate::source::{SourceId, Span, Trust};
 
-/// A name in its name space.
+/// A name and its name space.
 type Name = (Space, String);
 
 /// A use of a name: the document, the definition, and the position.
 type Use<'a> = (&'a Document<'a>, &'a Definition, Span);
 
-/// The omissions of a run.
+/// The state of the omissions.
 struct Omission<'a> {
     scope: &'a Scope<'a>,
     known: &'a Known<'a>,
     /// The omitted definitions.
     omitted: HashSet<*const Definition>,
     /// Findings about them.
-    said: Vec<Diagnostic>,
+    found: Vec<Diagnostic>,
     /// The remaining errors.
     kept: Vec<Diagnostic>,
     /// Names whose definitions are omitted.
-    gone: HashSet<Name>,
-    /// Such names whose users must still be omitted.
+    omitted_names: HashSet<Name>,
+    /// Such names whose uses have not been processed.
     pending: Vec<Name>,
     uses: HashMap<Name, Vec<Use<'a>>>,
-    /// Each document's definitions by position.
+    /// The definitions of each document, sorted by position.
     places: HashMap<SourceId, Vec<&'a Definition>>,
 }
 
-/// Omits the definitions with tolerated errors, and all their dependents. A program stays without its
-/// invalid procedures. Adds findings about undefined names, and returns whether the rest is complete.
+/// Omits the definitions with tolerated errors, and all their dependents. A program keeps its valid
+/// procedures. Adds findings about undefined names, and returns true if the remaining definitions are
+/// complete.
 pub(super) fn omit(
     hir: &mut Hir,
     scope: &Scope<'_>,
@@ -70,7 +71,7 @@ pub(super) fn omit(
             omission.uses.entry(name).or_default().push((document, definition, span));
         }
     }
-    // Unparsable text is absent from the start.
+    // Definitions that could not be parsed are omitted from the start.
     let unread = documents.iter().flat_map(|document| &document.specification.left_out);
     omission
         .pending
@@ -90,11 +91,11 @@ pub(super) fn omit(
     }
     omission.spread();
     omission.remove_from(hir);
-    let Omission { said, kept, .. } = omission;
+    let Omission { found: about_omitted, kept, .. } = omission;
     found.kept = kept;
-    let whole = !found.has_errors() && (known.keep_going || !has_errors(&said));
-    found.kept.extend(said);
-    whole
+    let is_complete = !found.has_errors() && (known.keep_going || !has_errors(&about_omitted));
+    found.kept.extend(about_omitted);
+    is_complete
 }
 
 impl<'a> Omission<'a> {
@@ -112,7 +113,7 @@ impl<'a> Omission<'a> {
                 used.values.into_iter().for_each(|name| add(Space::Value, name));
             }
             let mut sorted: Vec<&Definition> = document.specification.definitions.iter().collect();
-            // A supplied definition has the position of its use, within the using definition.
+            // A supplied definition has the position of its use, within the definition that uses it.
             sorted.sort_by_key(|definition| (definition.span.start, std::cmp::Reverse(definition.span.end)));
             places.insert(document.id, sorted);
         }
@@ -120,9 +121,9 @@ impl<'a> Omission<'a> {
             scope,
             known,
             omitted: HashSet::default(),
-            said: Vec::new(),
+            found: Vec::new(),
             kept: Vec::new(),
-            gone: HashSet::default(),
+            omitted_names: HashSet::default(),
             pending: Vec::new(),
             uses,
             places,
@@ -137,7 +138,7 @@ impl<'a> Omission<'a> {
     fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
         match trust {
             Trust::Example => true,
-            Trust::Published => missing.is_none_or(|name| self.gone.contains(name)),
+            Trust::Published => missing.is_none_or(|name| self.omitted_names.contains(name)),
             Trust::Own => false,
         }
     }
@@ -150,28 +151,28 @@ impl<'a> Omission<'a> {
         missing: Option<&Name>,
     ) {
         let is_program = matches!(definition.kind, DefinitionKind::Program(_));
-        let lost = is_program && self.known.whole_programs && document.trust != Trust::Own;
-        let what = match (lost && !self.known.keep_going, is_program) {
+        let breaks_program = is_program && self.known.complete_programs && document.trust != Trust::Own;
+        let what = match (breaks_program && !self.known.keep_going, is_program) {
             (true, _) => Omitted::Needed,
             (_, true) => Omitted::Procedure,
             (_, false) => Omitted::Definition,
         };
-        // With `--keep-going` alone it remains an error.
-        let follows = missing.is_some_and(|name| self.gone.contains(name));
-        let severity = if !lost && (self.is_erratum(document.trust, missing) || follows) {
+        // With `--keep-going` alone, the finding remains an error.
+        let follows = missing.is_some_and(|name| self.omitted_names.contains(name));
+        let severity = if !breaks_program && (self.is_erratum(document.trust, missing) || follows) {
             Severity::Warning
         } else {
             Severity::Error
         };
         let name = defined_name(definition).map_or("", |name| name.name.as_str());
         let error = Diagnostic { severity, ..error }.with_note(Note::Omitted { trust: document.trust, what });
-        self.said.push(error.with_left_out(name, is_program));
+        self.found.push(error.with_left_out(name, is_program));
         if !is_program && self.omitted.insert(definition) {
             self.pending.extend(self.names_of(definition));
         }
     }
 
-    /// The names used in a definition, in a deterministic order.
+    /// Returns the names used in a definition, in a deterministic order.
     fn names_of(&self, definition: &Definition) -> Vec<Name> {
         let mut defined = Defined::default();
         defined.add(definition);
@@ -190,19 +191,19 @@ impl<'a> Omission<'a> {
                 Space::Type => self.known.is_type(&name.1),
                 Space::Value => self.known.is_value(&name.1),
             };
-            if is_known || self.is_defined(&name) || !self.gone.insert(name.clone()) {
+            if is_known || self.is_defined(&name) || !self.omitted_names.insert(name.clone()) {
                 continue;
             }
-            let mut said = false;
+            let mut is_reported = false;
             for (document, definition, span) in self.uses.remove(&name).unwrap_or_default() {
-                if self.is_out(definition) {
+                if self.is_omitted(definition) {
                     continue;
                 }
                 let used = Identifier { name: name.1.clone(), span };
                 let missing = Unresolved::new(name.0, used, Reason::LeftOut);
                 if document.trust != Trust::Own || self.known.keep_going {
                     self.leave_out(document, definition, missing.into(), Some(&name));
-                } else if !std::mem::replace(&mut said, true) {
+                } else if !std::mem::replace(&mut is_reported, true) {
                     self.kept.push(missing.into());
                 }
             }
@@ -214,10 +215,10 @@ impl<'a> Omission<'a> {
         self.scope
             .definition_of(*space, name)
             .and_then(|span| self.holding(span, Some(name)))
-            .is_some_and(|definition| !self.is_out(definition))
+            .is_some_and(|definition| !self.is_omitted(definition))
     }
 
-    /// The document and the definition at a position.
+    /// Returns the document and the definition at a position.
     fn definition(
         &self,
         documents: &'a [Document<'a>],
@@ -228,13 +229,13 @@ impl<'a> Omission<'a> {
         Some((document, self.holding(span, within)?))
     }
 
-    /// The definition at a position. Those from one use of a macro share theirs: returns the one that
-    /// defines the name.
+    /// Returns the definition at a position. Several definitions from one use of a macro share a
+    /// position: returns the one that defines the name.
     fn holding(&self, span: Span, name: Option<&str>) -> Option<&'a Definition> {
         let places = self.places.get(&span.source)?;
-        let behind = places.partition_point(|definition| definition.span.start <= span.start);
-        // Supplied definitions and lines for C may be inside the one at the position: a few at most.
-        let before = places.get(..behind)?.iter().rev().take(NEAR);
+        let after = places.partition_point(|definition| definition.span.start <= span.start);
+        // A few supplied definitions and lines for C may be inside the definition at the position.
+        let before = places.get(..after)?.iter().rev().take(NEAR);
         let mut holding = before.copied().skip_while(|definition| {
             definition.span.end < span.end || matches!(definition.kind, DefinitionKind::PassThrough(_))
         });
@@ -252,12 +253,12 @@ impl<'a> Omission<'a> {
     /// Removes omitted definitions from the protocol, and drops their findings.
     fn remove_from(&mut self, hir: &mut Hir) {
         let mut kept = std::mem::take(&mut self.kept);
-        let is_out =
-            |span: Span, name: Option<&str>| self.holding(span, name).is_some_and(|one| self.is_out(one));
-        let is_type_out = |ty: &TypeDef| is_out(ty.docs.span, ty.name.split('.').next());
+        let is_omitted =
+            |span: Span, name: Option<&str>| self.holding(span, name).is_some_and(|one| self.is_omitted(one));
+        let is_type_omitted = |ty: &TypeDef| is_omitted(ty.docs.span, ty.name.split('.').next());
         let mut types: HashSet<TypeId> =
-            hir.typed().filter(|(_, ty)| is_type_out(ty)).map(|(id, _)| id).collect();
-        // The arguments of a procedure that takes several are a type within the program.
+            hir.typed().filter(|(_, ty)| is_type_omitted(ty)).map(|(id, _)| id).collect();
+        // The type for several arguments of a procedure is defined within the program.
         let mut more = true;
         while more {
             let lacks = |id: &TypeId| types.contains(id);
@@ -271,15 +272,15 @@ impl<'a> Omission<'a> {
         let consts = hir
             .consts
             .iter()
-            .filter(|one| is_out(one.docs.span, Some(&one.name)))
+            .filter(|one| is_omitted(one.docs.span, Some(&one.name)))
             .map(|one| one.name.clone());
         let consts: HashSet<String> = consts.collect();
         hir.remove(&types, &consts);
-        kept.retain(|found| found.is_error() || !is_out(found.span, found.within.as_deref()));
+        kept.retain(|found| found.is_error() || !is_omitted(found.span, found.within.as_deref()));
         self.kept = kept;
     }
 
-    fn is_out(&self, definition: &Definition) -> bool {
+    fn is_omitted(&self, definition: &Definition) -> bool {
         self.omitted.contains(&std::ptr::from_ref(definition))
     }
 }

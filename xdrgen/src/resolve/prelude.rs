@@ -1,7 +1,7 @@
-//! Names that documents use and leave to the system's headers, or to the RFCs on RPC.
+//! The prelude: names that documents use without definition, from system headers or from the RFCs on RPC.
 //!
-//! A run takes from here only names that it uses and does not define. Names of integers are mapped
-//! directly; the rest is XDR text, and is emitted like that of the document.
+//! A run uses only those names of the prelude that it does not define. Names of integers are mapped
+//! directly. The other names are defined by XDR text, and emitted like definitions of a document.
 
 use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
@@ -10,22 +10,22 @@ use crate::ir::Scalar;
 use crate::parse::{Options, parse_extract};
 use crate::source::Span;
 
-/// Definitions of RPC's documents and of C's RPC headers. Flavors are integers: an unknown flavor must be
-/// decoded before a reply can reject it.
+/// Definitions from the documents on RPC and from C's RPC headers. Flavors are integers: an unknown
+/// flavor must be decoded before a reply can reject it.
 const TEXT: &str = "
 /* No authentication (RFC 5531 section 8.2). */
 const AUTH_NONE = 0;
-/* AUTH_NONE, as it was called first. */
+/* The former name of AUTH_NONE. */
 const AUTH_NULL = 0;
 /* User and group numbers (RFC 5531 appendix A). */
 const AUTH_SYS = 1;
-/* AUTH_SYS, as it was called first. */
+/* The former name of AUTH_SYS. */
 const AUTH_UNIX = 1;
 /* A short hand for AUTH_SYS (RFC 5531 appendix A). */
 const AUTH_SHORT = 2;
 /* Diffie-Hellman (RFC 2695). */
 const AUTH_DH = 3;
-/* AUTH_DH, as it was called first. */
+/* The former name of AUTH_DH. */
 const AUTH_DES = 3;
 /* Kerberos without the GSS-API (RFC 2695). */
 const AUTH_KERB = 4;
@@ -46,7 +46,7 @@ enum auth_flavor {
     RPCSEC_GSS = 6,
     AUTH_TLS = 7
 };
-/* A credential or a verifier: its flavor and what that flavor makes of it (RFC 5531 section 8.2). */
+/* A credential or a verifier: its flavor and its body (RFC 5531 section 8.2). */
 struct opaque_auth {
     int flavor;
     opaque body<400>;
@@ -59,29 +59,29 @@ struct authsys_parms {
     unsigned int gid;
     unsigned int gids<16>;
 };
-/* What GSS-API does to a call besides naming its caller (RFC 2203 section 5.3.1). */
+/* The protection of a call besides authentication (RFC 2203 section 5.3.1). */
 enum rpc_gss_svc_t {
     rpc_gss_svc_none = 1,
     rpc_gss_svc_integrity = 2,
     rpc_gss_svc_privacy = 3
 };
-/* rpc_gss_svc_t, as newer documents call it. */
+/* The name of rpc_gss_svc_t in newer documents. */
 typedef rpc_gss_svc_t rpc_gss_service_t;
-/* An object of which the network knows the bytes alone (RFC 1813 section 6.1). */
+/* An object that is opaque to the network (RFC 1813 section 6.1). */
 typedef opaque netobj<1024>;
-/* An address as the transport has it (RFC 1833 section 2.1). */
+/* An address in the form of the transport (RFC 1833 section 2.1). */
 struct netbuf {
     unsigned int maxlen;
     opaque buf<>;
 };
-/* A key or a block of DES: 8 bytes. */
+/* A DES key or block: 8 bytes. */
 typedef opaque des_block[8];
-/* The longest name of a user or a machine on a network (RFC 2695). */
+/* The maximum length of the network name of a user or a machine (RFC 2695). */
 const MAXNETNAMELEN = 255;
 ";
 
-/// The integers that documents have other names for. XDR's smallest is four bytes long; the narrower ones are
-/// sent as four bytes, too, and checked for their range.
+/// Returns the type for another name of an integer. XDR's smallest integer has four bytes. Narrower ones
+/// are sent as four bytes, and their range is checked.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
@@ -104,7 +104,7 @@ pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     })
 }
 
-/// The number of a name that needs no definition.
+/// Returns the value of a built-in name.
 pub(crate) fn built_in(name: &str) -> Option<i128> {
     match name {
         "TRUE" | "true" => Some(1),
@@ -113,8 +113,8 @@ pub(crate) fn built_in(name: &str) -> Option<i128> {
     }
 }
 
-/// The prelude's definitions by name, as text with the comment before it. A run parses only those that it
-/// uses.
+/// The definitions of the prelude by name, as text with the preceding comment. A run parses only those
+/// that it uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);
 
@@ -125,18 +125,19 @@ impl Prelude {
         Prelude(named.collect())
     }
 
-    /// The definition of a name, as if written at a position.
+    /// Returns the definition of a name, with a given position.
     pub(crate) fn definition(&self, name: &str, place: Span) -> Option<Definition> {
         parsed(self.0.get(name)?, place).pop()
     }
 }
 
-/// The name that one of the definitions above defines: the last word before its body.
+/// Returns the name that a definition defines: the last word before its body.
 fn name_of(definition: &'static str) -> Option<&'static str> {
     definition.split(['{', '=', ';', '<', '[']).next()?.split_ascii_whitespace().next_back()
 }
 
-/// The definitions of a text that is not in a document, as if written at a position; none if it is invalid.
+/// Parses definitions that are not in a document and gives them a position. Returns none if the text is
+/// invalid.
 pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
     let mut map = Map::new(place.source);
     map.push(0, place.start as usize, 0);

@@ -37,7 +37,7 @@ impl<'a> Resolver<'a> {
 
     fn version(&mut self, version: &'a VersionDef, number: u32) -> Version {
         let mut seen = Seen::default();
-        let (mut procedures, mut lost) = (Vec::new(), Vec::new());
+        let (mut procedures, mut omitted) = (Vec::new(), Vec::new());
         for procedure in &version.procedures {
             let number = self.number(&procedure.number);
             let good = self.is_new(&procedure.name, &procedure.number, number, Part::Procedure, &mut seen);
@@ -45,7 +45,7 @@ impl<'a> Resolver<'a> {
             let result = self.result(version, procedure);
             let (Some(number), Some(arguments), Some(result), true) = (number, arguments, result, good)
             else {
-                lost.push(procedure.name.name.clone());
+                omitted.push(procedure.name.name.clone());
                 continue;
             };
             let name = procedure.name.name.clone();
@@ -58,7 +58,7 @@ impl<'a> Resolver<'a> {
             procedures.push(Procedure { name, number, arguments, parameter, result, item, whole, docs });
         }
         let docs = Docs { comments: version.docs.clone(), span: version.name.span, ..Docs::default() };
-        Version { name: version.name.name.clone(), number, procedures, lost, binding: None, docs }
+        Version { name: version.name.name.clone(), number, procedures, omitted, binding: None, docs }
     }
 
     fn arguments(&mut self, version: &VersionDef, procedure: &ProcedureDef) -> Option<Type> {
@@ -81,7 +81,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The only argument, or the result. A counted array gets a named type.
+    /// Resolves a single argument or the result. A counted array gets a named type.
     fn one_type(
         &mut self,
         version: &VersionDef,
@@ -101,7 +101,7 @@ impl<'a> Resolver<'a> {
         Some(self.own_type(version, procedure, suffix, comment, body))
     }
 
-    /// The type of an argument or a result.
+    /// Resolves the type of an argument or a result.
     fn procedure_type(&mut self, ty: &Declaration) -> Option<Type> {
         if ty.specifier.kind.is_body() {
             self.found.push(MeaningKind::BodyInProcedure.at(ty.specifier.span));
@@ -109,7 +109,7 @@ impl<'a> Resolver<'a> {
         self.declared_type(ty, |resolver| resolver.plain_specifier(&ty.specifier))
     }
 
-    /// Several arguments in sequence: a struct, with the names of the arguments as fields, if any.
+    /// Resolves several arguments to a struct. Names of arguments become names of fields.
     fn several(
         &mut self,
         version: &VersionDef,
@@ -143,7 +143,7 @@ impl<'a> Resolver<'a> {
         Some(self.own_type(version, procedure, "args", comment, body))
     }
 
-    /// A type for a procedure's arguments or its result.
+    /// Adds a type for a procedure's arguments or its result.
     fn own_type(
         &mut self,
         version: &VersionDef,
@@ -160,7 +160,7 @@ impl<'a> Resolver<'a> {
         Type::Named(id)
     }
 
-    /// A program's, a version's or a procedure's number.
+    /// Resolves the number of a program, a version or a procedure.
     fn number(&mut self, value: &Value) -> Option<u32> {
         let number = self.eval(value)?;
         let fits = u32::try_from(number).ok();
@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
         fits
     }
 
-    /// Returns true if both name and number are new; reports a duplicate.
+    /// Returns true if both name and number are new. Reports a duplicate.
     fn is_new(
         &mut self,
         name: &'a Identifier,
@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The documentation of a procedure or of its argument type.
+/// Returns the documentation of a procedure or of its argument type.
 fn of_procedure(procedure: &ProcedureDef, comments: Vec<String>) -> Docs {
     Docs { comments, section: None, declaration: text::procedure(procedure), span: procedure.name.span }
 }

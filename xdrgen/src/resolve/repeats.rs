@@ -1,19 +1,19 @@
-//! Names that are defined more than once: whether it is the same each time.
+//! Compares repeated definitions of a name.
 
 use super::named::is_own_name;
 use super::text;
 use crate::ast::{Definition, Value};
 use crate::hash::HashMap;
 
-/// The results of comparing definitions.
+/// The texts of compared definitions.
 #[derive(Default)]
 pub(crate) struct Repeats {
-    /// The definitions' texts in one form: one that is defined again many times is not written each time.
+    /// The canonical texts of definitions, cached for repeated comparisons.
     texts: HashMap<*const Definition, String>,
 }
 
 impl Repeats {
-    /// Returns true if two definitions of one name mean the same.
+    /// Returns true if two definitions with the same name are equivalent.
     pub(crate) fn same(&mut self, first: &Definition, second: &Definition) -> bool {
         if is_own_name(first) || is_own_name(second) {
             return true;
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_that_mean_the_same_are_the_same() {
+    fn equivalent_definitions_are_equal() {
         assert!(same("struct a {\n  int b; /* x */\n};", "struct a { int  b ; };"));
         assert!(same("struct a { unsigned b; };", "struct a { unsigned int b; };"));
         assert!(same("struct a { opaque b<4>; };", "struct a { opaque b<0x4>; };"));

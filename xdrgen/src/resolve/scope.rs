@@ -1,9 +1,9 @@
-//! Names over all documents of a run: their meanings, and duplicates.
+//! The names of all documents of a run: their meanings and duplicates.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::asides::Asides;
+use super::c_lines::CLines;
 use super::named::{defined_name, is_own_name};
 use super::repeats::{Repeats, same_value};
 use super::supply::Known;
@@ -14,8 +14,8 @@ use crate::ast::{
 };
 use crate::diag::{Diagnostic, Found, MeaningKind, Twice};
 use crate::hash::{HashMap, HashSet};
-use crate::likeness::{distance, is_slip, near, nearest};
 use crate::namespace::split;
+use crate::similarity::{distance, is_slip, near, nearest};
 use crate::source::{SourceId, Span, Trust, narrow};
 
 /// A named value: a constant, or a member of an enum.
@@ -23,7 +23,7 @@ use crate::source::{SourceId, Span, Trust, narrow};
 pub(crate) struct Named<'a> {
     pub(crate) span: Span,
     pub(crate) source: ValueSource<'a>,
-    /// Whether it is the number of a program, of a version or of a procedure.
+    /// True if it is the number of a program, a version or a procedure.
     pub(crate) of_program: bool,
 }
 
@@ -33,32 +33,32 @@ pub(crate) enum ValueSource<'a> {
     Member(&'a EnumBody, u32),
 }
 
-/// The meanings of names in a run. The first definition of a name counts.
+/// The meanings of names in a run. The first definition of a name takes effect.
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
-    /// The definitions that count, in the documents' order.
+    /// The effective definitions, in the order of the documents.
     pub(crate) definitions: Vec<&'a Definition>,
     types: HashMap<&'a str, &'a Definition>,
     values: HashMap<&'a str, Named<'a>>,
-    /// Programs share C's name space with constants, but nothing of XDR can mean them.
+    /// Programs share C's name space with constants, but no name in XDR can refer to them.
     programs: HashMap<&'a str, &'a Definition>,
-    /// The names of omitted definitions: they are never corrected to others.
-    gone: HashSet<&'a str>,
-    /// The trust in each document: errata in published ones are corrected.
+    /// The names of omitted definitions, which are never corrected to similar names.
+    omitted: HashSet<&'a str>,
+    /// The trust in each document. Errata in published documents are corrected.
     trust: HashMap<SourceId, Trust>,
     /// Names that exist in Rust.
     pub(crate) externs: Option<&'a BTreeMap<String, String>>,
-    /// The lines of documents for C alone.
-    pub(crate) asides: Asides<'a>,
+    /// The lines of documents that are only for C.
+    pub(crate) c_lines: CLines<'a>,
     /// Redefinitions in later documents, in order.
     again: HashMap<&'a str, Vec<&'a Definition>>,
-    /// Duplicate definitions, to compare them.
+    /// Compares duplicate definitions.
     repeats: Repeats,
     /// The number of similarity searches so far.
     looked: Cell<usize>,
 }
 
-/// Maximum number of similarity searches: each compares a name to all definitions.
+/// Maximum number of similarity searches, each of which compares a name to all definitions.
 const LIKENESSES: usize = 100;
 
 /// Maximum number of extensions of one definition. Each is checked separately.
@@ -73,8 +73,8 @@ pub(crate) struct Document<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The definitions of all documents. Of those that later documents extend, the one after `stage`
-    /// extensions counts.
+    /// Collects the definitions of all documents. A definition that later documents extend is replaced by
+    /// the one after `stage` extensions.
     pub(crate) fn new(
         documents: &[Document<'a>],
         known: &Known<'a>,
@@ -84,7 +84,7 @@ impl<'a> Scope<'a> {
         let trust = documents.iter().map(|document| (document.id, document.trust));
         let externs = Some(known.externs);
         let mut scope = Scope { trust: trust.collect(), externs, ..Scope::default() };
-        documents.iter().for_each(|document| scope.asides.hide(&document.specification.hidden));
+        documents.iter().for_each(|document| scope.c_lines.hide(&document.specification.hidden));
         let better = better(documents, known, &mut scope.repeats);
         for definition in documents.iter().flat_map(|document| &document.specification.definitions) {
             match better.get(&std::ptr::from_ref(definition)) {
@@ -100,11 +100,11 @@ impl<'a> Scope<'a> {
         }
         scope.extend(stage, found);
         let unread = documents.iter().flat_map(|document| &document.specification.left_out);
-        scope.gone.extend(unread.map(String::as_str));
+        scope.omitted.extend(unread.map(String::as_str));
         scope
     }
 
-    /// A type name that is undefined, with the probable intent or a possible origin.
+    /// Returns an undefined type name, with the probable intent or a possible origin.
     pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
         let text = name.name.as_str();
         let elsewhere = || ELSEWHERE.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
@@ -121,18 +121,18 @@ impl<'a> Scope<'a> {
         self.missing(Space::Type, name, reason)
     }
 
-    /// A constant's name that nothing defines.
+    /// Returns an undefined name of a constant.
     pub(crate) fn missing_value(&self, name: &Identifier) -> Unresolved {
         let near = self.value_like(&name.name).map(str::to_owned);
         self.missing(Space::Value, name, near.map_or(Reason::Unknown, Reason::Like))
     }
 
     fn missing(&self, space: Space, name: &Identifier, reason: Reason) -> Unresolved {
-        let origin = self.asides.origin(name);
+        let origin = self.c_lines.origin(name);
         Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
-    /// The position of the name in the definition that a name refers to.
+    /// Returns the position of the name in the definition that a name refers to.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
             Space::Type => self.types.get(name).map(|ty| place(ty)),
@@ -140,20 +140,21 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns true if a name refers to something inside a definition.
+    /// Returns true if a name refers to a part of a definition.
     pub(crate) fn means(&self, space: Space, name: &str, definition: &Definition) -> bool {
         self.definition_of(space, name).is_some_and(|place| is_within(place, definition.span))
     }
 
-    /// The correction of an undefined name in a published document: the one name that differs by a letter,
-    /// or, in a document that may need other documents, the one local name that is most of it.
+    /// Returns the correction of an undefined name in a published document: the only name that differs by
+    /// a letter. In a document that may need other documents, the only local name that contains most of
+    /// it.
     pub(crate) fn taken_for<'c>(
         &self,
         name: &Identifier,
         candidates: impl Iterator<Item = &'c str>,
     ) -> Option<&'c str> {
         let trust = self.trust.get(&name.span.source).copied().unwrap_or(Trust::Own);
-        if trust == Trust::Own || self.gone.contains(name.name.as_str()) || !self.may_look() {
+        if trust == Trust::Own || self.omitted.contains(name.name.as_str()) || !self.may_look() {
             return None;
         }
         let is_like = |candidate: &&str| match trust {
@@ -173,7 +174,7 @@ impl<'a> Scope<'a> {
     }
 
     fn define(&mut self, definition: &'a Definition, found: &mut Found) {
-        let Some(name) = defined_name(definition) else { return self.asides.add(definition) };
+        let Some(name) = defined_name(definition) else { return self.c_lines.add(definition) };
         let table = match definition.kind {
             DefinitionKind::Const(_) => {
                 return self.define_const(name, definition, found);
@@ -194,7 +195,7 @@ impl<'a> Scope<'a> {
             }
             return;
         }
-        // `typedef struct foo foo;` gives C a short name and XDR nothing.
+        // `typedef struct foo foo;` defines a short name in C and nothing in XDR.
         if is_own_name(definition) {
             return;
         }
@@ -211,8 +212,8 @@ impl<'a> Scope<'a> {
         enums(definition).into_iter().for_each(|body| self.define_members(body, found));
     }
 
-    /// Replaces definitions by their redefinitions in later documents, each after at most `stage`
-    /// extensions.
+    /// Replaces definitions by their redefinitions in later documents, with at most `stage` extensions
+    /// each.
     fn extend(&mut self, stage: usize, found: &mut Found) {
         if stage == 0 || self.again.is_empty() {
             return;
@@ -222,7 +223,7 @@ impl<'a> Scope<'a> {
             let Some(name) = defined_name(slot).map(|name| name.name.as_str()) else { continue };
             let Some(again) = self.again.get(name) else { continue };
             let Some(&by) = again.get(stage.min(again.len()) - 1) else { continue };
-            // A constant or a program may have the name too.
+            // A constant or a program may have the same name.
             if self.types.get(name).is_none_or(|first| first.span != slot.span) {
                 continue;
             }
@@ -234,7 +235,7 @@ impl<'a> Scope<'a> {
         self.definitions = definitions;
     }
 
-    /// Drops the values of a definition's members: another definition replaces it.
+    /// Removes the values of a definition's members, since another definition replaces it.
     fn forget_members(&mut self, definition: &'a Definition) {
         for body in enums(definition) {
             for member in &body.members {
@@ -246,12 +247,12 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Maximum number of redefinitions of a name in later documents.
+    /// Returns the largest number of redefinitions of a name in later documents.
     pub(crate) fn stages(&self) -> usize {
         self.again.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Returns true if a type's definition also replaces one of an earlier document.
+    /// Returns true if the definition of a type also replaces one of an earlier document.
     pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
         self.again
             .get(name.name.as_str())
@@ -264,7 +265,7 @@ impl<'a> Scope<'a> {
             Some(Named { source: ValueSource::Const(first), span, of_program })
                 if same_value(first, value) =>
             {
-                // C takes the same `#define` twice without a word.
+                // C accepts an equal repetition of a `#define`.
                 let is_macro = definition.text.starts_with('#');
                 if !is_macro && !of_program && span.source == name.span.source && self.is_own(name.span) {
                     found.push(MeaningKind::Repeated { name: name.name.clone(), first: *span }.at(name.span));
@@ -287,7 +288,7 @@ impl<'a> Scope<'a> {
         self.trust.get(&place.source) == Some(&Trust::Own)
     }
 
-    /// A definition that occurs twice in a document was copied, and one copy was probably not edited.
+    /// Reports a definition that occurs twice in a document: probably a copy that was not edited.
     fn report_repeated(&self, name: &Identifier, first: &Definition, again: &Definition, found: &mut Found) {
         let in_one = first.span.source == again.span.source && self.is_own(again.span);
         if in_one && !is_own_name(again) {
@@ -296,8 +297,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A type cannot be called like a constant or a member of an enum. Programs can, since in C nothing of
-    /// them is in the way.
+    /// Reports a type with the name of a constant or an enum member. Programs may have such names, since
+    /// they define no type in C.
     fn report_value(&self, name: &Identifier, definition: &Definition, found: &mut Found) {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
@@ -312,7 +313,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The names of programs, versions and procedures are constants too (RFC 5531 section 12.3).
+    /// The names of programs, versions and procedures are also constants (RFC 5531 section 12.3).
     fn define_numbers(&mut self, program: &'a ProgramDef) {
         let mut define = |name: &'a Identifier, number: &'a Value| {
             self.values.entry(&name.name).or_insert(Named {
@@ -332,7 +333,7 @@ impl<'a> Scope<'a> {
         for (index, member) in body.members.iter().enumerate() {
             let name = &member.name;
             match self.values.get(name.name.as_str()) {
-                // Within one enum, the checks of enums report it.
+                // The checks of enums report a duplicate within one enum.
                 Some(Named { source: ValueSource::Member(first, _), .. }) if std::ptr::eq(*first, body) => {}
                 Some(first) => {
                     let again = MeaningKind::MemberAgain { name: name.name.clone(), first: first.span };
@@ -354,23 +355,23 @@ impl<'a> Scope<'a> {
         self.values.get(name).copied()
     }
 
-    /// The names of all types.
+    /// Returns the names of all types.
     pub(crate) fn type_names(&self) -> impl Iterator<Item = &'a str> {
         self.types.keys().copied()
     }
 
-    /// The names of all constants and members.
+    /// Returns the names of all constants and members.
     pub(crate) fn value_names(&self) -> impl Iterator<Item = &'a str> {
         self.values.keys().copied()
     }
 
-    /// The type name most similar to `name`. In the definition that contains `name`, and where another
-    /// document may define it, only a typing error is considered.
+    /// Returns the type name most similar to `name`. Only considers a typing error in the definition that
+    /// contains `name`, and if another document may define the name.
     pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
         let length = name.name.len();
         let is_around = |span: Span| is_within(name.span, span);
         let one_off = |candidate: &str| length > 3 && distance(&name.name, candidate) <= 1;
-        let others = self.trust.len() > 1 || self.asides.includes_files(name.span.source);
+        let others = self.trust.len() > 1 || self.c_lines.includes_files(name.span.source);
         let near = self.may_look().then(|| {
             let types = self.types.iter().filter(|(near, ty)| !is_around(ty.span) || one_off(near));
             nearest(&name.name, types.map(|(near, _)| *near))
@@ -378,14 +379,14 @@ impl<'a> Scope<'a> {
         near.flatten().filter(|near| !others || distance(&name.name, near) * 5 <= length)
     }
 
-    /// The constant's or member's name that is most like `name`.
+    /// Returns the name of a constant or member that is most similar to `name`.
     pub(crate) fn value_like(&self, name: &str) -> Option<&'a str> {
         let constants = ["TRUE", "FALSE"].into_iter().filter(|_| name.len() > 2);
         let like = || nearest(name, self.values.keys().copied()).or_else(|| near(name, 1, constants));
         self.may_look().then(like).flatten()
     }
 
-    /// The candidate that is most like `name`.
+    /// Returns the candidate that is most similar to `name`.
     pub(crate) fn like<'c>(&self, name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
         self.may_look().then(|| nearest(name, candidates)).flatten()
     }
@@ -397,12 +398,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The position of a definition's name.
+/// Returns the position of a definition's name.
 fn place(definition: &Definition) -> Span {
     defined_name(definition).map_or(definition.span, |name| name.span)
 }
 
-/// A name that is already in use.
+/// Returns the finding about a name that is already in use.
 fn twice(Identifier { name, span }: &Identifier, first: Span, how: Twice) -> Diagnostic {
     MeaningKind::Twice { name: name.clone(), first, how }.at(*span)
 }
@@ -411,7 +412,7 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// Of several definitions of a type in one published document, returns the preferred one: defined names
+/// Returns the preferred one of several definitions of a type in one published document: defined names
 /// over errata, more parts over an excerpt, and then the last.
 fn better<'a>(
     documents: &[Document<'a>],
@@ -425,7 +426,7 @@ fn better<'a>(
         let named = all.filter(|one| is_type(one)).filter_map(|one| Some((defined_name(one)?, one)));
         named.map(|(name, one)| ((name.span.source, name.name.as_str()), one))
     };
-    // Most documents define nothing again.
+    // Most documents have no repeated definitions.
     let mut seen = HashSet::default();
     let twice: HashSet<_> = types().map(|(name, _)| name).filter(|name| !seen.insert(*name)).collect();
     if twice.is_empty() {
@@ -438,7 +439,7 @@ fn better<'a>(
     let mut defined = Defined::default();
     let all = documents.iter().flat_map(|document| &document.specification.definitions);
     all.for_each(|definition| defined.add(definition));
-    let is_sound = |definition: &Definition| {
+    let is_resolved = |definition: &Definition| {
         let mut uses = Uses::beyond(&defined);
         uses.add(definition);
         uses.types.iter().all(|name| known.is_type(&name.name))
@@ -447,9 +448,9 @@ fn better<'a>(
     for all in again.into_values() {
         let kind = |definition: &Definition| std::mem::discriminant(&definition.kind);
         let one_kind = all.iter().all(|one| all.first().is_some_and(|first| kind(one) == kind(first)));
-        let rank = |one: &&&'a Definition| (is_sound(one), if one_kind { parts(one) } else { 0 });
+        let rank = |one: &&&'a Definition| (is_resolved(one), if one_kind { parts(one) } else { 0 });
         let Some(&last) = all.iter().max_by_key(rank) else { continue };
-        // Of equal definitions, the first one counts.
+        // Of several equal definitions, the first takes effect.
         let best = all.iter().find(|one| repeats.same(one, last)).copied().unwrap_or(last);
         let others = all.iter().filter(|one| !std::ptr::eq(**one, best));
         better.extend(others.map(|one| (std::ptr::from_ref::<Definition>(one), best)));
@@ -462,8 +463,8 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
 }
 
-/// Whether a definition could extend one of an earlier document. The rules are checked once all names are
-/// known.
+/// Returns true if a definition may extend one of an earlier document. The rules are checked once all
+/// names are resolved.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);

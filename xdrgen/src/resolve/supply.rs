@@ -1,8 +1,8 @@
-//! Names that a run uses and does not define: their definitions in macros, on the command line or in the
-//! prelude.
+//! Supplies definitions of names that a run uses and does not define: from macros, the command line and
+//! the prelude.
 //!
-//! A definition in the document takes precedence. A supplied definition is appended to the document that
-//! used it first, with the position of that use.
+//! A definition in a document takes precedence. A supplied definition is appended to the document that
+//! first uses it, with the position of that use.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,33 +15,33 @@ use crate::hash::HashMap;
 use crate::parse::expression::{self, Names};
 use crate::source::Span;
 
-/// The known external definitions.
+/// The external definitions.
 pub(crate) struct Known<'a> {
-    /// Names that are defined outside of all documents: nothing is supplied for them as types.
+    /// Names that are defined outside of all documents. No types of these names are supplied.
     pub(crate) externs: &'a BTreeMap<String, String>,
-    /// `NAME` or `NAME=VALUE`, as `-D` takes them.
+    /// Names in the form of `-D`: `NAME` or `NAME=VALUE`.
     pub(crate) defined: &'a BTreeSet<String>,
-    /// Whether the prelude may be used.
+    /// True if the prelude may be used.
     pub(crate) prelude: bool,
-    /// Whether invalid definitions are omitted from any document, and not only from published ones.
+    /// True if invalid definitions are omitted from any document, not only from published ones.
     pub(crate) keep_going: bool,
-    /// Whether it is an error that a published document loses a procedure.
-    pub(crate) whole_programs: bool,
+    /// True if the omission of a procedure from a published document is an error.
+    pub(crate) complete_programs: bool,
 }
 
 impl Known<'_> {
-    /// Returns true if a type's name has a predefined meaning.
+    /// Returns true if the name of a type has a predefined meaning.
     pub(crate) fn is_type(&self, name: &str) -> bool {
         self.externs.contains_key(name) || self.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Returns true if a value's name has a predefined meaning.
+    /// Returns true if the name of a value has a predefined meaning.
     pub(crate) fn is_value(&self, name: &str) -> bool {
         prelude::built_in(name).is_some()
     }
 }
 
-/// Adds known definitions of names that a document uses and no document defines.
+/// Adds external definitions of names that a document uses and no document defines.
 pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
     let mut defined = Defined::default();
     let all = || documents.iter().flat_map(|document| &document.definitions);
@@ -51,7 +51,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
         document.definitions.iter_mut().for_each(|definition| macros.demote(definition));
     }
     let mut supplier = Supplier { known, macros, prelude: OnceCell::new(), defined };
-    // Types first: an enum also defines the names of its members.
+    // Types are first: an enum also defines the names of its members.
     for types in [true, false] {
         for document in documents.iter_mut() {
             supplier.document(document, types);
@@ -62,7 +62,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
 struct Supplier<'a> {
     known: &'a Known<'a>,
     macros: Macros,
-    /// Parsed when a name is missing that it may define.
+    /// Parsed when an undefined name may be in it.
     prelude: OnceCell<Prelude>,
     defined: Defined,
 }
@@ -106,7 +106,7 @@ impl Supplier<'_> {
         if members.values.is_disjoint(&self.defined.values) {
             return Some(definition);
         }
-        // The documents define the enum's members as constants.
+        // The documents define the members of the enum as constants.
         prelude::parsed(&format!("typedef int {};", name.name), name.span).pop()
     }
 
@@ -129,7 +129,7 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, DefinitionKind::Const(_))
 }
 
-/// A macro: its replacement and position; no position if it is from the command line.
+/// A macro: its replacement and its position, which is `None` on the command line.
 struct Macro {
     body: String,
     place: Option<Span>,
@@ -138,10 +138,10 @@ struct Macro {
 /// The macros of a run that are not constants, and the numbers that their bodies may name.
 #[derive(Default)]
 struct Macros {
-    /// None if a name has several definitions, which depend on C's conditions.
+    /// `None` if a name has several definitions, which depend on C's conditions.
     macros: HashMap<String, Option<Macro>>,
     numbers: HashMap<String, i128>,
-    /// The computed value; none during the computation, and if it is invalid.
+    /// The computed values. `None` during the computation, or if the value is invalid.
     computed: RefCell<HashMap<String, Option<i128>>>,
 }
 
@@ -241,7 +241,7 @@ impl Macros {
         Some(Definition { kind, span, docs: Vec::new(), section: None, text })
     }
 
-    /// The value of a name: a constant, or the value of a macro.
+    /// Returns the value of a constant or a macro.
     fn number(&self, name: &str, chain: usize) -> Option<i128> {
         if let Some(number) = self.numbers.get(name) {
             return Some(*number);
@@ -260,7 +260,7 @@ impl Macros {
     }
 }
 
-/// A chain of macros that name one another.
+/// A chain of macros that refer to one another.
 struct Chain<'a> {
     macros: &'a Macros,
     length: usize,
@@ -276,13 +276,14 @@ impl Names for Chain<'_> {
     }
 }
 
-/// The name and the body of `#define NAME body`; none for a macro with arguments or without a body.
+/// Returns the name and the body of `#define NAME body`; `None` for a macro with arguments or without a
+/// body.
 pub(crate) fn object_macro(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
     let rest = rest.strip_prefix(|c: char| c.is_whitespace())?.trim_start();
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
     let (name, body) = rest.split_at_checked(end)?;
-    let whole = body.is_empty() || body.starts_with(char::is_whitespace);
+    let has_no_arguments = body.is_empty() || body.starts_with(char::is_whitespace);
     let body = body.split("/*").next().unwrap_or("").trim();
-    (!name.is_empty() && whole && !body.is_empty()).then_some((name, body))
+    (!name.is_empty() && has_no_arguments && !body.is_empty()).then_some((name, body))
 }

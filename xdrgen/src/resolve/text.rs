@@ -7,19 +7,19 @@ use crate::ast::{
     TypeSpecifierKind, UnionBody, Value,
 };
 
-/// A declaration as it would be written, without the `;`.
+/// Returns a declaration in XDR, without the `;`.
 pub(crate) fn declaration(declaration: &Declaration) -> String {
     written(declaration, false)
 }
 
-/// A definition in one form, however it was written: without comments, numbers in decimal, values of enums
-/// explicit.
+/// Returns the canonical form of a definition: without comments, with numbers in decimal and explicit
+/// values of enums.
 pub(crate) fn definition(definition: &Definition) -> String {
     match &definition.kind {
         DefinitionKind::Const(constant) => {
             format!("const {} = {}", constant.name.name, value(&constant.value))
         }
-        // A typedef of a body is another way to write the definition of that body.
+        // A typedef of a body is equivalent to the definition of that body.
         DefinitionKind::Typedef(of)
             if of.specifier.kind.is_body() && of.multiplicity == Multiplicity::One =>
         {
@@ -76,7 +76,7 @@ fn union(body: &UnionBody) -> String {
     text + " }"
 }
 
-/// A declaration, with or without the contents of bodies.
+/// Returns a declaration, with or without the contents of bodies.
 fn written(declaration: &Declaration, bodies: bool) -> String {
     let kind = &declaration.specifier.kind;
     let name = declaration.name.as_ref().map_or("", |name| &name.name);
@@ -84,7 +84,7 @@ fn written(declaration: &Declaration, bodies: bool) -> String {
     let (star, size) = match &declaration.multiplicity {
         Multiplicity::One => ("", String::new()),
         Multiplicity::Optional => ("*", String::new()),
-        // At most one value of a type is optional data (RFC 4506 section 4.19).
+        // An array of at most one element is optional data (RFC 4506 section 4.19).
         Multiplicity::Variable(Some(Value::Literal { value: 1, .. })) if bodies && !is_bytes => {
             ("*", String::new())
         }
@@ -95,7 +95,7 @@ fn written(declaration: &Declaration, bodies: bool) -> String {
     format!("{}{blank}{star}{name}{size}", specifier(kind, bodies))
 }
 
-/// A procedure as it would be written.
+/// Returns a procedure in XDR.
 pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     let result = procedure.result.as_ref().map_or_else(|| "void".to_owned(), declaration);
     let arguments: Vec<String> = procedure.arguments.iter().map(declaration).collect();
@@ -103,7 +103,7 @@ pub(crate) fn procedure(procedure: &ProcedureDef) -> String {
     format!("{result} {}({arguments}) = {};", procedure.name.name, value(&procedure.number))
 }
 
-/// A value as it was written.
+/// Returns a value as written.
 pub(crate) fn value(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Literal { value, .. } => value.to_string().into(),

@@ -6,7 +6,7 @@ use super::text;
 use crate::ast::{CaseSpec, Declaration, Identifier, UnionBody, Value};
 use crate::diag::{Few, PortabilityKind, UnionKind};
 use crate::hash::HashMap;
-use crate::hir::{Arm, Body, Chooser, Docs, Label, Member, Scalar, Type, TypeId, Union};
+use crate::hir::{Arm, Body, Docs, Label, Member, Scalar, Selector, Type, TypeId, Union};
 use crate::source::Span;
 
 /// Maximum number of values named in a warning.
@@ -16,18 +16,18 @@ impl<'a> Resolver<'a> {
     pub(crate) fn union(&mut self, body: &'a UnionBody, path: &str, at: Span) -> Option<Body> {
         let mut discriminant = self.field(&body.discriminant, path);
         let kind =
-            discriminant.as_mut().and_then(|field| self.chooser(&mut field.ty, body.discriminant.span));
+            discriminant.as_mut().and_then(|field| self.selector(&mut field.ty, body.discriminant.span));
         if discriminant.is_some() && kind.is_none() || body.discriminant.name.is_none() {
             self.found.push(UnionKind::NoDiscriminant.at(body.discriminant.span));
         }
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut seen = crate::hash::with_room(count);
         let mut arms = Vec::with_capacity(count);
-        // An invalid label may have been intended for an uncovered value.
-        let mut sound = true;
+        // The intended value of an invalid label is unknown, so its value may seem uncovered.
+        let mut has_all_labels = true;
         for case in &body.arms {
             let labels = self.labels(case, kind, &mut seen);
-            sound &= labels.len() == case.labels.len();
+            has_all_labels &= labels.len() == case.labels.len();
             let payload = self.field(&case.declaration, path);
             if labels.is_empty() {
                 continue;
@@ -45,29 +45,30 @@ impl<'a> Resolver<'a> {
         let discriminant = discriminant?;
         kind?;
         let (discriminant_name, discriminant) = (discriminant.name, discriminant.ty);
-        Some(Body::Union(Union { at, discriminant_name, discriminant, arms, sound }))
+        Some(Body::Union(Union { at, discriminant_name, discriminant, arms, has_all_labels }))
     }
 
-    /// The type of a discriminant. A nonstandard type becomes the integer of the same encoding.
-    fn chooser(&mut self, ty: &mut Type, span: Span) -> Option<Chooser> {
-        let behind = self.hir.behind(ty);
-        let Type::Scalar(of) = *behind else { return self.hir.chooser(behind) };
+    /// Returns the type that selects the arm. A nonstandard type becomes the integer with the same
+    /// encoding.
+    fn selector(&mut self, ty: &mut Type, span: Span) -> Option<Selector> {
+        let resolved = self.hir.resolve_alias(ty);
+        let Type::Scalar(of) = *resolved else { return self.hir.selector(resolved) };
         let sent = match of {
             Scalar::Char | Scalar::Short => Scalar::Int,
             Scalar::UnsignedChar | Scalar::UnsignedShort => Scalar::UnsignedInt,
             Scalar::Hyper | Scalar::UnsignedHyper => of,
-            _ => return self.hir.chooser(behind),
+            _ => return self.hir.selector(resolved),
         };
         *ty = Type::Scalar(sent);
         self.found.push(PortabilityKind::OddDiscriminant { of }.at(span));
-        self.hir.chooser(ty)
+        self.hir.selector(ty)
     }
 
-    /// The labels of an arm; invalid ones are reported and omitted.
+    /// Resolves the labels of an arm. Invalid labels are reported and omitted.
     fn labels(
         &mut self,
         case: &CaseSpec,
-        kind: Option<Chooser>,
+        kind: Option<Selector>,
         seen: &mut HashMap<i128, (Span, String)>,
     ) -> Vec<Label> {
         let mut labels = Vec::with_capacity(case.labels.len());
@@ -86,9 +87,9 @@ impl<'a> Resolver<'a> {
         labels
     }
 
-    /// The value of a label.
-    fn label(&mut self, value: &Value, kind: Chooser) -> Option<i128> {
-        if let (Chooser::Enum(id), Value::Name(name)) = (kind, value) {
+    /// Resolves the value of a label.
+    fn label(&mut self, value: &Value, kind: Selector) -> Option<i128> {
+        if let (Selector::Enum(id), Value::Name(name)) = (kind, value) {
             if let Some(member) = self.member_named(id, &name.name) {
                 return Some(member.value.into());
             }
@@ -97,23 +98,24 @@ impl<'a> Resolver<'a> {
             }
         }
         let written = self.eval(value)?;
-        // The encoding counts: above 2^31 a signed label is the bit pattern of a negative one.
+        // Labels are compared by encoding: above 2^31-1, a signed label is the bit pattern of a negative
+        // one.
         let number = match kind {
-            Chooser::Int | Chooser::Enum(_) => {
+            Selector::Int | Selector::Enum(_) => {
                 u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))
             }
             _ => written,
         };
         let fits = match kind {
-            Chooser::Int => i32::try_from(number).is_ok(),
-            Chooser::Unsigned => u32::try_from(number).is_ok(),
-            Chooser::Hyper => i64::try_from(number).is_ok(),
-            Chooser::UnsignedHyper => u64::try_from(number).is_ok(),
-            Chooser::Bool => number == 0 || number == 1,
-            Chooser::Enum(id) if !self.places_in(id).values.contains_key(&number) => {
+            Selector::Int => i32::try_from(number).is_ok(),
+            Selector::Unsigned => u32::try_from(number).is_ok(),
+            Selector::Hyper => i64::try_from(number).is_ok(),
+            Selector::UnsignedHyper => u64::try_from(number).is_ok(),
+            Selector::Bool => number == 0 || number == 1,
+            Selector::Enum(id) if !self.places_in(id).values.contains_key(&number) => {
                 return self.not_in_enum(id, value, written);
             }
-            Chooser::Enum(_) => true,
+            Selector::Enum(_) => true,
         };
         if !fits {
             self.found.push(UnionKind::LabelRange { number: written, of: kind }.at(consts::span(value)));
@@ -121,13 +123,13 @@ impl<'a> Resolver<'a> {
         fits.then_some(number)
     }
 
-    /// An enum's member by its name.
+    /// Returns a member of an enum by its name.
     fn member_named(&mut self, id: TypeId, name: &str) -> Option<&Member> {
         let index = *self.places_in(id).names.get(name)?;
         self.hir.members(id).get(index)
     }
 
-    /// The positions of an enum's members. Enums are resolved before unions and never change.
+    /// Returns the positions of an enum's members. Enums are resolved before unions and never change.
     fn places_in(&mut self, id: TypeId) -> &Places {
         if !self.places.contains_key(&id) {
             let mut places = Places::default();
@@ -168,7 +170,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The values of an enum, or the first of them.
+/// Returns the first values of an enum.
 fn values_of(members: &[Member]) -> Few<(String, i32)> {
     Few::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
 }

@@ -1,4 +1,4 @@
-//! Names that a document uses and nothing defines, as values.
+//! Undefined names that a document uses, as values.
 
 use crate::ast::{Hidden, Identifier};
 use crate::source::Span;
@@ -10,14 +10,14 @@ pub(crate) enum Space {
     Value,
 }
 
-/// A name that nothing defines.
+/// An undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unresolved {
     pub(crate) space: Space,
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) reason: Reason,
-    /// Other possible origins of its definition.
+    /// Another possible origin of its definition.
     pub(crate) origin: Option<Origin>,
     /// The definition that uses it.
     pub(crate) within: Option<String>,
@@ -35,24 +35,24 @@ impl Unresolved {
 pub(crate) enum Reason {
     /// No definition has this name or a similar one.
     Unknown,
-    /// An erratum of a published document: this name is intended.
+    /// An erratum of a published document, with the intended name.
     Erratum(String),
-    /// The definition that it would name is omitted.
+    /// Its definition is omitted.
     LeftOut,
-    /// It names a value where a type is expected; defined here.
+    /// It names a value where a type is expected, with the position of the value.
     IsValue(Span),
-    /// Other languages call a type so, which XDR writes like this.
+    /// Other languages have this type, with the spelling in XDR.
     Elsewhere(&'static str),
-    /// A defined name that is much alike.
+    /// A defined name is similar.
     Like(String),
-    /// A built-in type with a similar name.
+    /// A built-in type has a similar name.
     LikeBuiltIn(&'static str),
 }
 
-/// The source of information about an undefined name.
+/// The possible origin of an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A condition that does not hold.
+    /// A definition under a false condition.
     Hidden(Hidden),
     /// A macro.
     Macro(Span),
@@ -80,7 +80,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "unsigned",
 ];
 
-/// Type names of other languages, and their XDR equivalents.
+/// Type names of other languages, and their equivalents in XDR.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("boolean", "bool"),
     ("byte", "opaque name[1]"),

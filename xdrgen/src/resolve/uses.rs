@@ -1,10 +1,10 @@
-//! The names that a document uses, and those that it defines.
+//! The names that a document uses and defines.
 
 use super::named::{defined_name, is_own_name};
 use crate::ast::{Declaration, Definition, DefinitionKind, EnumBody, Identifier, TypeSpecifierKind, Value};
 use crate::hash::HashSet;
 
-/// The meaning of a name in a definition.
+/// The role of a name in a definition.
 #[derive(Clone, Copy)]
 enum Role<'d> {
     DefinesType(&'d Identifier),
@@ -16,7 +16,7 @@ enum Role<'d> {
     Enum(&'d EnumBody),
 }
 
-/// Passes on all names of a definition in source order, except those that it defines itself.
+/// Passes all names of a definition to `to` in source order, except those that it defines.
 fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
     match &definition.kind {
         DefinitionKind::Const(constant) => {
@@ -94,14 +94,14 @@ fn specifier<'d>(kind: &'d TypeSpecifierKind, to: &mut dyn FnMut(Role<'d>)) {
     }
 }
 
-/// The number of parts of a definition.
+/// Returns the number of parts of a definition.
 pub(crate) fn parts(definition: &Definition) -> usize {
     let mut parts = 0;
     names(definition, &mut |role| parts += usize::from(matches!(role, Role::Part)));
     parts
 }
 
-/// The enums in a definition, its own among them.
+/// Returns all enums in a definition, including the definition itself.
 pub(crate) fn enums(definition: &Definition) -> Vec<&EnumBody> {
     let mut enums = Vec::new();
     names(definition, &mut |role| {
@@ -130,7 +130,7 @@ pub(crate) struct Defined {
 }
 
 impl<'d> Uses<'d> {
-    /// Nothing; the defined names will be omitted.
+    /// Creates an empty collection, to which names that `known` defines are not added.
     pub(crate) fn beyond(known: &'d Defined) -> Self {
         Uses { known: Some(known), ..Uses::default() }
     }

@@ -1,4 +1,4 @@
-//! The layouts of types: computes the results of the derive for the emitted types from the same form.
+//! The layouts of types: computes for the IR the same results as the derive for emitted types.
 
 use rpcrdma_layout::{Items, Lengths, Size};
 
@@ -10,7 +10,7 @@ use crate::ir::{Body, Bound, Field, Module, Type, TypeDef, TypeId};
 pub struct Layout {
     /// The lengths of encodings.
     pub lengths: Lengths,
-    /// The eligible items that a value can hold.
+    /// The eligible items that a value can contain.
     pub items: Items,
 }
 
@@ -22,13 +22,14 @@ pub(crate) struct Layouts {
 
 impl Layouts {
     pub(crate) fn of(module: &Module) -> Self {
-        // A type's lengths do not depend on heap values, so there are no cycles.
+        // Lengths do not depend on heap values, so there are no cycles.
         let graph = Graph::new(&module.types, |id, ty, named| held(id, &ty.body, named));
         let items = items_of_all(module, &Graph::of_module(module));
         Layouts { items, ..Layouts::without_items(module, graph.order()) }
     }
 
-    /// The lengths of types, each after those that it contains. If `order` violates this, they are unknown.
+    /// Computes the lengths of types. `order` must have each type after those that it contains, else they
+    /// are unknown.
     pub(crate) fn without_items(module: &Module, order: &[TypeId]) -> Self {
         let mut layouts = Layouts { lengths: vec![Lengths::UNKNOWN; module.types.len()], items: Vec::new() };
         for id in order {
@@ -85,13 +86,13 @@ impl Layouts {
             Type::FixedArray(of, len) => self.lengths(of).times(u64::from(len.value)),
             Type::Array(_) => Lengths::UNKNOWN.array(u32::MAX),
             Type::Optional(of) => self.lengths(of).optional(),
-            // A box hides lengths; only Rust knows those of a type that exists in Rust.
+            // A box hides lengths, and only Rust knows the lengths of an existing Rust type.
             Type::Boxed(_) | Type::Extern(_) => Lengths::UNKNOWN,
         }
     }
 }
 
-/// States the items of each type in a cycle of several types, which the derive cannot see.
+/// States the items of each type in a cycle of several types, which the derive cannot determine.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {
@@ -106,13 +107,13 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
 
 // ---- items
 
-/// All types, those of a cycle together and after those that it uses.
+/// Returns all types in topological order, those of a cycle together.
 fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
     graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
 }
 
-/// The items of all types: those of a cycle are the least solution of its equations (see [`Items`]). The
-/// graph is of all uses.
+/// Returns the items of all types. The items of a cycle are the least solution of its equations (see
+/// [`Items`]). The graph must contain all uses.
 fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
@@ -120,19 +121,19 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
         // The layout of an external Rust type is unknown, and the derive checks the stated values of a
         // cycle.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
-        let most = |known: &[Items]| {
+        let combined = |known: &[Items]| {
             bodies().map(|body| items_of_body(module, body, known)).fold(Items::NONE, Items::or)
         };
         let mut items = match is_unknown {
             true => Items { count: Size::Unbounded, largest: Size::Unbounded },
-            false => most(&known),
+            false => combined(&known),
         };
-        // Each type of a cycle holds the others, so all of them hold as many items.
+        // Each type of a cycle contains the others, so all of them contain the same number of items.
         for _ in 0..2 {
             for id in cycle {
                 known.get_mut(id.0).into_iter().for_each(|slot| *slot = items);
             }
-            items = items.grown(most(&known));
+            items = items.grown(combined(&known));
         }
     }
     known
@@ -165,7 +166,7 @@ fn items(ty: &Type, known: &[Items]) -> Items {
     }
 }
 
-/// The bound of opaque data or of a string, also under another name.
+/// Returns the bound of opaque data or a string, also through typedefs.
 fn data(module: &Module, ty: &Type) -> Size {
     match ty {
         Type::Opaque(max) | Type::String(max) => bound(max.as_ref()),
@@ -181,12 +182,12 @@ fn bound(max: Option<&Bound>) -> Size {
     Size::of_bound(max.map_or(u32::MAX, |max| max.value))
 }
 
-/// Returns true if a field contains its own type, as far as the derive can see.
+/// Returns true if the derive can see that a field contains its own type.
 fn is_recursive(owner: TypeId, field: &Field) -> bool {
     field.recursive || field.ty.named() == Some(owner)
 }
 
-/// The types that the lengths of a type depend on.
+/// Adds the types that the lengths of a type depend on.
 fn held(id: TypeId, body: &Body, named: &mut Vec<TypeId>) {
     match body {
         Body::Alias(of) => unboxed(of, named),

@@ -1,4 +1,4 @@
-//! The sizes of the messages of procedures.
+//! The sizes of the calls and replies of procedures.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use serde::Serialize;
 use super::layout::{Layout, Layouts};
 use crate::ir::{Module, Procedure, Sum, Version};
 
-/// Sizes besides arguments and results, in bytes.
+/// Assumed sizes besides arguments and results, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
-    /// The inline threshold, in both directions; the default is that of the binding, or 1024 (RFC 8166
+    /// The inline threshold in both directions. The default is that of the binding, or 1024 (RFC 8166
     /// section 3.3.2).
     pub inline: Option<u32>,
-    /// The body of the credential in a call.
+    /// The length of the credential's body in a call.
     pub credential: u32,
-    /// The body of the verifier in a reply.
+    /// The length of the verifier's body in a reply.
     pub verifier: u32,
 }
 
@@ -28,31 +28,31 @@ impl Default for Assumed {
 }
 
 impl Assumed {
-    /// The inline threshold of a version.
+    /// Returns the inline threshold of a version.
     fn inline_at(self, version: &Version) -> u32 {
         let bound = version.binding.as_ref().and_then(|binding| binding.inline_threshold);
         self.inline.or(bound).unwrap_or(INLINE)
     }
 }
 
-/// The threshold of a connection whose peers have not agreed on another (RFC 8166 section 3.3.2).
+/// The default threshold of a connection (RFC 8166 section 3.3.2).
 const INLINE: u32 = 1024;
 
-/// A transport header with three empty lists (RFC 8166 section 4.2, 4.3).
+/// The length of a transport header with three empty lists (RFC 8166 section 4.2, 4.3).
 const TRANSPORT: u64 = 28;
-/// A Read chunk of one segment in the header; a Write chunk of one segment takes as much.
+/// The length of a Read chunk or a Write chunk of one segment in the header.
 const CHUNK: u64 = 24;
-/// A Reply chunk of one segment in the header.
+/// The length of a Reply chunk of one segment in the header.
 const REPLY_CHUNK: u64 = 20;
-/// An RPC call's header besides the credential's body; the verifier of a call is AUTH_NONE (RFC 5531 section
-/// 9).
+/// The length of an RPC call's header without the credential's body. The verifier of a call is AUTH_NONE
+/// (RFC 5531 section 9).
 const CALL: u64 = 40;
-/// An RPC reply's header besides the verifier's body.
+/// The length of an RPC reply's header without the verifier's body.
 const REPLY: u64 = 24;
-/// More Write chunks than this the runtime does not offer for one call.
+/// Maximum number of Write chunks that the runtime offers for one call.
 const WRITE_CHUNKS: u64 = 16;
 
-/// A size that may depend on the arguments of a call. In JSON it is a number, a text, or null.
+/// A size that may depend on the arguments of a call. In JSON it is a number, a string, or null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Bound {
@@ -84,30 +84,30 @@ impl fmt::Display for Bound {
     }
 }
 
-/// One direction of a procedure.
+/// A call or a reply of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The largest arguments or the largest result, without any header.
+    /// The maximum size of the arguments or the result, without headers.
     pub whole: Bound,
     /// The size without eligible items.
     pub reduced: Bound,
-    /// The resources of the largest message.
+    /// The chunks that the largest message needs.
     pub needs: Needs,
 }
 
-/// The resources of a message that does not fit inline (RFC 8166 section 3.5).
+/// The chunks of a message that does not fit inline (RFC 8166 section 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Read chunks of a call, or Write chunks of a reply: the maximum number of eligible items.
     pub chunks: Size,
-    /// A Position-Zero Read chunk of a call, or a Reply chunk of a reply: it is long.
+    /// True if the message is long: it needs a Position-Zero Read chunk or a Reply chunk.
     pub long: bool,
-    /// It has no bound, so no memory can be offered for it: such a reply needs a bound in the binding.
+    /// True if the size is unbounded, so that no memory can be offered: the binding must bound the reply.
     pub unbounded: bool,
 }
 
 impl Needs {
-    /// Returns true if the message is always sent inline as it is.
+    /// Returns true if the message is always sent inline without reduction.
     #[must_use]
     pub fn inline(&self) -> bool {
         *self == Needs::default()
@@ -134,10 +134,10 @@ pub struct VersionSizes {
     pub program: String,
     /// The version's name.
     pub name: String,
-    /// Whether it has a binding. Without one there are no eligible items, and it is not called over
-    /// RPC-over-RDMA.
+    /// True if it has a binding. Without a binding there are no eligible items, and the version cannot be
+    /// called over RPC-over-RDMA.
     pub bound: bool,
-    /// The inline threshold that is assumed.
+    /// The assumed inline threshold.
     pub inline: u32,
     /// Its procedures in order.
     pub procedures: Vec<ProcedureSizes>,
@@ -168,7 +168,7 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// The bytes in the Read chunks of a procedure's longest call, if bounded.
+/// Returns the number of bytes in the Read chunks of a procedure's longest call, if bounded.
 pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let Lengths { max, max_reduced, .. } = layouts.ty(&procedure.arguments).lengths;
     let needs = sizes_of(procedure, version, layouts, Assumed::default()).call.needs;
@@ -180,7 +180,7 @@ pub(crate) fn longest_read(procedure: &Procedure, version: &Version, layouts: &L
     max.bound()?.checked_sub(stays.bound()?)
 }
 
-/// The sizes of a procedure's messages, as one line of its documentation.
+/// Returns the sizes of a procedure's messages, as one line of its documentation.
 pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
     let (arguments, result) = (layouts.ty(&procedure.arguments), layouts.ty(&procedure.result));
     let Reply { whole, reduced, .. } = bounds(procedure, result);
@@ -190,25 +190,25 @@ pub(crate) fn line(procedure: &Procedure, layouts: &Layouts) -> String {
 }
 
 fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
-    let most = |bound: &Bound| match bound {
+    let at_most = |bound: &Bound| match bound {
         Bound::Bytes(0) => "none".to_owned(),
         Bound::Bytes(bytes) => format!("at most {bytes} bytes"),
         Bound::Arguments(sum) => format!("at most `{sum}` bytes"),
         Bound::Unbounded => "unbounded".to_owned(),
     };
     if items.is_none() || *reduced == Bound::Unbounded {
-        return most(whole);
+        return at_most(whole);
     }
-    format!("{}, and {} without eligible items", most(whole), most(reduced))
+    format!("{}, and {} without eligible items", at_most(whole), at_most(reduced))
 }
 
-/// The space for a stream after a header with this many chunks; none if the header does not fit.
+/// Returns the space for a stream after a header with some chunks; `None` if the header does not fit.
 fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
     u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
 }
 
-/// How a call is sent: inline, with items in Read chunks, or in a chunk at position zero. Its header
-/// includes the chunks offered for the reply.
+/// Returns how a call is sent: inline, with items in Read chunks, or in a Position-Zero Read chunk. Its
+/// header includes the chunks offered for the reply.
 fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Message {
     let offered = reply.chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS) * CHUNK
         + if reply.long { REPLY_CHUNK } else { 0 };
@@ -226,7 +226,7 @@ fn call(arguments: Layout, reply: &Needs, inline: u32, credential: u32) -> Messa
     Message { whole, reduced, needs }
 }
 
-/// How a reply is sent: the memory that the runtime offers.
+/// Returns how a reply is sent, with the memory that the runtime offers.
 fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> Message {
     let header = TRANSPORT + REPLY + u64::from(verifier).next_multiple_of(4);
     let room = |chunks| room(inline, header, chunks);
@@ -236,7 +236,7 @@ fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> M
     }
     let chunks = result.items.count;
     let offered = chunks.bound().unwrap_or(WRITE_CHUNKS).min(WRITE_CHUNKS);
-    // Items that find no Write chunk stay in the stream.
+    // Items without a Write chunk stay in the stream.
     let stream = if chunks.fits(WRITE_CHUNKS) { &reduced } else { &whole };
     let long = !stream.fits(room(offered));
     let unbounded = item == Bound::Unbounded || long && *stream == Bound::Unbounded;
@@ -244,14 +244,14 @@ fn reply(procedure: &Procedure, result: Layout, inline: u32, verifier: u32) -> M
     Message { whole, reduced, needs }
 }
 
-/// A result with the bounds of its binding.
+/// The bounds of a result.
 struct Reply {
     whole: Bound,
     reduced: Bound,
     item: Bound,
 }
 
-/// The bounds that the result's type has, narrowed by the binding as the runtime narrows them.
+/// Returns the bounds of the result's type, narrowed by the binding as in the runtime.
 fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     let mut reply = Reply {
         whole: Bound::of(result.lengths.max),
@@ -283,7 +283,7 @@ fn narrow(bound: &mut Bound, to: &Bound) {
     };
 }
 
-/// A sum over arguments.
+/// Returns the bound for a sum over arguments.
 fn largest(sum: &Sum) -> Bound {
     if sum.fields.is_empty() {
         return Bound::Bytes(sum.number);
@@ -295,7 +295,7 @@ fn largest(sum: &Sum) -> Bound {
     Bound::Arguments(terms.join(" + "))
 }
 
-/// A stream and its items, with their padding.
+/// Adds a stream and its items, with their padding.
 fn together(stream: &Bound, item: &Bound, items: Size) -> Bound {
     match (stream, item, items.bound()) {
         (Bound::Bytes(stream), Bound::Bytes(item), Some(items)) => {

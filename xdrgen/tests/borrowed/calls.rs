@@ -1,4 +1,4 @@
-//! A server and a client of MOUNT version 3, borrowed, over a carrier in memory.
+//! A server and a client of MOUNT version 3 with borrowed types, connected in memory.
 
 use std::future::{Future, ready};
 use std::pin::pin;
@@ -11,7 +11,7 @@ use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Receiv
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
 use borrowed::mount3_ref::{Dirpath, ExportnodeElement, Exports, GroupnodeElement, Groups, Mountlist, Mountres3, Mountres3Ok};
 
-/// Runs a future that never waits.
+/// Runs a future that is ready at the first poll.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -31,7 +31,7 @@ impl Handler for Mounts {
         if args.is_empty() {
             return Err(Reject::SystemError);
         }
-        // The result borrows the arguments and the handler's own memory.
+        // The result borrows from the arguments and from the handler's own memory.
         let flavors = [1, 6];
         answer.with(&Mountres3::Mnt3Ok(Mountres3Ok {
             fhandle: args.as_slice().into(),
@@ -84,7 +84,7 @@ fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
     Ok(Received::whole(reply.into_message().stream))
 }
 
-/// Carries a call to the server next door.
+/// Calls the server in the same process.
 struct MessageTransport;
 
 impl Caller<MountV3> for MessageTransport {

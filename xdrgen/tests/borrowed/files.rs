@@ -1,4 +1,4 @@
-//! NFSv3's messages, borrowed.
+//! Borrowed messages of NFSv3.
 
 use allocation_counter::measure;
 use rpcrdma_runtime::xdr::{self, Bytes, Encode, Error};

@@ -1,11 +1,12 @@
-//! Properties of a borrowing type and its owning twin.
+//! Properties of a borrowing type, compared with its owning counterpart.
 
 use allocation_counter::measure;
 use rpcrdma_runtime::xdr::{self, Error, Layout, Size, Writer, Xdr};
 
 use crate::sample::{Dice, Sample};
 
-/// Values of `T` through its borrowed twin: `read` decodes one, compares it with itself and encodes it.
+/// Tests values of `T` through the borrowing counterpart. `read` decodes a value, compares it with itself
+/// and encodes it.
 pub fn check<T: Sample + Xdr>(of_twin: [Size; 2], read: fn(&[u8], &mut Writer) -> Result<(), Error>) {
     assert_eq!(of_twin, [Size::Bounded(<T as Layout>::LENGTHS.min), <T as Layout>::LENGTHS.max]);
     for seed in 0..24 {

@@ -1,6 +1,7 @@
 //! The pieces of random documents.
 
-/// Words, marks and lines of documents, good and bad ones, so that random texts reach deep.
+/// Words, punctuation and lines of documents, valid and invalid, so that random texts reach deep into the
+/// parser.
 pub(crate) const PIECES: &[&str] = &[
     "struct",
     "union",

@@ -1,4 +1,4 @@
-//! The program `rpcrdma-xdrgen`, run in a folder.
+//! Runs the program `rpcrdma-xdrgen` in a directory.
 
 use std::path::Path;
 use std::process::{Command, Output};

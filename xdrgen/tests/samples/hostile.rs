@@ -9,28 +9,28 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-fn refused<T: Xdr>(bytes: &[u8]) -> ErrorKind {
+fn rejected<T: Xdr>(bytes: &[u8]) -> ErrorKind {
     match xdr::from_slice::<T>(bytes) {
         Ok(_) => panic!("{bytes:02x?} is accepted"),
         Err(error) => error.kind(),
     }
 }
 
-/// This many nested values: the words before each level, the innermost value, and the words after each
+/// Returns nested values: the words before each level, the innermost value, and the words after each
 /// level.
 fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> Vec<u8> {
     [words(before).repeat(levels), words(innermost), words(behind).repeat(levels)].concat()
 }
 
-/// Values in values are accepted to some depth, and from there on refused, however many follow. A cycle of
-/// two types counts once for both.
+/// Asserts that nested values are accepted up to some depth and rejected beyond it. A cycle of two types
+/// counts once for both.
 fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
     let limit = DecodeLimits::default().depth;
     let accepted = (0..1000).take_while(|levels| {
         let bytes = nested(*levels, before, innermost, behind);
         let value = xdr::from_slice::<T>(&bytes);
         if let Ok(value) = &value {
-            assert_eq!(xdr::to_bytes(value).expect("what was decoded"), bytes);
+            assert_eq!(xdr::to_bytes(value).expect("a decoded value"), bytes);
         }
         value.is_ok()
     });
@@ -39,7 +39,7 @@ fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
     assert!((least..=most).contains(&accepted), "{accepted} levels with a limit of {limit}");
     for levels in [accepted, accepted + 1, 500_000] {
         let bytes = nested(levels, before, innermost, behind);
-        assert_eq!(refused::<T>(&bytes), ErrorKind::TooDeep { limit }, "{levels} levels");
+        assert_eq!(rejected::<T>(&bytes), ErrorKind::TooDeep { limit }, "{levels} levels");
     }
 }
 
@@ -56,21 +56,21 @@ fn a_list_may_be_long() {
     let long = nested(200_000, &[1, 7], &[0], &[]);
     let nodes: Nodes = xdr::from_slice(&long).expect("a list needs no stack");
     assert_eq!(nodes.0.len(), 200_000);
-    assert_eq!(xdr::to_bytes(&nodes).expect("what was decoded"), long);
+    assert_eq!(xdr::to_bytes(&nodes).expect("a decoded value"), long);
 }
 
 #[test]
 fn missing_files_are_named() {
-    assert!(matches!(refused::<ByEnum>(&words(&[17, 0])), ErrorKind::UnknownEnum { value: 17, .. }));
+    assert!(matches!(rejected::<ByEnum>(&words(&[17, 0])), ErrorKind::UnknownEnum { value: 17, .. }));
     assert!(matches!(
-        refused::<ByUnsigned>(&words(&[8, 0])),
+        rejected::<ByUnsigned>(&words(&[8, 0])),
         ErrorKind::UnknownDiscriminant { value: 8, .. }
     ));
-    assert_eq!(refused::<Ping>(&words(&[7, 2])), ErrorKind::BadBool(2));
-    assert_eq!(refused::<Handle>(&words(&[1, 0xaa00_0100])), ErrorKind::Padding);
-    assert_eq!(refused::<Handle>(&words(&[1, 0xaa00_0000, 0])), ErrorKind::Trailing(4));
-    assert_eq!(refused::<Handle>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
-    assert_eq!(refused::<Several>(&words(&[9])), ErrorKind::TooLong { len: 9, max: 8 });
-    assert!(matches!(refused::<Nodes>(&words(&[1, 7])), ErrorKind::Truncated { needed: 4, left: 0 }));
-    assert!(matches!(refused::<Containers>(&words(&[u32::MAX])), ErrorKind::Truncated { .. }));
+    assert_eq!(rejected::<Ping>(&words(&[7, 2])), ErrorKind::BadBool(2));
+    assert_eq!(rejected::<Handle>(&words(&[1, 0xaa00_0100])), ErrorKind::Padding);
+    assert_eq!(rejected::<Handle>(&words(&[1, 0xaa00_0000, 0])), ErrorKind::Trailing(4));
+    assert_eq!(rejected::<Handle>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
+    assert_eq!(rejected::<Several>(&words(&[9])), ErrorKind::TooLong { len: 9, max: 8 });
+    assert!(matches!(rejected::<Nodes>(&words(&[1, 7])), ErrorKind::Truncated { needed: 4, left: 0 }));
+    assert!(matches!(rejected::<Containers>(&words(&[u32::MAX])), ErrorKind::Truncated { .. }));
 }

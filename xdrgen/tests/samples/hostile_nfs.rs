@@ -6,7 +6,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-fn refused<T: Xdr>(bytes: &[u8]) -> ErrorKind {
+fn rejected<T: Xdr>(bytes: &[u8]) -> ErrorKind {
     match xdr::from_slice::<T>(bytes) {
         Ok(_) => panic!("{bytes:02x?} is accepted"),
         Err(error) => error.kind(),
@@ -19,12 +19,12 @@ mod version_3 {
 
     #[test]
     fn missing_files_are_named() {
-        assert!(matches!(refused::<Getattr3Res>(&words(&[3])), ErrorKind::UnknownEnum { value: 3, .. }));
-        assert_eq!(refused::<PostOpAttr>(&words(&[2])), ErrorKind::BadBool(2));
-        assert_eq!(refused::<NfsFh3>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
-        assert_eq!(refused::<NfsFh3>(&words(&[2, 1])), ErrorKind::Padding);
-        assert_eq!(refused::<NfsFh3>(&words(&[4, 1, 0])), ErrorKind::Trailing(4));
-        assert_eq!(refused::<NfsFh3>(&words(&[8, 1])), ErrorKind::Truncated { needed: 8, left: 4 });
+        assert!(matches!(rejected::<Getattr3Res>(&words(&[3])), ErrorKind::UnknownEnum { value: 3, .. }));
+        assert_eq!(rejected::<PostOpAttr>(&words(&[2])), ErrorKind::BadBool(2));
+        assert_eq!(rejected::<NfsFh3>(&words(&[65])), ErrorKind::TooLong { len: 65, max: 64 });
+        assert_eq!(rejected::<NfsFh3>(&words(&[2, 1])), ErrorKind::Padding);
+        assert_eq!(rejected::<NfsFh3>(&words(&[4, 1, 0])), ErrorKind::Trailing(4));
+        assert_eq!(rejected::<NfsFh3>(&words(&[8, 1])), ErrorKind::Truncated { needed: 8, left: 4 });
     }
 
     #[test]
@@ -33,7 +33,7 @@ mod version_3 {
         let long = [words(&entry).repeat(100_000), words(&[0, 1])].concat();
         let list: Dirlist3 = xdr::from_slice(&long).expect("a list needs no stack");
         assert_eq!((list.entries.len(), list.eof), (100_000, true));
-        assert_eq!(xdr::to_bytes(&list).expect("what was decoded"), long);
+        assert_eq!(xdr::to_bytes(&list).expect("a decoded value"), long);
     }
 }
 
@@ -45,18 +45,18 @@ macro_rules! version_4 {
 
             #[test]
             fn missing_files_are_named() {
-                let kind = refused::<NfsArgop4>(&words(&[9999]));
+                let kind = rejected::<NfsArgop4>(&words(&[9999]));
                 assert!(matches!(kind, ErrorKind::UnknownEnum { value: 9999, .. }), "{kind:?}");
-                assert_eq!(refused::<Dirlist4>(&words(&[2])), ErrorKind::BadBool(2));
-                assert_eq!(refused::<Dirlist4>(&words(&[0, 3])), ErrorKind::BadBool(3));
-                assert_eq!(refused::<NfsFh4>(&words(&[129])), ErrorKind::TooLong { len: 129, max: 128 });
-                assert_eq!(refused::<NfsFh4>(&words(&[3, 1])), ErrorKind::Padding);
-                assert_eq!(refused::<NfsFh4>(&words(&[4, 1, 0])), ErrorKind::Trailing(4));
+                assert_eq!(rejected::<Dirlist4>(&words(&[2])), ErrorKind::BadBool(2));
+                assert_eq!(rejected::<Dirlist4>(&words(&[0, 3])), ErrorKind::BadBool(3));
+                assert_eq!(rejected::<NfsFh4>(&words(&[129])), ErrorKind::TooLong { len: 129, max: 128 });
+                assert_eq!(rejected::<NfsFh4>(&words(&[3, 1])), ErrorKind::Padding);
+                assert_eq!(rejected::<NfsFh4>(&words(&[4, 1, 0])), ErrorKind::Trailing(4));
             }
 
             #[test]
             fn a_compound_has_the_operations_that_are_there() {
-                // No tag, minor version 1, and that many GETFH, which are a word each.
+                // No tag, minor version 1, and a number of GETFH operations, which are one word each.
                 for (count, refusal) in [(u32::MAX, true), (3, true), (2, false)] {
                     let compound = words(&[0, 1, count, 10, 10]);
                     let decoded = xdr::from_slice::<Compound4Args>(&compound);
@@ -66,11 +66,11 @@ macro_rules! version_4 {
 
             #[test]
             fn a_directory_may_be_long() {
-                // A cookie, a name of no bytes, no attributes.
+                // A cookie, an empty name, no attributes.
                 let long = [words(&[1, 0, 9, 0, 0, 0]).repeat(100_000), words(&[0, 1])].concat();
                 let list: Dirlist4 = xdr::from_slice(&long).expect("a list needs no stack");
                 assert_eq!((list.entries.len(), list.eof), (100_000, true));
-                assert_eq!(xdr::to_bytes(&list).expect("what was decoded"), long);
+                assert_eq!(xdr::to_bytes(&list).expect("a decoded value"), long);
             }
         }
     };

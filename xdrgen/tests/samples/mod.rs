@@ -7,10 +7,11 @@ use rpcrdma_xdrgen::ir::{Arm, Body, Field, Item, Label, Module, Type, TypeDef, T
 /// The imports of the tests of all modules.
 pub(crate) const SUPPORT: &str = include_str!("support.rs");
 
-/// The path of the support code. Nothing is imported: a document's type may have any name.
+/// The path of the support code. Nothing is imported, since a document's type may have any name.
 const SAMPLE: &str = "crate::sample";
 
-/// The samples of the types of the module at `paths`, and a test of each of them as a separate module.
+/// Returns the samples of the types of the module at `paths`, and a test of each type in a separate
+/// module.
 pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     let mut text = String::new();
     for path in paths {
@@ -37,8 +38,8 @@ pub(crate) fn tests(module: &Module, paths: &[String]) -> String {
     text
 }
 
-/// An expression for a value of a type (none for an alias), and the number of arms or members that it
-/// chooses from.
+/// Returns an expression for a value of a type (`None` for an alias), and the number of arms or members
+/// that it selects from.
 fn value(module: &Module, ty: &TypeDef) -> (Option<String>, usize) {
     let name = &ty.ident;
     let (value, choices) = match &ty.body {
@@ -69,7 +70,8 @@ fn sample(field: &Field) -> String {
     }
 }
 
-/// Any arm by any of its labels; once all is spent, one without a payload, if there is one.
+/// Returns any arm with any of its labels. Once the budget is spent, selects an arm without a payload, if
+/// there is one.
 fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) {
     let mut values: Vec<(bool, String)> = Vec::new();
     for arm in &union.arms {
@@ -89,8 +91,8 @@ fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) 
     (text + "}", values.len())
 }
 
-/// The selectors of an arm, one per test: none if the arm implies it. A default arm has none if other arms
-/// cover all values.
+/// Returns the discriminants of an arm, one per test; `None` if the arm implies its discriminant. A
+/// default arm has no discriminants if other arms cover all values.
 fn discriminants(module: &Module, union: &Union, arm: &Arm) -> Vec<Option<String>> {
     if !arm.keeps_discriminant() {
         return vec![None];

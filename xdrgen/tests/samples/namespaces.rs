@@ -1,4 +1,4 @@
-//! Types of two namespaces that have the same names.
+//! Types of two namespaces with the same names.
 
 use emitted::namespaces::{a, b, namespaces};
 use rpcrdma_runtime::program::{Procedure, Program};

@@ -1,4 +1,4 @@
-//! Random values of emitted types, and the properties of each of them.
+//! Random values of emitted types, and their properties.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use rpcrdma_runtime::xdr::{
     self, Char, Error, Opaque, Quadruple, Size, SmallOpaque, UnsignedChar, Xdr, XdrString,
 };
 
-/// Numbers from a seed. A budget bounds the size of a value.
+/// Random numbers from a seed. A budget bounds the size of a value.
 pub struct Dice {
     state: u64,
     left: u32,
@@ -34,7 +34,7 @@ impl Dice {
         (self.word() >> 16) as usize % n.max(1)
     }
 
-    /// One of the `n` arms or members of a type; `plain` once the budget is spent.
+    /// Selects one of the `n` arms or members of a type; `plain` once the budget is spent.
     pub fn choose(&mut self, of: &'static str, n: usize, plain: Option<usize>) -> usize {
         let choice = match (self.turn.take(), plain) {
             (Some(turn), _) => turn % n,
@@ -46,7 +46,7 @@ impl Dice {
         choice
     }
 
-    /// A number that is none of these.
+    /// Returns a number that is not in `taken`.
     pub fn other_than(&mut self, taken: &[i64]) -> i64 {
         loop {
             let number =
@@ -57,7 +57,7 @@ impl Dice {
         }
     }
 
-    /// A number of elements, sometimes the maximum; zero once the budget is spent.
+    /// Returns a number of elements, sometimes the maximum; zero once the budget is spent.
     fn count(&mut self, max: u32) -> u32 {
         let full = max <= 16 && self.below(4) == 0;
         let count = if full { max } else { self.below(max.min(4) as usize + 1) as u32 }.min(self.left);
@@ -65,7 +65,7 @@ impl Dice {
         count
     }
 
-    /// Bytes, now and then as many as there may be.
+    /// Returns bytes, sometimes of the maximum length.
     fn bytes(&mut self, max: u32) -> Vec<u8> {
         let full = max <= 64 && self.below(4) == 0;
         let len = if full { max as usize } else { self.below(max.min(37) as usize + 1) };
@@ -162,7 +162,7 @@ impl<const N: u32> Sample for XdrString<N> {
 
 impl<const N: usize> Sample for SmallOpaque<N> {
     fn sample(dice: &mut Dice) -> Self {
-        SmallOpaque::new(&dice.bytes(N as u32)).expect("at most as many as there may be")
+        SmallOpaque::new(&dice.bytes(N as u32)).expect("at most the maximum length")
     }
 }
 
@@ -188,35 +188,35 @@ pub fn at_most<T: Sample>(dice: &mut Dice, max: u32) -> Vec<T> {
     (0..dice.count(max)).map(|_| T::sample(dice)).collect()
 }
 
-/// The tests of a type. All other code is generic, and so is compiled once.
+/// The tests of a type. All other code is generic and is therefore compiled once.
 pub struct Codec {
     name: &'static str,
     choices: usize,
     min: u64,
     max: Size,
     make: fn(&mut Dice) -> Vec<u8>,
-    again: fn(&[u8]) -> Result<Vec<u8>, Error>,
+    reencode: fn(&[u8]) -> Result<Vec<u8>, Error>,
 }
 
 /// `choices` is the number of arms or members of the type itself.
 pub fn codec<T: Sample + Xdr + PartialEq + Debug>(name: &'static str, choices: usize) -> Codec {
-    Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, again: again::<T> }
+    Codec { name, choices, min: T::LENGTHS.min, max: T::LENGTHS.max, make: make::<T>, reencode: reencode::<T> }
 }
 
-/// A value's encoding, which decodes to the same value.
+/// Returns the encoding of a value, which must decode to the same value.
 fn make<T: Sample + Xdr + PartialEq + Debug>(dice: &mut Dice) -> Vec<u8> {
     let value = T::sample(dice);
-    let bytes = xdr::to_bytes(&value).expect("a value that the document allows");
+    let bytes = xdr::to_bytes(&value).expect("a valid value");
     assert_eq!(xdr::encoded_len(&value).expect("the same"), bytes.len() as u64);
     let back: T = xdr::from_bytes(&bytes).unwrap_or_else(|error| panic!("{error}: {value:?}"));
     assert_eq!(back, value);
     bytes.to_vec()
 }
 
-/// Decodes and encodes again.
-fn again<T: Xdr>(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+/// Decodes and reencodes a value.
+fn reencode<T: Xdr>(bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let value: T = xdr::from_slice(bytes)?;
-    Ok(xdr::to_bytes(&value).expect("what was decoded").to_vec())
+    Ok(xdr::to_bytes(&value).expect("a decoded value").to_vec())
 }
 
 pub fn check(codec: &Codec) {
@@ -229,7 +229,7 @@ pub fn check(codec: &Codec) {
         assert_eq!(len % 4, 0, "{name}");
         assert!(len >= codec.min, "{name}: {len} below {}", codec.min);
         assert!(codec.max.bound().is_none_or(|max| len <= max), "{name}: {len} above {:?}", codec.max);
-        assert_eq!((codec.again)(&bytes).as_ref(), Ok(&bytes), "{name}");
+        assert_eq!((codec.reencode)(&bytes).as_ref(), Ok(&bytes), "{name}");
         if turn < 8 {
             rejects_truncated_input(codec, &bytes);
         }
@@ -243,10 +243,10 @@ pub fn check(codec: &Codec) {
 
 fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     for cut in (0..bytes.len()).step_by(4) {
-        assert!((codec.again)(&bytes[..cut]).is_err(), "{}: {bytes:02x?} cut to {cut}", codec.name);
+        assert!((codec.reencode)(&bytes[..cut]).is_err(), "{}: {bytes:02x?} cut to {cut}", codec.name);
     }
     let longer = [bytes, &[0; 4]].concat();
-    assert!((codec.again)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
+    assert!((codec.reencode)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
 /// Replaces each word in turn by a huge count, an unknown bool or member, or nonzero padding: the result is
@@ -264,17 +264,17 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Long streams of one word: links that all continue, and nested counts of one.
+/// Decodes long streams of one word: links that all continue, and nested counts of one.
 fn bears_endless_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         bears(codec, &word.to_be_bytes().repeat(10_000));
     }
 }
 
-/// Decoding allocates in proportion to the input, whatever its counts claim; accepted input round-trips.
+/// Decoding allocates in proportion to the input, regardless of its counts. Accepted input round-trips.
 fn bears(codec: &Codec, bytes: &[u8]) {
     let mut result = None;
-    let used = measure(|| result = Some((codec.again)(bytes)));
+    let used = measure(|| result = Some((codec.reencode)(bytes)));
     let name = codec.name;
     let bound = 4096 + 64 * bytes.len() as u64;
     assert!(used.bytes_max <= bound, "{name}: {} bytes of memory for {bytes:02x?}", used.bytes_max);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The workspace's directory.
+/// Returns the workspace's directory.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace").to_path_buf()
 }
@@ -15,9 +15,9 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Creates a crate. No two crates of a run have the same `name`: they share a target directory, and
-    /// cargo identifies a workspace's packages by their path in the workspace. `manifest` is the text after
-    /// `[package]`'s name, version and edition.
+    /// Creates a crate. Each crate of a run must have a unique `name`: the crates share a target
+    /// directory, and cargo identifies a workspace's packages by their path in the workspace. `manifest`
+    /// follows the name, version and edition of `[package]`.
     pub(crate) fn new(name: &str, manifest: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
@@ -30,13 +30,13 @@ impl Scratch {
              [profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n\n{own}"
         );
         scratch.write("Cargo.toml", &format!("{head}{manifest}"));
-        // The same versions as the workspace's, without querying a registry.
+        // Uses the versions of the workspace, without querying a registry.
         fs::copy(workspace().join("Cargo.lock"), scratch.path("Cargo.lock"))
             .expect("the workspace's lock file");
         scratch
     }
 
-    /// A path in the crate.
+    /// Returns a path in the crate.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

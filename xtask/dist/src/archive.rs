@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::{Workspace, triple};
 use crate::{licenses, pages, run};
 
-/// Files that are copied as they are.
+/// Files that are copied unchanged, with their paths in the archive.
 const FILES: &[(&str, &str)] = &[
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),
@@ -22,15 +22,15 @@ const FILES: &[(&str, &str)] = &[
     ("nfs/dist/nfs3d.toml", "etc/nfs3d.toml"),
 ];
 
-/// The systemd unit, below the top of the archive.
+/// The systemd unit, relative to the archive's top directory.
 pub(crate) const UNIT: &str = "lib/systemd/system/nfs3d.service";
 
-/// The name of the archive without its ending, and of the only directory at its top.
+/// Returns the name of the archive without extension, which is also its top directory.
 pub(crate) fn name(workspace: &Workspace) -> Result<String> {
     Ok(format!("rpcrdma-{}-{}-linux-musl", workspace.version()?, env::consts::ARCH))
 }
 
-/// The path of the archive.
+/// Returns the path of the archive.
 pub(crate) fn path(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join("dist").join(name(workspace)? + ".tar.gz"))
 }
@@ -61,7 +61,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Compiles all programs and returns the directory that they are in.
+/// Compiles all programs and returns their directory.
 fn compile(workspace: &Workspace) -> Result<PathBuf> {
     let triple = triple();
     let libraries =
@@ -84,7 +84,7 @@ fn compile(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target.join(triple).join("dist"))
 }
 
-/// Flags of rustc that keep the paths of this machine out of the programs.
+/// Returns flags of rustc that keep this machine's paths out of the programs.
 fn flags(workspace: &Workspace) -> Result<String> {
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(env::home_dir()?.join(".cargo"))).context("no home directory")?;
@@ -93,7 +93,7 @@ fn flags(workspace: &Workspace) -> Result<String> {
     Ok([registry, root].join("\x1f"))
 }
 
-/// Packs the staged files: the same contents give the same bytes.
+/// Packs the staged files. Equal contents give equal bytes.
 pub(crate) fn pack(workspace: &Workspace, archive: &Path) -> Result<()> {
     let modified = match env::var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,

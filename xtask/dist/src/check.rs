@@ -1,5 +1,5 @@
-//! Checks that the archive works: in a minimal Debian root, in a root with only the programs, and for the
-//! readers of its files.
+//! Checks that the archive works: in a minimal Debian root, in a root with only the programs, and with
+//! the tools that read its files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,12 +12,12 @@ use clap_complete::Shell;
 use crate::workspace::Workspace;
 use crate::{archive, pages, run};
 
-/// The release of Debian that the archive is tried in.
+/// The Debian release of the minimal root.
 const DEBIAN: &str = "bookworm";
-/// The highest exposure that the unit may have, in tenths.
+/// The maximum exposure of the unit, in tenths.
 const EXPOSURE: &str = "--threshold=39";
 
-/// A check that cannot run on this machine.
+/// An error for a check that cannot run on this machine.
 #[derive(Debug)]
 struct NotRun(String);
 
@@ -52,7 +52,7 @@ struct Unpacked<'a> {
     top: PathBuf,
 }
 
-/// A check, and its name.
+/// A check with its name.
 type Check = (&'static str, fn(&Unpacked<'_>) -> Result<()>);
 
 const CHECKS: &[Check] = &[
@@ -68,7 +68,7 @@ const CHECKS: &[Check] = &[
     ("nfs3d and nfs3 run in a minimal Debian root", debian_root),
 ];
 
-/// Runs every check, and fails if one does.
+/// Runs every check. Fails if any check fails.
 pub(crate) fn run(workspace: &Workspace, archive: &Path) -> Result<()> {
     let scratch = workspace.target.join("dist/check");
     let top = unpack(archive, &scratch.join("archive"))?;
@@ -110,7 +110,7 @@ fn deterministic(unpacked: &Unpacked<'_>) -> Result<()> {
     }
     let again = unpacked.scratch.join("again.tar.gz");
     archive::pack(unpacked.workspace, &again)?;
-    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packed again, it has other bytes");
+    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packing again gives other bytes");
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn static_programs(unpacked: &Unpacked<'_>) -> Result<()> {
         };
         ensure!(!headers.contains("INTERP"), "{}: dynamically linked", path.display());
         let shown = run::output(Command::new(&path).arg("--version"))?;
-        ensure!(shown.contains(&unpacked.workspace.version()?), "{}: is of version {shown}", path.display());
+        ensure!(shown.contains(&unpacked.workspace.version()?), "{}: wrong version {shown}", path.display());
     }
     Ok(())
 }
@@ -161,12 +161,12 @@ fn completions(unpacked: &Unpacked<'_>, shell: Shell, parse: &[&str]) -> Result<
     Ok(())
 }
 
-/// `systemd-analyze verify`, in a root in which the unit is installed.
+/// Runs `systemd-analyze verify` in a root with the installed unit.
 fn unit(unpacked: &Unpacked<'_>) -> Result<()> {
     need("systemd-analyze", "systemd")?;
     let units = Path::new("/lib/systemd/system");
     if !units.exists() {
-        return not_run("the units of systemd are missing");
+        return not_run("systemd's units are missing");
     }
     let root = fresh(&unpacked.scratch.join("unit"))?;
     for folder in ["etc/systemd/system", "lib/systemd", "usr/bin", "usr/local/bin"] {
@@ -174,7 +174,7 @@ fn unit(unpacked: &Unpacked<'_>) -> Result<()> {
     }
     run::succeed(Command::new("cp").arg("-a").arg(units).arg(root.join("lib/systemd")))?;
     fs::copy(unpacked.top.join("bin/nfs3d"), root.join("usr/local/bin/nfs3d"))?;
-    // ExecReload= runs it.
+    // ExecReload= runs `kill`.
     fs::copy("/bin/kill", root.join("usr/bin/kill"))?;
     fs::copy(unpacked.top.join(archive::UNIT), root.join("etc/systemd/system/nfs3d.service"))?;
     let mut verify = Command::new("systemd-analyze");
@@ -222,14 +222,14 @@ fn debian_root(unpacked: &Unpacked<'_>) -> Result<()> {
     can_chroot()?;
     let root = unpacked.scratch.join(DEBIAN);
     // debootstrap leaves a partial tree if it fails.
-    let whole = root.join("etc/debian_version");
-    if !root.join("var/lib/dpkg/status").exists() || !whole.exists() || root.join("debootstrap").exists() {
+    let version = root.join("etc/debian_version");
+    if !root.join("var/lib/dpkg/status").exists() || !version.exists() || root.join("debootstrap").exists() {
         need("debootstrap", "debootstrap")?;
         fresh(&root)?;
         let mut debootstrap = Command::new("debootstrap");
         debootstrap.args(["--variant=minbase", DEBIAN]).arg(&root).stdout(Stdio::null());
         if let Err(error) = run::succeed(&mut debootstrap) {
-            return not_run(format!("no root of Debian: {error:#}"));
+            return not_run(format!("cannot create a Debian root: {error:#}"));
         }
     }
     let top = unpack(unpacked.archive, &root.join("opt/rpcrdma"))?;
@@ -242,7 +242,7 @@ fn can_chroot() -> Result<()> {
     if status.is_ok_and(|status| status.success()) { Ok(()) } else { not_run("needs root and `unshare`") }
 }
 
-/// A command that runs in another root, with /proc mounted in a separate mount namespace.
+/// Returns a command that runs in another root, with /proc mounted in a separate mount namespace.
 fn inside(root: &Path, program: &str) -> Command {
     let mut command = Command::new("unshare");
     let script = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;
@@ -250,7 +250,7 @@ fn inside(root: &Path, program: &str) -> Command {
     command
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -260,7 +260,7 @@ impl Drop for Running {
     }
 }
 
-/// Serves a directory of a root from within it, and has the client put, list and get a file there.
+/// Serves a directory from within a root. The client puts, lists and gets a file there.
 fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     let local = fresh(&root.join("tmp/check"))?;
     fs::create_dir(local.join("export"))?;
@@ -276,7 +276,7 @@ fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
     let url = line.split_whitespace().find(|word| word.starts_with("rdma://"));
-    let url = url.with_context(|| format!("nfs3d does not name its address: {line:?}"))?;
+    let url = url.with_context(|| format!("nfs3d does not print its address: {line:?}"))?;
 
     let client = |arguments: &[&str]| run::output(inside(root, &format!("{bin}/nfs3")).args(arguments));
     let file = format!("{url}file");
@@ -286,7 +286,7 @@ fn serve_and_use(root: &Path, bin: &str) -> Result<()> {
     client(&["get", &file, "/tmp/check/back"])?;
     for copy in ["export/file", "back"] {
         if fs::read(local.join(copy))? != data {
-            bail!("{copy} differs from what was stored");
+            bail!("{copy} differs from the stored file");
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::pages::SHIPPED;
 use crate::run;
 use crate::workspace::{Workspace, triple};
 
-/// Returns a list of all linked crates with their licences, and the texts of these, each once.
+/// Returns a list of all linked crates with their licences, and each licence text once.
 pub(crate) fn third_party(workspace: &Workspace) -> Result<String> {
     let linked = linked(workspace)?;
     let mut list = String::new();
@@ -35,7 +35,7 @@ pub(crate) fn third_party(workspace: &Workspace) -> Result<String> {
     Ok(page)
 }
 
-/// Names and versions of the crates that are linked into the programs: `name version`.
+/// Returns the crates that are linked into the programs, as `name version`.
 fn linked(workspace: &Workspace) -> Result<BTreeSet<String>> {
     let mut command = workspace.cargo();
     command.args(["tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target"]);

@@ -33,7 +33,7 @@ enum Task {
         /// unit (needs root)
         #[arg(long)]
         check: bool,
-        /// Build nothing; check the archive that is there
+        /// Build nothing; check the existing archive
         #[arg(long, requires = "check")]
         no_build: bool,
     },

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap_complete::Shell;
 
-/// A package with programs that are shipped.
+/// A package with programs in the archive.
 pub(crate) struct Shipped {
     pub(crate) package: &'static str,
     pub(crate) features: &'static [&'static str],
@@ -19,7 +19,7 @@ pub(crate) struct Program {
     command: fn() -> clap::Command,
 }
 
-/// Everything that is shipped.
+/// Every package with programs in the archive.
 pub(crate) const SHIPPED: &[Shipped] = &[
     Shipped {
         package: "rpcrdma-nfs",
@@ -47,22 +47,22 @@ const COMPILER: Shipped = Shipped {
     programs: &[Program { name: "rpcrdma-xdrgen", command: rpcrdma_xdrgen::cli::command }],
 };
 
-/// Every program.
+/// Returns every program.
 pub(crate) fn programs() -> impl Iterator<Item = &'static Program> {
     SHIPPED.iter().flat_map(|shipped| shipped.programs)
 }
 
-/// The directory of man pages, below the top of the archive.
+/// The directory of man pages, relative to the archive's top directory.
 pub(crate) const MAN: &str = "share/man/man1";
 
-/// The directory of completions of each shell, below the top of the archive.
+/// The directory of completions of each shell, relative to the archive's top directory.
 pub(crate) const COMPLETIONS: &[(Shell, &str)] = &[
     (Shell::Bash, "share/bash-completion/completions"),
     (Shell::Zsh, "share/zsh/site-functions"),
     (Shell::Fish, "share/fish/vendor_completions.d"),
 ];
 
-/// Writes man pages, one for each program and subcommand, and shell completions.
+/// Writes shell completions, and a man page for each program and subcommand.
 pub(crate) fn write(top: &Path) -> Result<()> {
     let man = top.join(MAN);
     fs::create_dir_all(&man)?;
@@ -75,7 +75,7 @@ pub(crate) fn write(top: &Path) -> Result<()> {
         for program in programs() {
             let path = clap_complete::generate_to(*shell, &mut (program.command)(), program.name, &folder)?;
             if *shell == Shell::Bash {
-                // bash-completion looks for the program's own name.
+                // bash-completion expects the program's name without extension.
                 fs::rename(&path, path.with_extension(""))?;
             }
         }

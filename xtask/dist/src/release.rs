@@ -1,4 +1,4 @@
-//! The checks before a release, and the files and the order of publication.
+//! The checks before a release, and the packages to publish in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{archive, run};
 /// Options of `cargo xtask release`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The long jobs that the ledger should list, separated by commas
+    /// Long jobs that must be in the ledger, separated by commas
     #[arg(long, value_name = "JOBS", value_delimiter = ',')]
     jobs: Vec<String>,
     /// Do not build the packed crates
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     keep_going: bool,
 }
 
-/// The ledger of long jobs, below the workspace: tab-separated date, revision, job, outcome and seconds.
+/// The ledger of long jobs in the workspace: tab-separated date, revision, job, outcome and seconds.
 const LEDGER: &str = "docs/ledger.tsv";
 
 /// The outcome of a check.
@@ -78,7 +78,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The latest tag of a version that this commit descends from.
+/// Returns the latest version tag that is an ancestor of this commit.
 fn last_tag(workspace: &Workspace) -> Result<Option<String>> {
     let tags = workspace.git(&["tag", "--list", "v[0-9]*", "--merged", "HEAD", "--sort=-version:refname"])?;
     Ok(tags.lines().next().map(str::to_owned))
@@ -107,8 +107,8 @@ fn changelog(workspace: &Workspace, version: &str) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Fails unless a changelog has a section `## VERSION - YYYY-MM-DD` (the version may be in brackets) that is
-/// not empty.
+/// Fails unless a changelog has a nonempty section `## VERSION - YYYY-MM-DD` (the version may be in
+/// brackets).
 fn has_section(changelog: &str, version: &str) -> Result<()> {
     let headings = [format!("## {version}"), format!("## [{version}]")];
     let mut lines = changelog.lines();
@@ -130,8 +130,8 @@ fn has_section(changelog: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a long job has not passed since the last version tag, judged by its latest run. `jobs` adds those
-/// that have never run.
+/// Fails if the latest run of a long job failed, or was before the last version tag. `jobs` adds jobs
+/// that may be missing from the ledger.
 fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -> Result<Outcome> {
     let since = match tag {
         Some(tag) => {
@@ -147,7 +147,7 @@ fn ledger_is_recent(workspace: &Workspace, tag: Option<&str>, jobs: &[String]) -
     Ok(Outcome::Passed)
 }
 
-/// Failures in the latest runs of the jobs in a ledger, and missing runs.
+/// Returns failures in the latest runs of the jobs in a ledger, and missing runs.
 fn stale_jobs(ledger: &str, since: &str, jobs: &[String]) -> Result<Vec<String>> {
     let mut latest: BTreeMap<&str, Option<(&str, &str)>> =
         jobs.iter().map(|job| (job.as_str(), None)).collect();
@@ -205,7 +205,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Names of packages, each after its dependencies.
+/// Returns the names of packages, each after its dependencies.
 fn order<'a>(packages: &[Package<'a>]) -> Result<Vec<&'a str>> {
     let own: BTreeSet<&str> = packages.iter().map(|package| package.name()).collect();
     let needs = |package: &Package<'a>| {
@@ -215,7 +215,7 @@ fn order<'a>(packages: &[Package<'a>]) -> Result<Vec<&'a str>> {
     sorted(packages.iter().map(needs).collect())
 }
 
-/// Sorts names by dependencies, and alphabetically where these allow a choice.
+/// Sorts names by dependencies, and alphabetically where the order is free.
 fn sorted<'a>(mut needs: BTreeMap<&'a str, BTreeSet<&'a str>>) -> Result<Vec<&'a str>> {
     let mut order = Vec::new();
     while !needs.is_empty() {

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a program that must succeed.
+/// Runs a program. Fails if the program fails.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
@@ -14,7 +14,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program that must succeed and returns its output, without white space at the end.
+/// Runs a program and returns its output without trailing white space. Fails if the program fails.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.stderr(Stdio::piped()).output().with_context(|| format!("cannot run `{shown}`"))?;
@@ -24,7 +24,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout).with_context(|| shown)?.trim_end().to_owned())
 }
 
-/// Whether a program can be started.
+/// Returns true if a program can be started.
 pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::run;
 
-/// The workspace that cargo runs us in.
+/// The workspace that cargo runs this program in.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
@@ -56,7 +56,7 @@ impl Workspace {
         Ok(self.packages()?.filter(publishable).collect())
     }
 
-    /// The version that all our packages share.
+    /// Returns the version that all workspace members share.
     pub(crate) fn version(&self) -> Result<String> {
         let own = self.packages()?.find(|package| package.name() == env!("CARGO_PKG_NAME"));
         Ok(own.context("cargo metadata does not list this package")?.version().to_owned())
@@ -90,7 +90,7 @@ impl<'a> Package<'a> {
         self.text("version")
     }
 
-    /// The SPDX expression, or an empty string without one.
+    /// Returns the SPDX expression, or an empty string if there is none.
     pub(crate) fn license(self) -> &'a str {
         self.text("license")
     }
@@ -108,8 +108,8 @@ impl<'a> Package<'a> {
         self.0["publish"].is_null()
     }
 
-    /// Names of the packages that have to be published first. Development dependencies without a version are
-    /// not among them.
+    /// Returns the names of the packages that must be published first. These do not include development
+    /// dependencies without a version.
     pub(crate) fn requirements(self) -> impl Iterator<Item = &'a str> {
         let dependencies = self.0["dependencies"].as_array().into_iter().flatten();
         dependencies

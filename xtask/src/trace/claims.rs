@@ -1,4 +1,4 @@
-//! The tests of the workspace, and the rules that each claims to show.
+//! The tests of the workspace, and the rules that they name.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use super::rules::is_id;
 use crate::files;
 
-/// A test, and the rules that it claims to show.
+/// A test, and the rules that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The rules' ids.
@@ -17,12 +17,12 @@ pub struct Claim {
     pub test: String,
     /// Its file, below the workspace's root.
     pub file: String,
-    /// The line of its name.
+    /// The line of the test's name.
     pub line: usize,
 }
 
 impl Claim {
-    /// Its position, as in messages.
+    /// Returns the position for messages.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
@@ -31,14 +31,14 @@ impl Claim {
 
 /// The prefix of a documentation line that names rules.
 const TAG: &str = "Requirement:";
-/// Files without tests: generated ones, and programs that a test compiles.
+/// Files without tests: generated files, and programs that a test compiles.
 const WITHOUT_TESTS: &[&str] =
     &["generated/", "rpcrdma-runtime/src/wire/generated/", "tests/ui/fail/", "tests/ui/pass/"];
 
-/// The tests of the workspace at `root` that name rules, in the order of their files.
+/// Returns the tests of the workspace at `root` that name rules, in the order of their files.
 ///
 /// # Errors
-/// Reports invalid Rust files, and rules named by an item that is not a test or is ignored.
+/// Reports invalid Rust files. Also reports rules named by an item that is not a test or is ignored.
 pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     let mut claims = Vec::new();
     let mut found = Vec::new();
@@ -54,7 +54,7 @@ pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     Ok(claims)
 }
 
-/// The tests of one file that name rules. Problems are appended to `found`.
+/// Returns the tests of one file that name rules. Problems are appended to `found`.
 fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Claim>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;
     let mut functions = Vec::new();
@@ -75,15 +75,15 @@ fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Clai
         }
         match (function.is_test(), function.has("ignore")) {
             (true, false) => claims.push(claim),
-            (true, true) => say("is ignored, so it shows no rule"),
-            (false, _) if function.tagged().next().is_some() => say("is no test"),
+            (true, true) => say("is ignored, so it cannot verify a rule"),
+            (false, _) if function.tagged().next().is_some() => say("is not a test"),
             (false, _) => {}
         }
     }
     Ok(claims)
 }
 
-/// A function as its tokens have it, in a macro's arguments as well as outside.
+/// A function, found by its tokens inside or outside macros.
 struct Function {
     name: String,
     line: usize,
@@ -91,7 +91,7 @@ struct Function {
 }
 
 impl Function {
-    /// The rules that its name and its documentation give, each once.
+    /// Returns the rules that its name and its documentation name, each once.
     fn ids(&self) -> Vec<String> {
         let mut ids: Vec<String> = named(&self.name).chain(self.tagged()).collect();
         ids.sort();
@@ -99,7 +99,7 @@ impl Function {
         ids
     }
 
-    /// The words after the tag in its documentation.
+    /// Returns the words after the tag in its documentation.
     fn tagged(&self) -> impl Iterator<Item = String> {
         let lines = self.attributes.iter().filter_map(documentation);
         lines.flat_map(|line| {
@@ -108,7 +108,7 @@ impl Function {
         })
     }
 
-    /// Whether it has `#[test]`, or another crate's attribute of that name.
+    /// Returns true if the function has `#[test]`, or another crate's attribute of that name.
     fn is_test(&self) -> bool {
         self.attributes.iter().any(|attribute| path(attribute).last().is_some_and(|word| word == "test"))
     }
@@ -118,13 +118,13 @@ impl Function {
     }
 }
 
-/// The ids that a name begins with: `r093_h44_what_is_shown`.
+/// Returns the ids at the start of a name: `r093_h44_property`.
 fn named(name: &str) -> impl Iterator<Item = String> {
     let ids = name.split('_').map(str::to_uppercase);
     ids.take_while(|word| is_id(word, 'R') || is_id(word, 'H')).collect::<Vec<_>>().into_iter()
 }
 
-/// The words of an attribute's path: those before its arguments.
+/// Returns the words of an attribute's path, without its arguments.
 fn path(attribute: &TokenStream) -> Vec<String> {
     let path = attribute.clone().into_iter().take_while(|token| match token {
         TokenTree::Punct(punct) => punct.as_char() == ':',
@@ -133,7 +133,7 @@ fn path(attribute: &TokenStream) -> Vec<String> {
     path.filter(|token| matches!(token, TokenTree::Ident(_))).map(|token| token.to_string()).collect()
 }
 
-/// The text of a line of documentation.
+/// Returns the text of a line of documentation.
 fn documentation(attribute: &TokenStream) -> Option<String> {
     let mut tokens = attribute.clone().into_iter();
     match (tokens.next()?, tokens.next()?, tokens.next()?) {
@@ -144,7 +144,7 @@ fn documentation(attribute: &TokenStream) -> Option<String> {
     }
 }
 
-/// Finds every function with its attributes.
+/// Collects every function with its attributes.
 fn collect(tokens: TokenStream, functions: &mut Vec<Function>) {
     let mut attributes = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -162,7 +162,7 @@ fn collect(tokens: TokenStream, functions: &mut Vec<Function>) {
                     functions.push(Function { name: name.to_string(), line, attributes });
                 }
             }
-            // The tokens allowed between attributes and `fn`.
+            // These tokens may occur between attributes and `fn`.
             TokenTree::Ident(word) if word == "pub" || word == "async" || word == "const" => {}
             TokenTree::Group(group) => {
                 if group.delimiter() != Delimiter::Parenthesis {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_names_rules_on_lines_of_their_own() {
+    fn documentation_names_rules_on_separate_lines() {
         let text = "/// Shows it.\n///\n/// Requirement: R071, R074\n/// Requirement: H21\n#[test]\npub(crate) fn x() {}";
         assert_eq!(ids(text), ["H21", "R071", "R074"]);
         assert!(ids("/// See Requirement: R071\n#[test]\nfn x() {}").is_empty());
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn selections_without_calls_are_rejected() {
         for (text, expected) in [
-            ("/// Requirement: R001\nfn x() {}", "is no test"),
+            ("/// Requirement: R001\nfn x() {}", "is not a test"),
             ("#[test] #[ignore = \"slow\"] fn r001_x() {}", "is ignored"),
             ("/// Requirement: R1\n#[test] fn x() {}", "names `R1`, which is not an id"),
             ("#[test] fn r001_to_r003_x() {}", "names a range"),
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn attributes_apply_to_the_next_definition() {
-        assert!(ids("#[test] struct S; fn r001_x() {}").is_empty(), "a function that is no test");
+        assert!(ids("#[test] struct S; fn r001_x() {}").is_empty(), "a function that is not a test");
         assert!(ids("#[cfg(test)] fn r001_x() {}").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The rules as data: `specs/requirements/*.toml`, and the format of these files.
+//! The rules in `specs/requirements/*.toml`, and the format of these files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,25 +12,25 @@ use crate::files;
 /// A rule of a source document, or a hostile input.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// `R` and three digits for a rule, `H` and two for a hostile input.
+    /// `R` and three digits for a rule, `H` and two digits for a hostile input.
     pub id: String,
     /// The source document.
     pub source: String,
     /// The section; empty for a hostile input.
     pub section: String,
-    /// Its strength; none for a hostile input.
+    /// The strength; `None` for a hostile input.
     pub level: Option<Level>,
-    /// The peers to which it applies; for a hostile input, its contents.
+    /// The peers to which the rule applies; for a hostile input, its contents.
     pub binds: String,
     /// The rule; for a hostile input, the required behaviour.
     pub text: String,
     /// The status in this project.
     pub status: Status,
-    /// Why it is not met, or the remaining work.
+    /// The reason why it is not met, or the remaining work.
     pub why: Option<String>,
     /// Additional remarks.
     pub note: Option<String>,
-    /// Its file and line.
+    /// The file and line.
     pub place: String,
 }
 
@@ -52,7 +52,7 @@ pub enum Level {
     /// Also OPTIONAL.
     #[serde(rename = "MAY")]
     May,
-    /// Said without any of these words.
+    /// A statement without any of these words.
     #[serde(rename = "rule")]
     Plain,
 }
@@ -61,19 +61,19 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It is kept, and tests show it.
+    /// The code obeys the rule, and tests verify it.
     Met,
     /// It does not apply here.
     #[serde(rename = "not applicable")]
     NotApplicable,
-    /// It is not kept, on purpose.
+    /// The code deviates from the rule on purpose.
     Excepted,
-    /// It is to be kept, and is not yet, or no test shows it yet.
+    /// The code does not obey the rule yet, or no test verifies it.
     Missing,
 }
 
 impl Level {
-    /// The spelling in documents.
+    /// Returns the spelling in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Level {
 }
 
 impl Status {
-    /// The spelling in the files.
+    /// Returns the spelling in the files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -101,14 +101,14 @@ impl Status {
 }
 
 impl Entry {
-    /// Whether `cargo xtask trace` fails because of it.
+    /// Returns true if `cargo xtask trace` fails because of it.
     #[must_use]
-    pub fn is_debt(&self) -> bool {
+    pub fn is_missing_must(&self) -> bool {
         self.status == Status::Missing && matches!(self.level, Some(Level::Must | Level::MustNot))
     }
 }
 
-/// The ids that there are: `groups.toml`.
+/// The groups of ids in `groups.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Groups {
@@ -186,14 +186,13 @@ impl Binds {
     }
 }
 
-/// The file that names the groups of ids.
+/// The file with the groups of ids.
 const GROUPS: &str = "groups.toml";
 
-/// Reads every rule below `directory`, in the order of their ids.
+/// Reads every rule below `directory`, sorted by id.
 ///
 /// # Errors
-/// Files that cannot be read; ids that are there twice, not at all, or in no group; fields that do not fit
-/// together.
+/// Reports unreadable files, duplicate and missing ids, ids outside groups, and contradictory fields.
 pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
     let mut found = Vec::new();
     let mut by_id: BTreeMap<String, Entry> = BTreeMap::new();
@@ -211,7 +210,7 @@ pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
         }
         for entry in file(&name, &text, &mut found)? {
             if let Some(first) = by_id.get(&entry.id) {
-                found.push(format!("{}: {} stands at {} too", entry.place, entry.id, first.place));
+                found.push(format!("{}: {} is also at {}", entry.place, entry.id, first.place));
             } else {
                 by_id.insert(entry.id.clone(), entry);
             }
@@ -223,7 +222,7 @@ pub fn entries(directory: &Path, root: &Path) -> Result<Vec<Entry>, String> {
     Ok(by_id.into_values().collect())
 }
 
-/// The entries of one file, and their problems.
+/// Returns the entries of one file. Problems are appended to `found`.
 fn file(name: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Entry>, String> {
     let File { document, rule, input } = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
     let place = |at: usize| format!("{name}:{}", text.get(..at).unwrap_or(text).lines().count() + 1);
@@ -238,7 +237,7 @@ fn file(name: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Entry>, S
     Ok(rules.chain(inputs).map(|(entry, reason, todo)| checked(entry, reason, todo, found)).collect())
 }
 
-/// An entry, and its reason for not being met.
+/// An entry with its `reason` and `todo`.
 type Raw = (Entry, Option<String>, Option<String>);
 
 fn rule_entry(rule: Rule, document: &str, place: String) -> Raw {
@@ -283,7 +282,7 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
     }
     for text in [&entry.binds, &entry.text].into_iter().chain(&reason).chain(&todo).chain(&entry.note) {
         if text.trim().is_empty() || text.contains('\n') {
-            say("has a field that is empty or of several lines");
+            say("has a field that is empty or has several lines");
         }
     }
     if !entry.text.ends_with('.') {
@@ -311,7 +310,7 @@ pub(super) fn is_id(word: &str, letter: char) -> bool {
     digits.is_some_and(|digits| digits.len() == len && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Every id in a group has its entry, and every entry is in one group.
+/// Checks that every id in a group has an entry, and that every entry is in one group.
 fn check_groups(groups: &[Group], by_id: &BTreeMap<String, Entry>, found: &mut Vec<String>) {
     let mut wanted: BTreeMap<String, &str> = BTreeMap::new();
     for group in groups {
@@ -333,7 +332,7 @@ fn check_groups(groups: &[Group], by_id: &BTreeMap<String, Entry>, found: &mut V
     }
 }
 
-/// The ids from the first to the last, or none if they make no range.
+/// Returns the ids from the first to the last, or none if the range is invalid.
 fn between(first: &str, last: &str) -> Vec<String> {
     let number = |id: &str| id.get(1..).and_then(|digits| digits.parse::<u16>().ok());
     let letter = first.chars().next().filter(|letter| is_id(first, *letter) && is_id(last, *letter));
@@ -376,17 +375,17 @@ mod tests {
     }
 
     #[test]
-    fn ids_have_neither_gaps_nor_doubles() {
+    fn ids_have_no_gaps_or_duplicates() {
         refused(GOOD, "R002", "R002 of `All` has no entry");
         refused(&GOOD.replace("R001", "R002"), "R001", "R002 is in no group");
         refused(&GOOD.replace("R001", "R01"), "R001", "R01 is not an id");
         let twice = format!("{GOOD}{}", &GOOD[GOOD.find("[[rule]]").unwrap()..]);
-        refused(&twice, "R001", "rfc1.toml:10: R001 stands at rfc1.toml:3 too");
+        refused(&twice, "R001", "rfc1.toml:10: R001 is also at rfc1.toml:3");
         refused(GOOD, "H99", "is not a range of ids");
     }
 
     #[test]
-    fn fields_fit_together() {
+    fn contradictory_fields_are_rejected() {
         refused(&GOOD.replace("\"met\"", "\"missing\""), "R001", "has a `todo` if and only if");
         refused(&GOOD.replace("\"met\"", "\"excepted\""), "R001", "has a `reason` if and only if");
         refused(&format!("{GOOD}todo = \"Much.\"\n"), "R001", "has a `todo` if and only if");

@@ -1,4 +1,4 @@
-//! Rules and their tests, to be read: on a terminal, and as a table in Markdown.
+//! Renders rules and their tests, for a terminal and as a Markdown table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,10 +6,10 @@ use std::fmt::Write;
 use super::rules::{Entry, Status};
 use super::{Claim, Trace};
 
-/// Best first.
+/// The statuses, the best first.
 const STATUSES: [Status; 4] = [Status::Met, Status::Excepted, Status::NotApplicable, Status::Missing];
 
-/// One rule on a line.
+/// Returns one rule on a line.
 pub(super) fn line(entry: &Entry) -> String {
     let level = entry.level.map_or("", |level| level.word());
     format!("{} {level:<10} {:<24} {}: {}", entry.id, place(entry), entry.binds, entry.text)
@@ -19,7 +19,7 @@ fn place(entry: &Entry) -> String {
     format!("{} {}", entry.source, entry.section).trim().to_owned()
 }
 
-/// Every rule by status, with its tests or with why there are none; then the counts.
+/// Returns every rule by status, with its tests or the reason why there are none, and then the counts.
 pub(super) fn report(trace: &Trace) -> String {
     let mut text = String::new();
     for status in STATUSES {
@@ -44,7 +44,7 @@ fn tests<'a>(trace: &'a Trace, entry: &Entry) -> &'a [Claim] {
     trace.tests.get(&entry.id).map_or(&[], Vec::as_slice)
 }
 
-/// The number of rules of each document by status.
+/// Returns the number of rules of each document by status.
 fn counts(trace: &Trace) -> BTreeMap<&str, [usize; 4]> {
     let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for entry in &trace.entries {
@@ -61,14 +61,14 @@ fn sum(counts: [usize; 4]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The table that README links to.
+/// Returns the table that README links to.
 pub(super) fn markdown(trace: &Trace) -> String {
     let mut text = HEAD.to_owned();
     for (source, [met, excepted, not_applicable, missing]) in counts(trace) {
         let _ = writeln!(text, "| {source} | {met} | {excepted} | {not_applicable} | {missing} |");
     }
-    let debts = trace.entries.iter().filter(|entry| entry.is_debt()).count();
-    let _ = writeln!(text, "\nOf what is missing {debts} are a MUST or a MUST NOT.");
+    let musts = trace.entries.iter().filter(|entry| entry.is_missing_must()).count();
+    let _ = writeln!(text, "\n{musts} of the missing rules are a MUST or a MUST NOT.");
     let rules = trace.entries.iter().filter(|entry| entry.level.is_some());
     text.push_str(
         "\n## Rules\n\n| Id | Where | Level | Binds | Rule | Status |\n|---|---|---|---|---|---|\n",
@@ -76,13 +76,14 @@ pub(super) fn markdown(trace: &Trace) -> String {
     for entry in rules {
         let level = entry.level.map_or("", |level| level.word());
         let (place, status) = (place(entry), status(trace, entry));
-        let said = said(entry);
-        let _ = writeln!(text, "| {} | {place} | {level} | {} | {said} | {status} |", entry.id, entry.binds);
+        let rule_text = rule_text(entry);
+        let _ =
+            writeln!(text, "| {} | {place} | {level} | {} | {rule_text} | {status} |", entry.id, entry.binds);
     }
-    text.push_str("\n## Hostile inputs\n\n| Id | What arrives | Outcome | Status |\n|---|---|---|---|\n");
+    text.push_str("\n## Hostile inputs\n\n| Id | Input | Outcome | Status |\n|---|---|---|---|\n");
     for entry in trace.entries.iter().filter(|entry| entry.level.is_none()) {
-        let (said, status) = (said(entry), status(trace, entry));
-        let _ = writeln!(text, "| {} | {} | {said} | {status} |", entry.id, cell(&entry.binds));
+        let (rule_text, status) = (rule_text(entry), status(trace, entry));
+        let _ = writeln!(text, "| {} | {} | {rule_text} | {status} |", entry.id, cell(&entry.binds));
     }
     text
 }
@@ -103,12 +104,12 @@ The rules are paraphrased; their documents are authoritative.
 |---|---|---|---|---|
 ";
 
-fn said(entry: &Entry) -> String {
+fn rule_text(entry: &Entry) -> String {
     let note = entry.note.as_ref().map(|note| format!(" *{}*", cell(note))).unwrap_or_default();
     format!("{}{note}", cell(&entry.text))
 }
 
-/// The status, with the tests or with why there are none.
+/// Returns the status, with the tests or the reason why there are none.
 fn status(trace: &Trace, entry: &Entry) -> String {
     let mut text = entry.status.word().to_owned();
     if let Some(why) = &entry.why {
@@ -120,7 +121,7 @@ fn status(trace: &Trace, entry: &Entry) -> String {
     text
 }
 
-/// Text that does not end its cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -168,7 +169,7 @@ mod tests {
         let text = markdown(&trace());
         for expected in [
             "| RFC 1 | 1 | 0 | 0 | 1 |",
-            "Of what is missing 1 are a MUST",
+            "1 of the missing rules are a MUST",
             "| H01 | a \\| b | It is so. | met<br>[h01_x](../../a/b.rs) |",
             "| missing: Much. |",
         ] {

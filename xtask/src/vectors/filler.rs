@@ -1,4 +1,4 @@
-//! C code that creates values of rpcgen's types for a document.
+//! Generates C code that creates values of rpcgen's types.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use rpcrdma_xdrgen::ast::{
 /// The minimum number of values per type.
 const VALUES: usize = 4;
 
-/// One function per type, and a `main` that calls each several times.
+/// Returns one function per type, and a `main` that calls each several times.
 pub(super) fn functions(document: &Specification) -> Result<String, String> {
     let mut prototypes = String::new();
     let mut functions = String::new();
@@ -20,7 +20,7 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
         let head = format!("static void fill_{name}({name} *v)");
         let _ = writeln!(prototypes, "{head};");
         let _ = writeln!(functions, "\n{head}\n{{\n{body}}}");
-        // Each of the choices that the type itself has, and twice where there are few.
+        // Each choice of the type occurs, and if there are few choices, each occurs twice.
         let values = if choices * 2 > 3 * VALUES { choices } else { VALUES.max(choices * 2) };
         let _ = writeln!(
             calls,
@@ -32,8 +32,8 @@ pub(super) fn functions(document: &Specification) -> Result<String, String> {
     Ok(format!("{prototypes}{functions}\nint main(void)\n{{\n    unsigned i;\n{calls}    return 0;\n}}\n"))
 }
 
-/// The name of a type, the statements that fill a value of it, and its number of choices; none if it is not
-/// a type.
+/// Returns the name of a type, the statements that fill a value of it, and its number of choices. Returns
+/// `None` if the definition is not a type.
 fn function(
     document: &Specification,
     kind: &DefinitionKind,
@@ -60,16 +60,16 @@ fn function(
     })
 }
 
-/// The C expression for a declaration's value.
+/// The C expression for the value of a declaration.
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    /// It is `*v` itself.
+    /// The value is `*v` itself.
     Typedef,
-    /// A field of this.
+    /// The value is a field of this expression.
     In(&'a str),
 }
 
-/// Chooses an arm, a discriminant that chooses it, and a value for it.
+/// Selects an arm, a discriminant for it, and a value for its payload.
 fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<String, String> {
     let discriminant = self::name(&body.discriminant)?;
     let all = match &body.discriminant.specifier.kind {
@@ -116,7 +116,7 @@ fn members(body: &EnumBody) -> Vec<String> {
     body.members.iter().map(|member| member.name.name.clone()).collect()
 }
 
-/// The statements that fill the declared values.
+/// Returns the statements that fill the declared values.
 fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     let specifier = &declaration.specifier.kind;
     if *specifier == TypeSpecifierKind::Void {
@@ -161,7 +161,7 @@ fn fill(declaration: &Declaration, place: Place<'_>) -> Result<String, String> {
     Ok(format!("    {text}\n"))
 }
 
-/// The function that fills a value of a type.
+/// Returns the function that fills a value of a type.
 fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
     let name = match kind {
         TypeSpecifierKind::Scalar(Scalar::Int) => "int",
@@ -180,7 +180,7 @@ fn name(declaration: &Declaration) -> Result<&str, String> {
     Ok(&name.name)
 }
 
-/// A number, or a name that rpcgen's header defines.
+/// Returns a number, or a name that rpcgen's header defines.
 fn value(value: &Value) -> String {
     match value {
         Value::Literal { value, .. } => value.to_string(),

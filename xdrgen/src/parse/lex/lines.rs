@@ -1,4 +1,4 @@
-//! Lines that are not XDR: the C preprocessor's, `%` lines and `pragma`; and the uses of macros.
+//! Lines of other languages (the C preprocessor, `%` lines and `pragma`), and uses of macros.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use crate::parse::condition::undefined;
 use crate::parse::expression;
 use crate::parse::macros::Expanded;
 use crate::parse::token::{
-    Aside, Kind, Piece, Placed, is_word, joined_length, line_length, one_token, whole_number,
+    Kind, OtherLine, Piece, Placed, is_word, joined_length, line_length, one_token, only_number,
 };
 use crate::source::{Span, narrow};
 
-/// Maximum number of characters of an expansion or of a condition in a finding.
+/// Maximum number of characters of an expansion or a condition in a finding.
 const SHOWN: usize = 60;
 
 /// Maximum number of tokens of an expression in an expansion.
 const MAX_EXPRESSION: usize = 100;
 
 impl<'a> Lexer<'a, '_> {
-    /// `%` lines, the preprocessor's, and Linux's `pragma`.
+    /// Consumes a `%` line, a preprocessor line or Linux's `pragma`. Returns false for other lines.
     pub(super) fn line_of_another_language(&mut self, rest: &'a str, next: char) -> bool {
         match next {
             '#' => self.directive(rest),
@@ -37,8 +37,8 @@ impl<'a> Lexer<'a, '_> {
         true
     }
 
-    /// `pragma` directive name `;`, for Linux's compiler: options for its C code, which do not concern XDR.
-    /// XDR continues after the `;`.
+    /// Consumes `pragma` directive name `;`: an option of Linux's compiler for its C code. XDR continues
+    /// after the `;`.
     fn pragma(&mut self, rest: &str) {
         let line = rest.get(..line_length(rest)).unwrap_or("");
         let end = line.find(';').map(|at| at + 1);
@@ -55,13 +55,13 @@ impl<'a> Lexer<'a, '_> {
         self.at += length;
     }
 
-    /// A name at a position of the extracted text.
+    /// Returns a name at a position of the extracted text.
     fn identifier(&self, name: &str, start: usize) -> Identifier {
         let span = self.map.span(narrow(start)..narrow(start + name.len()));
         Identifier { name: name.to_owned(), span }
     }
 
-    /// Passes over a line that does not count.
+    /// Skips a line in an inactive branch.
     pub(super) fn skip_line(&mut self, rest: &'a str) {
         let length = line_length(rest);
         let line = rest.get(..length).unwrap_or("");
@@ -90,7 +90,7 @@ impl<'a> Lexer<'a, '_> {
             "define" if self.conditions.active() => {
                 self.define(argument, start + 1 + blanks + word.len(), place, line);
             }
-            "include" if self.conditions.active() => self.remember(line, place),
+            "include" if self.conditions.active() => self.store_directive(line, place),
             _ => {
                 if word == "undef" && self.conditions.active() {
                     self.undefs.end(undefined(argument), &self.out);
@@ -102,7 +102,8 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// The length of a preprocessor line, including a comment that begins on it and ends on a later one.
+    /// Returns the length of a preprocessor line, including a comment that begins on it and is_end on a
+    /// later line.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
         let line = rest.get(..length).unwrap_or("");
         let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
@@ -116,44 +117,44 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// `#define`: of a number or a name it is a constant, of anything else a line for C.
+    /// Processes a `#define`: a constant if it defines a number or a name, otherwise a line for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
         let value = after.split("/*").next().unwrap_or("").trim();
         let gap = after.len() - after.trim_start().len();
         let computed = || expression::evaluate(value, &self.conditions);
-        let written = whole_number(value);
+        let written = only_number(value);
         let is_name = written.is_none() && is_word(value);
-        // `F(a) x` is a macro with an argument where no blank parts the name from `(`.
+        // `F(a) x` is a macro with an argument if no space separates the name from `(`.
         let number = written.or_else(|| if gap == 0 && !is_name { None } else { computed() });
         self.conditions.define(name, number);
         self.header.define(name, number);
         let begin = narrow(offset);
         if name == value || number.is_none() && !is_name {
             self.macros.define(name, after, offset);
-            return self.remember(line, place);
+            return self.store_directive(line, place);
         }
         self.macros.undefine(name);
         let at = offset + name.len() + gap;
         self.undefs.begin(name, number, &self.out);
         let name = Piece { text: name, start: begin };
         let value = Piece { text: value, start: narrow(at) };
-        let aside = Aside::Define(name, value, number.filter(|_| !is_name));
+        let line = OtherLine::Define(name, value, number.filter(|_| !is_name));
         let before = self.out.tokens.len();
-        self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
+        self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
-    /// Stores a preprocessor line: it may define a name that the document misses.
-    fn remember(&mut self, line: &'a str, place: Range<u32>) {
-        let (aside, before) = (Aside::PassThrough(line.trim_end()), self.out.tokens.len());
-        self.out.asides.push(Placed { aside, before, start: place.start, end: place.end });
+    /// Stores a preprocessor line, which may define an undefined name of the document.
+    fn store_directive(&mut self, line: &'a str, place: Range<u32>) {
+        let (line, before) = (OtherLine::PassThrough(line.trim_end()), self.out.tokens.len());
+        self.out.c_lines.push(Placed { line, before, start: place.start, end: place.end });
     }
 
     fn pass_through(&mut self, rest: &'a str) {
         let length = joined_length(rest);
         let line = rest.get(1..length).unwrap_or("").trim_end();
-        // `%/*` may run over several lines, with `%` before each of them or without.
+        // `%/*` may continue on further lines, with or without `%`.
         let opened =
             line.rfind("/*").filter(|open| line.get(*open..).is_some_and(|rest| !rest.contains("*/")));
         if let Some(open) = opened {
@@ -179,9 +180,9 @@ impl<'a> Lexer<'a, '_> {
         if text.trim().is_empty() {
             return;
         }
-        let (aside, before) = (Aside::PassThrough(text), self.out.tokens.len());
-        self.out.asides.push(Placed {
-            aside,
+        let (line, before) = (OtherLine::PassThrough(text), self.out.tokens.len());
+        self.out.c_lines.push(Placed {
+            line,
             before,
             start: narrow(start),
             end: narrow(start + 1 + text.len()),
@@ -223,32 +224,32 @@ impl<'a> Lexer<'a, '_> {
         self.fresh = false;
     }
 
-    /// The value of an expression at the start of some tokens, and the number of its tokens. A single token
-    /// is none.
+    /// Returns the value of an expression at the start of some tokens, and the number of its tokens. A
+    /// single token is not an expression.
     fn computed(&self, before: &str, tokens: &[&str]) -> Option<(usize, i128)> {
         if !matches!(before, "[" | "<" | "=" | "case") {
             return None;
         }
-        let ends = |token: &&str| matches!(*token, "]" | ">" | ";" | "," | "}" | ":");
-        let count = tokens.iter().take(MAX_EXPRESSION).position(ends).unwrap_or(tokens.len());
+        let is_end = |token: &&str| matches!(*token, "]" | ">" | ";" | "," | "}" | ":");
+        let count = tokens.iter().take(MAX_EXPRESSION).position(is_end).unwrap_or(tokens.len());
         let text = tokens.get(..count).filter(|_| (2..MAX_EXPRESSION).contains(&count))?.join(" ");
         Some((count, expression::evaluate(&text, &self.conditions)?))
     }
 }
 
-/// The directives of `pragma`: the C code for a type, and its destination.
+/// The directives of `pragma`, which select the C code for a type and its destination.
 const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
 
 /// The extensions of C files.
 const C_FILES: [&str; 5] = ["h", "c", "cc", "cpp", "hpp"];
 
-/// `%#define`
+/// Returns true for `%#define`.
 fn is_macro(rest: &str) -> bool {
     let line = rest.strip_prefix('%').unwrap_or(rest).trim_start();
     line.strip_prefix('#').is_some_and(|line| line.trim_start().starts_with("define"))
 }
 
-/// Linux's `pragma` lines: the word, and a token that is not part of a declaration.
+/// Returns true for Linux's `pragma` lines: the word, and a token that is not part of a declaration.
 fn is_pragma(rest: &str) -> bool {
     rest.strip_prefix("pragma").is_some_and(|after| {
         let what = after.trim_start_matches([' ', '\t']);
@@ -256,17 +257,17 @@ fn is_pragma(rest: &str) -> bool {
     })
 }
 
-/// The bytes of the name that a line defines.
+/// Returns the range of the name that a line defines.
 fn hidden_name(line: &str) -> Option<Range<usize>> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !begins_definition(line) {
         return None;
     }
-    let behind = line.trim_start().trim_start_matches(is_part);
+    let after = line.trim_start().trim_start_matches(is_part);
     if !line.trim_start().starts_with("typedef") {
-        let behind = behind.trim_start_matches(|c| !is_part(c));
-        let start = line.len() - behind.len();
-        return Some(start..start + behind.find(|c| !is_part(c)).unwrap_or(behind.len()));
+        let after = after.trim_start_matches(|c| !is_part(c));
+        let start = line.len() - after.len();
+        return Some(start..start + after.find(|c| !is_part(c)).unwrap_or(after.len()));
     }
     // The declared name precedes a size or the `;`.
     let before = line.get(..line.find(['<', '[', ';'])?)?.trim_end();
@@ -274,12 +275,12 @@ fn hidden_name(line: &str) -> Option<Range<usize>> {
 }
 
 impl Placed<'_> {
-    /// The document that an `#include "name"` names, and where.
+    /// Returns the document that an `#include "name"` names, and the position of the name.
     pub(crate) fn included(&self, map: &Map) -> Option<(String, Span)> {
-        let Aside::PassThrough(line) = self.aside else { return None };
+        let OtherLine::PassThrough(line) = self.line else { return None };
         let rest = line.strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let (name, behind) = rest.strip_prefix('"')?.split_once('"')?;
-        let end = self.end - narrow(behind.len() + 1);
+        let (name, after) = rest.strip_prefix('"')?.split_once('"')?;
+        let end = self.end - narrow(after.len() + 1);
         let span = map.span(end - narrow(name.len())..end);
         let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix).to_ascii_lowercase();
         (!C_FILES.contains(&suffix.as_str())).then(|| (name.to_owned(), span))

@@ -1,37 +1,34 @@
 //! The similarity of two names, for suggestions.
 
-/// The candidate that differs least from `name`, if it differs little; of several the first in the alphabet.
+/// Returns the most similar candidate, if it is similar enough. Of several, returns the alphabetically
+/// first.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
-    // A letter more or less makes another word of a short one.
-    let most = if name.len() < 3 { 0 } else { name.len().div_ceil(3).min(3) };
-    near(name, most, candidates)
+    // In a short name, each letter matters.
+    let max = if name.len() < 3 { 0 } else { name.len().div_ceil(3).min(3) };
+    near(name, max, candidates)
 }
 
-/// The candidate that differs least from `name`, in `most` letters at most.
-pub(crate) fn near<'c>(
-    name: &str,
-    most: usize,
-    candidates: impl Iterator<Item = &'c str>,
-) -> Option<&'c str> {
+/// Returns the most similar candidate that differs in at most `max` letters.
+pub(crate) fn near<'c>(name: &str, max: usize, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     candidates
-        .filter(|candidate| candidate.len().abs_diff(name.len()) <= most)
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= max)
         .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= most)
+        .filter(|(distance, _)| *distance <= max)
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns true if one name is the other with a short prefix: `rpcrdma_htype` for `rdma_htype`. Short names
-/// are too similar, and a whole word as the prefix makes another name.
+/// Returns true if one name is the other with a short prefix: `rpcrdma_htype` for `rdma_htype`. Short
+/// names are too similar, and a complete word as the prefix makes a different name.
 pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };
     let more = long.strip_suffix(short).filter(|more| !more.contains('_'));
     short.len() >= 8 && more.is_some_and(|more| more.len() <= short.len())
 }
 
-/// The edit distance: letters to insert, delete, replace or swap with the next, ignoring case. Thousands of
-/// names are compared, so the rows of counts are on the stack. A name that does not fit them matches no
-/// other.
+/// Returns the edit distance: the number of letters to insert, delete, replace or swap with the next,
+/// ignoring case. Thousands of names are compared, so the rows of counts are on the stack. A name that
+/// does not fit the rows matches no other name.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row = [0; LONGEST_COMPARED + 1];
     let Some(row) = row.get_mut(..=b.len()) else { return usize::MAX };
@@ -39,12 +36,12 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
         *place = count;
     }
     let Some((before, counts)) = row.split_first_mut() else { return a.len() };
-    // The row above that of `counts`, needed for swaps.
+    // The row above `counts`, needed for swaps.
     let mut above_that = [0; LONGEST_COMPARED];
     let mut last_x = None;
     for x in a.bytes() {
-        // The counts to the left of this one, in the line above and in this line; and the two above the
-        // first.
+        // The counts to the left, in the row above and in this row. `above_that` has the counts two rows
+        // above.
         let (mut diagonal, mut last) = (*before, *before + 1);
         let (mut two_up, mut swapped) = (before.saturating_sub(1), 0);
         let mut last_y: Option<u8> = None;
@@ -66,7 +63,7 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
     counts.last().copied().unwrap_or(*before)
 }
 
-/// Longer names are not compared.
+/// Maximum length of a compared name.
 const LONGEST_COMPARED: usize = 63;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lines for C alone, `#include` and `#define`: they may define a name that the document misses.
+//! Lines that are only for C, `#include` and `#define`: they may define an undefined name of a document.
 
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
@@ -8,17 +8,17 @@ use crate::source::{SourceId, Span};
 /// Maximum number of files named in a help.
 const NAMED: usize = 4;
 
-/// The lines for C of a run.
+/// Lines that are only for C.
 #[derive(Default)]
-pub(crate) struct Asides<'a> {
+pub(crate) struct CLines<'a> {
     macros: HashMap<&'a str, Span>,
-    /// The included files that may be XDR, then the others.
+    /// The included files: first those that may be XDR, then the others.
     includes: HashMap<SourceId, [Vec<&'a str>; 2]>,
-    /// Definitions that do not count.
+    /// Definitions in inactive branches.
     hidden: HashMap<&'a str, &'a Hidden>,
 }
 
-impl<'a> Asides<'a> {
+impl<'a> CLines<'a> {
     /// Stores a line that defines or includes names.
     pub(crate) fn add(&mut self, definition: &'a Definition) {
         let DefinitionKind::PassThrough(text) = &definition.kind else { return };
@@ -40,19 +40,19 @@ impl<'a> Asides<'a> {
         }
     }
 
-    /// Stores the definitions of a document under conditions that do not hold.
+    /// Stores the definitions of a document under false conditions.
     pub(crate) fn hide(&mut self, hidden: &'a [Hidden]) {
         for one in hidden {
             self.hidden.entry(&one.name.name).or_insert(one);
         }
     }
 
-    /// Returns true if a document includes others.
+    /// Returns true if a document includes other files.
     pub(crate) fn includes_files(&self, document: SourceId) -> bool {
         self.includes.contains_key(&document)
     }
 
-    /// The possible origin of an undefined name.
+    /// Returns the possible origin of an undefined name.
     pub(crate) fn origin(&self, name: &Identifier) -> Option<Origin> {
         if let Some(hidden) = self.hidden.get(name.name.as_str()) {
             return Some(Origin::Hidden((*hidden).clone()));

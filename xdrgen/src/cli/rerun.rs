@@ -1,4 +1,4 @@
-//! The command that repeats a run, shown in the headers of files and manifests.
+//! The command that repeats a run, for the headers of emitted files and manifests.
 
 use std::path::Path;
 
@@ -9,8 +9,9 @@ use crate::names::Names;
 use crate::parse::Dialect;
 use crate::relative;
 
-/// The command with its arguments. For a crate, it runs in the crate's directory, otherwise where it ran
-/// first. Paths are relative, so that the output does not depend on the machine.
+/// Returns the command with its arguments. It runs in the crate's directory if a crate is emitted, else
+/// in the original working directory. Paths are relative, so that the output does not depend on the
+/// machine.
 pub(super) fn command(generation: &Generation) -> String {
     let Generation { inputs, output, .. } = generation;
     let from = generation.directory();
@@ -49,7 +50,7 @@ pub(super) fn command(generation: &Generation) -> String {
     words.join(" ")
 }
 
-/// A word as a shell takes it, on one line.
+/// Quotes a word for a shell, on one line.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
