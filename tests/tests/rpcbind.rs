@@ -16,7 +16,7 @@ use rpcrdma_runtime::program::{Binding, CallContext, Program, Reject, Service, a
 use rpcrdma_runtime::xdr::{Reader, Reducer, XdrString};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_runtime::{TcpServer, TcpServerOptions};
-use rpcrdma_services::rpcbind::{self, Error, Netid, Rpcbind};
+use rpcrdma_services::rpcbind::{self, Netid, Rpcbind, RpcbindError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -218,7 +218,7 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     two.add(vers1::Server(Conf));
     let refused = rpcbind.register(&two, Netid::Rdma, second).await;
     assert!(
-        matches!(refused, Err(Error::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
+        matches!(refused, Err(RpcbindError::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
         "{refused:?}"
     );
     assert_eq!(table.lock().unwrap().len(), 1, "nothing of a registration that failed is left");
@@ -307,7 +307,7 @@ async fn a_registration_without_a_reply_is_removed() {
     let (services, address) = (conf(), v4("127.0.0.1:1"));
     faults.lock().unwrap().push_back(Fault::Lost);
     let failed = rpcbind.register(&services, Netid::Rdma, address).await;
-    assert!(matches!(failed, Err(Error::Call(_))), "{failed:?}");
+    assert!(matches!(failed, Err(RpcbindError::Call(_))), "{failed:?}");
     assert!(table.lock().unwrap().is_empty());
     // Nor one whose caller has timed out.
     faults.lock().unwrap().push_back(Fault::Withheld);
@@ -377,7 +377,10 @@ async fn over_its_local_socket_as_over_tcp() {
     server.abort();
     assert!(server.await.is_err());
     for _ in 0..2 {
-        assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "it is gone");
+        assert!(
+            matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(RpcbindError::Call(_))),
+            "it is gone"
+        );
     }
     std::fs::remove_file(&path).unwrap();
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
@@ -416,7 +419,9 @@ async fn an_answer_that_is_no_address_is_an_error() {
         }];
         let netid = if netid == "rdma" { Netid::Rdma } else { Netid::Rdma6 };
         let found = rpcbind.lookup(PROGRAM, 1, netid).await;
-        let Err(Error::BadAddress { address: said, .. }) = found else { panic!("{address:.40}: {found:?}") };
+        let Err(RpcbindError::BadAddress { address: said, .. }) = found else {
+            panic!("{address:.40}: {found:?}")
+        };
         assert!(said.len() <= 80);
     }
 }
@@ -424,7 +429,7 @@ async fn an_answer_that_is_no_address_is_an_error() {
 #[tokio::test]
 async fn no_rpcbind_is_an_error_and_nfs_needs_none() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert!(matches!(Rpcbind::connect(free).await, Err(Error::Connect(_))));
+    assert!(matches!(Rpcbind::connect(free).await, Err(RpcbindError::Connect(_))));
     // Its port is assigned; no query is needed.
     let found = rpcbind::find::<nfs_v3::NfsV3>("127.0.0.1").await.unwrap();
     assert_eq!(found, Some(v4("127.0.0.1:20049")));
@@ -452,7 +457,7 @@ async fn the_rpcbind_of_this_machine() {
         // An rpcbind may accept a repeated registration of the same address.
         let another = SocketAddr::new(address.ip(), address.port() + 1);
         let refused = local.register(&conf(), netid, another).await;
-        assert!(matches!(refused, Err(Error::Refused { .. })), "{netid}: {refused:?}");
+        assert!(matches!(refused, Err(RpcbindError::Refused { .. })), "{netid}: {refused:?}");
         for rpcbind in [&local, &over_tcp] {
             let found = rpcbind.lookup(PROGRAM, 1, netid).await.unwrap().unwrap();
             assert!(found.port() == address.port() && found.ip().is_loopback(), "{netid}: {found}");
