@@ -25,7 +25,7 @@ fn read_complete(path: &Path) -> Trace {
     for connection in &trace.connections {
         assert!(connection.is_iwarp && connection.lost == 0);
         let notes = &connection.conversation.notes;
-        assert!(notes.iter().all(|note| !note.problem || note.text.contains("breaks")), "{notes:?}");
+        assert!(notes.iter().all(|note| !note.problem || note.text.contains("resets")), "{notes:?}");
     }
     trace
 }
