@@ -66,7 +66,7 @@ impl<E: Export> MountHandler<E> {
         self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, host: String, path: Dirpath) {
+    fn record(&self, host: String, path: Dirpath) {
         let mut mounts = self.mounts();
         let mount = (host, path);
         if mounts.contains(&mount) {
@@ -155,7 +155,7 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
             Ok(fhandle) => {
-                self.remember(host(context), path);
+                self.record(host(context), path);
                 Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors })
             }
             Err(error) => Mountres3::Default(status(error)),
