@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs::export::memory::MemoryExport;
-use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, Policy, Squash};
+use rpcrdma_nfs::nfs::{ExportPolicy, MountHandler, NfsHandler, Squash};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::Services;
 use rpcrdma_runtime::program::{AuthSys, CallContext, Caller, Credential, Extensions, Procedure, Program};
@@ -411,7 +411,7 @@ pub(crate) fn credentials(data: &[u8]) {
         extensions: Extensions::default(),
     };
     for squash in [Squash::Root, Squash::All] {
-        let policy = Policy { squash, ..Policy::default() };
+        let policy = ExportPolicy { squash, ..ExportPolicy::default() };
         let caller = wait(policy.caller(&context));
         let ids = [caller.uid, caller.gid].into_iter().chain(caller.gids.iter().copied());
         assert!(ids.into_iter().all(|id| id != 0 && id != u32::MAX), "{caller:?}");

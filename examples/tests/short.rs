@@ -83,5 +83,5 @@ fn compile_prints_rust_or_the_location_of_an_error() {
 fn the_tour_passes() {
     let output = run(env!("CARGO_BIN_EXE_tour"), &[]);
     assert!(output.status.success(), "{output:?}");
-    assert!(text(&output.stdout).ends_with("\nall good\n"));
+    assert!(text(&output.stdout).ends_with("\nall checks passed\n"));
 }

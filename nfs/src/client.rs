@@ -1,5 +1,4 @@
-//! Files of an NFSv3 server over RPC-over-RDMA or TCP: paths, listings, and data with many outstanding
-//! calls.
+//! Accesses files of an NFSv3 server over RPC-over-RDMA or TCP. Transfers have many outstanding calls.
 
 mod about;
 mod changes;
@@ -22,9 +21,9 @@ use rpcrdma_runtime::program::{AuthSys, Credential};
 
 use crate::security::Security;
 
-pub use connection::{Connection, NfsConnection};
+pub use connection::{NfsConnection, ServerConnection};
 pub use error::ClientError;
-pub use listing::Item;
+pub use listing::DirectoryItem;
 pub use transfer::{Digest, Progress, Take};
 pub use url::{Transport, Url, UrlError};
 pub use walk::{Step, Visit, Walk};
@@ -41,7 +40,7 @@ const GROUPS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Remote {
     nfs: nfs_v3::Client<NfsConnection>,
-    connection: Connection,
+    connection: ServerConnection,
     root: NfsFh3,
     /// The export's path, as components.
     mounted: Vec<Bytes>,
@@ -54,7 +53,7 @@ pub struct Remote {
 /// A file of the server.
 #[derive(Clone, Debug)]
 pub struct RemoteFile {
-    /// The requested path.
+    /// The path.
     pub path: String,
     /// Its handle.
     pub handle: NfsFh3,
@@ -70,7 +69,7 @@ impl RemoteFile {
     }
 }
 
-/// Returns the AUTH_SYS credential of this process, with the first 16 supplementary groups, the maximum of
+/// Returns the AUTH_SYS credential of this process, with at most 16 supplementary groups, the limit of
 /// AUTH_SYS.
 #[must_use]
 pub fn this_user() -> Credential {
@@ -86,25 +85,25 @@ pub fn this_user() -> Credential {
 }
 
 impl Remote {
-    /// Connects to the server of a URL and mounts the export that contains the URL's path. MOUNT is called
-    /// at the port in the URL (`?mountport=`) if there is one. Otherwise it is called on the same connection
-    /// if the server supports that, or at the port that the server's rpcbind returns.
+    /// Connects to the server of a URL and mounts the export that contains the URL's path. MOUNT is called on
+    /// the port in the URL (`?mountport=`) if there is one. Otherwise it is called on the same connection if
+    /// the server supports that, or on the port that the server's rpcbind returns.
     ///
     /// # Errors
     /// [`ClientError`] if the connection fails, the export does not exist, or the server refuses.
     pub async fn mount(url: &Url) -> Result<Self, ClientError> {
         let options = connection::options();
-        let connection = Connection::to(url, options.clone()).await?;
+        let connection = ServerConnection::to(url, options.clone()).await?;
         Remote::mount_over(connection, url, &options).await
     }
 
     /// As [`Remote::mount`], over a connection supplied by the caller. If MOUNT needs another connection,
-    /// that one uses `options`.
+    /// that connection uses `options`.
     ///
     /// # Errors
     /// As [`Remote::mount`].
     pub async fn mount_over(
-        connection: impl Into<Connection>,
+        connection: impl Into<ServerConnection>,
         url: &Url,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
@@ -128,17 +127,21 @@ impl Remote {
         Ok(Remote { mounted, ..Remote::with(nfs, connection, root).await? })
     }
 
-    /// Returns an export that was mounted elsewhere, given its handle and a connection for its files. Use
-    /// it with servers that support MOUNT over TCP only. Paths start at the export.
+    /// Returns an export that was mounted by other means, given its root handle and a connection for its
+    /// files. Paths start at the export.
     ///
     /// # Errors
     /// [`ClientError`] if FSINFO fails.
-    pub async fn of(client: impl Into<Connection>, root: NfsFh3) -> Result<Self, ClientError> {
+    pub async fn of(client: impl Into<ServerConnection>, root: NfsFh3) -> Result<Self, ClientError> {
         let connection = client.into();
         Remote::with(connection.clone().into(), connection, root).await
     }
 
-    async fn with(nfs: NfsConnection, connection: Connection, root: NfsFh3) -> Result<Self, ClientError> {
+    async fn with(
+        nfs: NfsConnection,
+        connection: ServerConnection,
+        root: NfsFh3,
+    ) -> Result<Self, ClientError> {
         let (nfs, mounted) = (nfs_v3::Client(nfs), Vec::new());
         let mut remote =
             Remote { nfs, connection, root, mounted, read_size: CHUNK_MAX, write_size: CHUNK_MAX };
@@ -156,7 +159,7 @@ impl Remote {
         let result = self.nfs.fsinfo(&Fsinfo3Args { fsroot: self.root }).await;
         match result.map_err(|source| ClientError::call("FSINFO", "/", source))? {
             Fsinfo3Res::Nfs3Ok(info) => {
-                // A server may return zero or another useless value.
+                // A server may return zero or another unusable value.
                 self.read_size = info.rtmax.clamp(512, CHUNK_MAX);
                 self.write_size = info.wtmax.clamp(512, CHUNK_MAX);
                 Ok(())
@@ -183,7 +186,7 @@ impl Remote {
 
     /// Returns the connection of the NFS program.
     #[must_use]
-    pub fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &ServerConnection {
         &self.connection
     }
 
@@ -201,7 +204,7 @@ impl Remote {
 
     /// Returns true if a path is in the mounted export.
     #[must_use]
-    pub fn holds(&self, path: &[u8]) -> bool {
+    pub fn contains(&self, path: &[u8]) -> bool {
         components(path).collect::<Vec<_>>().starts_with(&self.mounted)
     }
 
@@ -217,7 +220,7 @@ impl Remote {
     ///
     /// # Errors
     /// [`ClientError::Status`].
-    pub async fn again(&self, file: &RemoteFile) -> Result<RemoteFile, ClientError> {
+    pub async fn refresh(&self, file: &RemoteFile) -> Result<RemoteFile, ClientError> {
         self.attributes(file.handle, file.path.clone()).await
     }
 
@@ -266,7 +269,7 @@ impl Remote {
 }
 
 /// # Errors
-/// [`ClientError::Security`] if the server lists flavors, and not the one of the URL.
+/// [`ClientError::Security`] if the server lists flavors without that of the URL.
 fn must_offer(flavors: &[i32], url: &Url, path: &str) -> Result<(), ClientError> {
     let offered: Vec<Security> = flavors.iter().copied().filter_map(Security::from_flavor).collect();
     if offered.is_empty() || offered.contains(&url.security) {
@@ -292,7 +295,7 @@ fn joined(components: &[Bytes]) -> String {
     components.iter().fold(String::new(), |path, name| path + "/" + &String::from_utf8_lossy(name))
 }
 
-/// Returns the export with the longest path that is a prefix of `wanted`, or the root if no path is.
+/// Returns the export with the longest path that is a prefix of `wanted`, or the root if there is none.
 fn longest_export(exports: &[ExportnodeElement], wanted: &[Bytes]) -> Vec<Bytes> {
     exports
         .iter()

@@ -13,9 +13,9 @@ mod permissions;
 use bytes::Bytes;
 use rpcrdma_runtime::xdr::SmallOpaque;
 
-pub use error::Error;
+pub use error::NfsError;
 pub use names::NAME_MAX;
-pub use permissions::{Caller, access_bits};
+pub use permissions::{NfsCaller, access_bits};
 
 /// The handle of a file, at most 64 bytes. Only the export that made it can interpret it (RFC 1813 section
 /// 2.3.3).
@@ -24,8 +24,8 @@ pub type FileHandle = SmallOpaque<64>;
 /// A position in a directory listing. Zero is the start; the export chooses all others.
 pub type Cookie = u64;
 
-/// Eight bytes that one side makes and compares, and the other side returns unchanged.
-pub type Verifier = [u8; 8];
+/// Eight opaque bytes that are compared for equality (RFC 1813: `cookieverf3`, `createverf3`, `writeverf3`).
+pub type NfsVerifier = [u8; 8];
 
 /// The kinds of files (RFC 1813 section 2.3.5, `ftype3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,19 +48,19 @@ pub enum FileKind {
 
 /// Time since the beginning of 1970, UTC (RFC 1813 section 2.3.5, `nfstime3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time {
-    /// Whole seconds; ends in the year 2106.
+pub struct FileTime {
+    /// Seconds. Ends in the year 2106.
     pub seconds: u32,
     /// Nanoseconds, below 1,000,000,000.
     pub nanoseconds: u32,
 }
 
-impl Time {
+impl FileTime {
     /// Returns the current time, clamped to the range from 1970 to 2106.
     #[must_use]
     pub fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Time {
+        FileTime {
             seconds: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
             nanoseconds: since.subsec_nanos(),
         }
@@ -74,7 +74,7 @@ pub struct Attributes {
     pub kind: FileKind,
     /// Permissions: the low twelve bits of a Unix mode.
     pub mode: u32,
-    /// Number of names of the file.
+    /// The number of names of the file.
     pub nlink: u32,
     /// The owner.
     pub uid: u32,
@@ -82,7 +82,7 @@ pub struct Attributes {
     pub gid: u32,
     /// Length in bytes.
     pub size: u64,
-    /// Storage taken, in bytes.
+    /// The allocated storage, in bytes.
     pub used: u64,
     /// Major and minor number of a device, zeros for others.
     pub rdev: (u32, u32),
@@ -91,11 +91,11 @@ pub struct Attributes {
     /// The file's number in its file system.
     pub fileid: u64,
     /// Last read.
-    pub atime: Time,
+    pub atime: FileTime,
     /// Last change of the content.
-    pub mtime: Time,
+    pub mtime: FileTime,
     /// Last change of the content or of an attribute.
-    pub ctime: Time,
+    pub ctime: FileTime,
 }
 
 /// The attributes from before a change (RFC 1813 section 2.6, `wcc_attr`).
@@ -104,9 +104,9 @@ pub struct Before {
     /// Length in bytes.
     pub size: u64,
     /// Last change of the content.
-    pub mtime: Time,
+    pub mtime: FileTime,
     /// Last change of the content or of an attribute.
-    pub ctime: Time,
+    pub ctime: FileTime,
 }
 
 impl From<&Attributes> for Before {
@@ -118,17 +118,17 @@ impl From<&Attributes> for Before {
 /// Attributes before and after a change, for weak cache consistency (RFC 1813 section 2.6, `wcc_data`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wcc {
-    /// Before the change; absent if they could not be read atomically with it.
+    /// The attributes before the change, if they were read atomically with it.
     pub before: Option<Before>,
-    /// After the change, whether it succeeded or failed.
+    /// The attributes after the change, even if it failed.
     pub after: Option<Attributes>,
 }
 
-/// The result of changing one file or directory, and the attributes around it, also on failure.
+/// The result of changing one file or directory, and the attributes before and after the change.
 #[derive(Clone, Debug)]
 pub struct Outcome<T> {
     /// The result.
-    pub result: Result<T, Error>,
+    pub result: Result<T, NfsError>,
     /// The attributes of the changed file, or of the directory whose entry was changed.
     pub wcc: Wcc,
 }
@@ -136,7 +136,7 @@ pub struct Outcome<T> {
 impl<T> Outcome<T> {
     /// Returns a failure without attributes.
     #[must_use]
-    pub fn failed(error: Error) -> Self {
+    pub fn failed(error: NfsError) -> Self {
         Outcome { result: Err(error), wcc: Wcc::default() }
     }
 }
@@ -145,7 +145,7 @@ impl<T> Outcome<T> {
 #[derive(Clone, Debug)]
 pub struct Renamed {
     /// The result.
-    pub result: Result<(), Error>,
+    pub result: Result<(), NfsError>,
     /// The directory of the old name.
     pub from: Wcc,
     /// The directory of the new name.
@@ -155,7 +155,7 @@ pub struct Renamed {
 impl Renamed {
     /// Returns a failure without attributes.
     #[must_use]
-    pub fn failed(error: Error) -> Self {
+    pub fn failed(error: NfsError) -> Self {
         Renamed { result: Err(error), from: Wcc::default(), to: Wcc::default() }
     }
 }
@@ -166,7 +166,7 @@ pub enum SetTime {
     /// The current time of the server.
     Now,
     /// The given time.
-    To(Time),
+    To(FileTime),
 }
 
 /// Attributes to set; absent ones stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
@@ -217,7 +217,7 @@ pub enum Stability {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct WriteResult {
     /// Number of bytes written, from the start of the data.
     pub count: u32,
     /// The stability of the data: at least the requested one.
@@ -233,7 +233,7 @@ pub enum CreateHow {
     Guarded(SetAttributes),
     /// Fail if the name exists, unless the file was created with the same verifier: the call is a
     /// retransmission.
-    Exclusive(Verifier),
+    Exclusive(NfsVerifier),
 }
 
 /// One entry of a directory.
@@ -253,7 +253,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// The verifier that accompanies the cookies.
-    pub verifier: Verifier,
+    pub verifier: NfsVerifier,
     /// True if all entries were listed and accepted.
     pub eof: bool,
 }
@@ -270,7 +270,7 @@ pub struct Space {
 
 /// The limits of a file system (RFC 1813 section 3.3.19 and 3.3.20).
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ExportLimits {
     /// The largest READ and WRITE, in bytes.
     pub transfer: u32,
     /// The largest listing, in bytes of XDR.
@@ -278,7 +278,7 @@ pub struct Limits {
     /// The largest file, in bytes.
     pub file_size: u64,
     /// The resolution of stored times.
-    pub time_step: Time,
+    pub time_step: FileTime,
     /// The maximum number of names of one file.
     pub links: u32,
     /// The longest name, in bytes.
@@ -289,8 +289,8 @@ pub struct Limits {
 pub const TRANSFER_MAX: u32 = 4 << 20;
 
 /// Calls of an [`Export`] that succeed without blocking. A call returns `None` if it would wait for the
-/// storage or would fail. The server then makes the call of the export itself. An export that never blocks
-/// ([`Export::BLOCKS`]), or always does, keeps the defaults.
+/// storage or would fail. Then the server makes the blocking call. An export that never blocks
+/// ([`Export::BLOCKS`]), or always blocks, keeps the defaults.
 pub trait TryExport {
     /// [`Export::attributes`].
     fn try_attributes(&self, _file: &FileHandle) -> Option<Attributes> {
@@ -298,19 +298,24 @@ pub trait TryExport {
     }
 
     /// [`Export::lookup`], with the directory's attributes.
-    fn try_lookup(&self, _caller: &Caller, _dir: &FileHandle, _name: &[u8]) -> Option<(Found, Attributes)> {
+    fn try_lookup(
+        &self,
+        _caller: &NfsCaller,
+        _dir: &FileHandle,
+        _name: &[u8],
+    ) -> Option<(Found, Attributes)> {
         None
     }
 
     /// [`Export::access`].
-    fn try_access(&self, _caller: &Caller, _file: &FileHandle, _wanted: u32) -> Option<(u32, Attributes)> {
+    fn try_access(&self, _caller: &NfsCaller, _file: &FileHandle, _wanted: u32) -> Option<(u32, Attributes)> {
         None
     }
 
     /// [`Export::read`], with the attributes after it.
     fn try_read(
         &self,
-        _caller: &Caller,
+        _caller: &NfsCaller,
         _file: &FileHandle,
         _offset: u64,
         _count: u32,
@@ -321,12 +326,12 @@ pub trait TryExport {
     /// [`Export::write`].
     fn try_write(
         &self,
-        _caller: &Caller,
+        _caller: &NfsCaller,
         _file: &FileHandle,
         _offset: u64,
         _data: &Bytes,
         _stable: Stability,
-    ) -> Option<(Written, Wcc)> {
+    ) -> Option<(WriteResult, Wcc)> {
         None
     }
 }
@@ -334,8 +339,8 @@ pub trait TryExport {
 /// A file system that can be served.
 ///
 /// Calls block until they are done. With [`Export::BLOCKS`] they may wait for a device and run on the
-/// blocking pool; [`TryExport`] has the calls that need not. All calls may run concurrently. The peer chooses
-/// handles, names, sizes and cookies, which may have any value.
+/// blocking pool. [`TryExport`] has non-blocking variants. All calls may run concurrently. Handles, names,
+/// sizes and cookies come from the peer and may have any value.
 pub trait Export: TryExport + Send + Sync + 'static {
     /// True if calls may wait for a device.
     const BLOCKS: bool;
@@ -343,89 +348,99 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// Returns the handle of the root directory.
     fn root(&self) -> FileHandle;
 
-    /// Returns true if this export made the handle. A server of several exports asks each of them. The
-    /// default suits the only export of a server.
+    /// Returns true if this export made the handle. A server uses this to find the export of a handle. The
+    /// default returns true, which suits a server with one export.
     fn owns(&self, _file: &FileHandle) -> bool {
         true
     }
 
-    /// Returns the write verifier. It differs from the last one if unstable data may have been lost (RFC
-    /// 1813 section 3.3.7).
-    fn write_verifier(&self) -> Verifier;
+    /// Returns the write verifier. It changes if unstable data may have been lost (RFC 1813 section 3.3.7).
+    fn write_verifier(&self) -> NfsVerifier;
 
     /// Returns the limits of the file system.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> ExportLimits;
 
     /// Returns the attributes of a file.
     ///
     /// # Errors
-    /// [`Error::BadHandle`], [`Error::Stale`], and errors of the storage. The same holds for all methods
-    /// below.
-    fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
+    /// [`NfsError::BadHandle`], [`NfsError::Stale`], and errors of the storage. The same holds for all
+    /// methods below.
+    fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
 
-    /// Sets attributes. With a guard, only if the file's ctime equals the guard.
+    /// Sets attributes. If there is a guard, the file's ctime must equal it.
     ///
     /// # Errors
-    /// [`Error::NotSync`] if the guard differs; [`Error::Perm`] and [`Error::Acces`] if the caller lacks
-    /// permission.
+    /// [`NfsError::NotSync`] if the guard differs; [`NfsError::Perm`] and [`NfsError::Acces`] if the caller
+    /// lacks permission.
     fn set_attributes(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         new: &SetAttributes,
-        guard: Option<Time>,
+        guard: Option<FileTime>,
     ) -> Outcome<()>;
 
     /// Looks up a name, including `.` and `..`. Links are not followed, and `..` of the root is the root.
     ///
     /// # Errors
-    /// [`Error::NotDir`], [`Error::NoEnt`], [`Error::Acces`], [`Error::NameTooLong`].
-    fn lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error>;
+    /// [`NfsError::NotDir`], [`NfsError::NoEnt`], [`NfsError::Acces`], [`NfsError::NameTooLong`].
+    fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError>;
 
-    /// Returns those of the wanted ACCESS3 bits (RFC 1813 section 3.3.4) that the caller has, and the
-    /// attributes.
+    /// Returns the granted subset of the wanted ACCESS3 bits (RFC 1813 section 3.3.4), and the attributes.
     ///
     /// # Errors
     /// As [`Export::attributes`].
-    fn access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
+    fn access(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        wanted: u32,
+    ) -> Result<(u32, Attributes), NfsError>;
 
     /// Returns the content of a symbolic link.
     ///
     /// # Errors
-    /// [`Error::Inval`] if the file is not a symbolic link.
-    fn readlink(&self, caller: &Caller, file: &FileHandle) -> Result<Bytes, Error>;
+    /// [`NfsError::Inval`] if the file is not a symbolic link.
+    fn readlink(&self, caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError>;
 
     /// Reads at most `count` bytes.
     ///
     /// # Errors
-    /// [`Error::IsDir`] and [`Error::Inval`] if it is not a regular file; [`Error::Acces`].
-    fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error>;
+    /// [`NfsError::IsDir`] and [`NfsError::Inval`] if the file is not a regular file; [`NfsError::Acces`].
+    fn read(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadData, NfsError>;
 
     /// Writes data.
     ///
     /// # Errors
-    /// As [`Export::read`], and [`Error::NoSpc`], [`Error::FBig`].
+    /// As [`Export::read`], and [`NfsError::NoSpc`], [`NfsError::FBig`].
     fn write(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         stable: Stability,
-    ) -> Outcome<Written>;
+    ) -> Outcome<WriteResult>;
 
     /// Creates a regular file.
     ///
     /// # Errors
-    /// [`Error::Exist`], and as [`Export::lookup`]. The same holds for all methods that create a file or
+    /// [`NfsError::Exist`], and as [`Export::lookup`]. The same holds for all methods that create a file or
     /// directory.
-    fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+    fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
 
     /// Creates a directory.
     ///
     /// # Errors
     /// As [`Export::create`].
-    fn mkdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+    fn mkdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes)
+    -> Outcome<Found>;
 
     /// Creates a symbolic link with any content.
     ///
@@ -433,22 +448,22 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// As [`Export::create`].
     fn symlink(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         target: &Bytes,
         new: &SetAttributes,
     ) -> Outcome<Found>;
 
-    /// Creates a device, socket or pipe with the given kind, and with major and minor number for a device.
-    /// The default supports none.
+    /// Creates a device, socket or pipe. A device has a major and a minor number. The default supports no
+    /// kind.
     ///
     /// # Errors
-    /// [`Error::NotSupp`] for unsupported kinds, [`Error::Perm`] for kinds that this caller may not create,
-    /// and as [`Export::create`].
+    /// [`NfsError::NotSupp`] for unsupported kinds, [`NfsError::Perm`] for kinds that this caller may not
+    /// create, and as [`Export::create`].
     fn mknod(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         kind: (FileKind, (u32, u32)),
@@ -456,61 +471,61 @@ pub trait Export: TryExport + Send + Sync + 'static {
     ) -> Outcome<Found> {
         let _ = (caller, name, kind, new);
         let after = self.attributes(dir).ok();
-        Outcome { result: Err(Error::NotSupp), wcc: Wcc { before: None, after } }
+        Outcome { result: Err(NfsError::NotSupp), wcc: Wcc { before: None, after } }
     }
 
     /// Removes a name of a file that is not a directory.
     ///
     /// # Errors
-    /// [`Error::IsDir`], [`Error::NoEnt`].
-    fn remove(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+    /// [`NfsError::IsDir`], [`NfsError::NoEnt`].
+    fn remove(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// [`Error::NotDir`], [`Error::NotEmpty`], [`Error::NoEnt`]; [`Error::Inval`] for `.` and
-    /// [`Error::Exist`] for `..`.
-    fn rmdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+    /// [`NfsError::NotDir`], [`NfsError::NotEmpty`], [`NfsError::NoEnt`]; [`NfsError::Inval`] for `.` and
+    /// [`NfsError::Exist`] for `..`.
+    fn rmdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
     /// Renames a file, replacing the target if it exists.
     ///
     /// # Errors
-    /// [`Error::Exist`] if the target is of an incompatible kind; [`Error::NotEmpty`]; [`Error::Inval`] for
-    /// a directory into itself and for `.` and `..`.
-    fn rename(&self, caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+    /// [`NfsError::Exist`] if the target is of an incompatible kind; [`NfsError::NotEmpty`];
+    /// [`NfsError::Inval`] for a directory into itself and for `.` and `..`.
+    fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 
     /// Adds a name to a file.
     ///
     /// # Errors
-    /// [`Error::IsDir`] for a directory, [`Error::Exist`], [`Error::MLink`].
-    fn link(&self, caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+    /// [`NfsError::IsDir`] for a directory, [`NfsError::Exist`], [`NfsError::MLink`].
+    fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Lists a directory from a cookie. Calls `take` with each entry, which returns true if it accepts the
-    /// entry. The listing ends at the first entry that it rejects.
+    /// Lists a directory from a cookie. Calls `take` with each entry and stops when `take` returns false,
+    /// which rejects the entry.
     ///
-    /// An entry's cookie is valid as long as the server runs, whatever is created or removed meanwhile.
-    /// With `plus`, entries include their file.
+    /// An entry's cookie is valid as long as the server runs, even if entries are created or removed. With
+    /// `plus`, entries include their file.
     ///
     /// # Errors
-    /// [`Error::NotDir`], [`Error::BadCookie`].
+    /// [`NfsError::NotDir`], [`NfsError::BadCookie`].
     fn list(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
-        after: (Cookie, Verifier),
+        after: (Cookie, NfsVerifier),
         plus: bool,
         take: &mut dyn FnMut(Entry) -> bool,
-    ) -> Result<Listed, Error>;
+    ) -> Result<Listed, NfsError>;
 
     /// Returns the capacity of the file system.
     ///
     /// # Errors
     /// As [`Export::attributes`].
-    fn space(&self, file: &FileHandle) -> Result<Space, Error>;
+    fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
 
     /// Writes unstable data to stable storage.
     ///
     /// # Errors
-    /// [`Error::Io`] if that fails.
-    fn commit(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+    /// [`NfsError::Io`] if the storage fails.
+    fn commit(&self, caller: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
 }

@@ -1,4 +1,4 @@
-//! Kerberos, for URLs with `?sec=` and for `nfs3d --sec`.
+//! Kerberos for URLs with `?sec=` and for `nfs3d --sec`.
 
 use std::ffi::CString;
 
@@ -6,38 +6,38 @@ use nix::unistd::{Gid, User, getgrouplist};
 use rpcrdma_krb5::{Krb5Client, Krb5Server};
 use rpcrdma_runtime::proto::rpc::gss::{GssError, GssMechanism, GssServer};
 
-use crate::export::Caller;
+use crate::export::NfsCaller;
 use crate::nfs::Principals;
 
 /// The service of RPCSEC_GSS for NFS (RFC 2623 section 2.2).
 const SERVICE: &str = "nfs";
 
-/// Returns the mechanism of a client for a server.
+/// Returns a client's mechanism for a server.
 ///
 /// # Errors
-/// Succeeds with the feature `krb5`.
+/// Fails without the feature `krb5`.
 pub fn client(host: &str) -> Result<impl GssMechanism + 'static, GssError> {
     Ok(Krb5Client::new(SERVICE, host))
 }
 
-/// Returns the server's side of RPCSEC_GSS.
+/// Returns the server part of RPCSEC_GSS.
 ///
 /// # Errors
-/// If the keytab has no key of the service `nfs`.
+/// The keytab has no key of the service `nfs`.
 pub fn server() -> Result<GssServer, GssError> {
     Ok(GssServer::new(Krb5Server::new(SERVICE)?))
 }
 
-/// Returns the users of principals: the local name of a principal, in the password database.
+/// Maps principals to users: looks up a principal's local name in the password database.
 #[must_use]
 pub fn principals() -> Principals {
     Principals::new(|principal| user(&rpcrdma_krb5::local_name(principal)?))
 }
 
 /// Returns a user of the password database, with all groups.
-fn user(name: &str) -> Option<Caller> {
+fn user(name: &str) -> Option<NfsCaller> {
     let User { uid, gid, .. } = User::from_name(name).ok()??;
     let groups = getgrouplist(&CString::new(name).ok()?, gid).ok()?;
     let gids = groups.into_iter().map(Gid::as_raw).filter(|group| *group != gid.as_raw()).collect();
-    Some(Caller { uid: uid.as_raw(), gid: gid.as_raw(), gids })
+    Some(NfsCaller { uid: uid.as_raw(), gid: gid.as_raw(), gids })
 }

@@ -6,41 +6,41 @@ mod handler;
 mod listing;
 mod mount;
 mod once;
+mod permits;
 mod policy;
 mod principals;
-mod turns;
 
 use std::sync::Arc;
 
 use rpcrdma_runtime::program::{AuthStat, CallContext, Reject};
 use rpcrdma_runtime::proto::owner::Owner;
 
-use crate::export::{Caller, Error, Export, FileHandle, Outcome, Wcc};
+use crate::export::{Export, FileHandle, NfsCaller, NfsError, Outcome, Wcc};
 
 pub use exports::Exports;
 pub use mount::MountHandler;
 pub use once::must_not_run_twice;
-pub use policy::{Policy, Squash};
+pub use policy::{ExportPolicy, Squash};
 pub use principals::Principals;
 
-use self::turns::Turns;
+use self::permits::CallPermits;
 
 /// Handles the 22 procedures of NFS version 3.
 ///
-/// Callers have their AUTH_SYS identity unless a [`Policy`] changes it. Callers with AUTH_NONE are anonymous.
-/// The export decides what they may do.
+/// Callers have their AUTH_SYS identity unless a [`ExportPolicy`] changes it. Callers with AUTH_NONE are
+/// anonymous. The export decides what they may do.
 #[derive(Debug)]
 pub struct NfsHandler<E> {
     export: Arc<E>,
     read_only: bool,
-    policy: Arc<Policy>,
-    turns: Arc<Turns>,
+    policy: Arc<ExportPolicy>,
+    permits: Arc<CallPermits>,
 }
 
 impl<E> Clone for NfsHandler<E> {
     fn clone(&self) -> Self {
-        let (policy, turns) = (self.policy.clone(), self.turns.clone());
-        NfsHandler { export: self.export.clone(), read_only: self.read_only, policy, turns }
+        let (policy, permits) = (self.policy.clone(), self.permits.clone());
+        NfsHandler { export: self.export.clone(), read_only: self.read_only, policy, permits }
     }
 }
 
@@ -48,38 +48,38 @@ impl<E: Export> NfsHandler<E> {
     /// Serves an export to every caller, with the identity that the caller claims.
     #[must_use]
     pub fn new(export: Arc<E>) -> Self {
-        NfsHandler { export, read_only: false, policy: Arc::default(), turns: Arc::default() }
+        NfsHandler { export, read_only: false, policy: Arc::default(), permits: Arc::default() }
     }
 
-    /// Sets which callers are allowed and their identities. Other calls are refused with AUTH_TOOWEAK.
+    /// Sets which callers are allowed, and their identities. Other calls are rejected with AUTH_TOOWEAK.
     #[must_use]
-    pub fn policy(self, policy: Arc<Policy>) -> Self {
+    pub fn policy(self, policy: Arc<ExportPolicy>) -> Self {
         NfsHandler { policy, ..self }
     }
 
-    /// Sets whether every change is refused with NFS3ERR_ROFS.
+    /// Sets whether all changes are rejected with NFS3ERR_ROFS.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         NfsHandler { read_only, ..self }
     }
 
-    /// Calls the export where blocking is allowed.
+    /// Calls the export, on the blocking pool if the call may block.
     async fn ask<T: Send + 'static>(
         &self,
         context: &CallContext,
-        call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
+        call: impl FnOnce(&E, &NfsCaller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
         self.try_or_block(context, None, |_, _| None, call).await
     }
 
-    /// Does the same, but runs inline if no blocking work is needed, which saves waking two threads. Blocking
-    /// work waits for its turn.
+    /// Calls the export. Runs inline if the call does not block, which avoids waking two threads. Blocking
+    /// calls wait for a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,
         changed: Option<FileHandle>,
-        inline: impl FnOnce(&E, &Caller) -> Option<T>,
-        call: impl FnOnce(&E, &Caller) -> T + Send + 'static,
+        inline: impl FnOnce(&E, &NfsCaller) -> Option<T>,
+        call: impl FnOnce(&E, &NfsCaller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
         if !self.policy.admits(context) || !self.policy.accepts(context) {
             return Err(Reject::AuthError(AuthStat::TooWeak));
@@ -91,11 +91,11 @@ impl<E: Export> NfsHandler<E> {
         if let Some(answer) = inline(&self.export, &caller) {
             return Ok(answer);
         }
-        let turn = self.turns.take(Owner::of_call(context), changed).await;
-        let held = (turn.map_err(|_| Reject::SystemError)?, context.reserve(0).await);
+        let permit = self.permits.acquire(Owner::of_call(context), changed).await;
+        let held = (permit.map_err(|_| Reject::SystemError)?, context.reserve(0).await);
         let export = self.export.clone();
         let call = move || {
-            // Held until the work ends, even if the caller stops waiting.
+            // Keeps the permits until the work ends, even if the call is abandoned.
             let _held = held;
             call(&export, &caller)
         };
@@ -107,28 +107,28 @@ impl<E: Export> NfsHandler<E> {
         &self,
         context: &CallContext,
         changed: FileHandle,
-        call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
+        call: impl FnOnce(&E, &NfsCaller) -> Outcome<T> + Send + 'static,
     ) -> Result<Outcome<T>, Reject> {
         self.try_change_or_block(context, changed, |_, _| None, call).await
     }
 
-    /// Does the same, but runs inline if nothing blocks.
+    /// Calls the export to change a file or directory. Runs inline if the call does not block.
     async fn try_change_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,
         changed: FileHandle,
-        inline: impl FnOnce(&E, &Caller) -> Option<(T, Wcc)>,
-        call: impl FnOnce(&E, &Caller) -> Outcome<T> + Send + 'static,
+        inline: impl FnOnce(&E, &NfsCaller) -> Option<(T, Wcc)>,
+        call: impl FnOnce(&E, &NfsCaller) -> Outcome<T> + Send + 'static,
     ) -> Result<Outcome<T>, Reject> {
         let read_only = self.read_only;
-        let inline = |export: &E, caller: &Caller| {
+        let inline = |export: &E, caller: &NfsCaller| {
             let (done, wcc) = if read_only { None } else { inline(export, caller) }?;
             Some(Outcome { result: Ok(done), wcc })
         };
-        let change = move |export: &E, caller: &Caller| {
+        let change = move |export: &E, caller: &NfsCaller| {
             if read_only {
                 let after = export.attributes(&changed).ok();
-                return Outcome { result: Err(Error::RoFs), wcc: Wcc { before: None, after } };
+                return Outcome { result: Err(NfsError::RoFs), wcc: Wcc { before: None, after } };
             }
             call(export, caller)
         };

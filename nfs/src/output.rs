@@ -1,20 +1,20 @@
-//! Output of the programs to readers that may stop early, as in `nfs3 ls URL | head`.
+//! Output of programs. Standard output may be closed early, as in `nfs3 ls URL | head`.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-/// The exit status if the reader closed standard output: the same as for a process that SIGPIPE ended.
+/// The exit status if standard output was closed: that of a process terminated by SIGPIPE.
 pub const CLOSED: u8 = 141;
 
-/// Standard output was closed. The program stops without an error message.
+/// Standard output was closed. The program exits without an error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("standard output is closed")]
 pub struct Closed;
 
 /// Converts a broken pipe into [`Closed`]. Any other error stays unchanged.
 ///
-/// Use it only for errors of writing to standard output: a broken network connection is a real failure.
+/// Use this only for errors of standard output. A broken network connection is a different failure.
 #[must_use]
 pub fn of_standard_output(error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::BrokenPipe {
@@ -33,12 +33,12 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Re
     write(&mut out).and_then(|()| out.flush()).map_err(of_standard_output)
 }
 
-/// Writes a message to standard error and ignores failures. Names from a server are [`escaped`].
-pub fn complain(program: &str, what: impl fmt::Display) {
+/// Writes an [`escaped`] message to standard error and ignores failures.
+pub fn warn(program: &str, what: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
 }
 
-/// Escapes control characters, line ends, and characters that change the direction of text.
+/// Escapes control characters, line breaks, and characters that change the text direction.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let steers = |c: char| {
@@ -48,8 +48,7 @@ pub fn escaped(text: &str) -> String {
     text.chars().map(|c| if steers(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// Prints the error, if any, in one line and returns the exit status; `status` maps a failure to its
-/// status.
+/// Prints the error, if any, as one line and returns the exit status. `status` maps an error to a status.
 pub fn status(
     program: &str,
     done: anyhow::Result<()>,
@@ -59,7 +58,7 @@ pub fn status(
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Closed>() => ExitCode::from(CLOSED),
         Err(error) => {
-            complain(program, one_line(&error));
+            warn(program, one_line(&error));
             ExitCode::from(status(&error))
         }
     }

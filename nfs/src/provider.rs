@@ -1,4 +1,4 @@
-//! The provider for RPC-over-RDMA, as users of the programs choose it.
+//! Selection of the provider for RPC-over-RDMA.
 
 #[cfg(feature = "verbs")]
 mod devices;
@@ -20,7 +20,8 @@ pub enum Provider {
     Iwarp,
     /// An RDMA device through libibverbs and librdmacm. Requires the feature `verbs`.
     Verbs,
-    /// An RDMA device if one has a route to the address or owns it, and iWARP in user space otherwise.
+    /// An RDMA device with a route to the address or with the address itself, if there is one. Otherwise
+    /// iWARP in user space.
     Auto,
 }
 
@@ -28,7 +29,7 @@ impl Provider {
     /// Connects a client.
     ///
     /// # Errors
-    /// [`ConnectError`] if no address of the name accepts a connection.
+    /// [`ConnectError`] if no address of the host accepts a connection.
     pub async fn connect(self, address: &str, options: ClientOptions) -> Result<Client, ConnectError> {
         match self {
             Provider::Iwarp => Client::connect_with(address, options).await,
@@ -40,7 +41,7 @@ impl Provider {
     /// Binds a server to an address.
     ///
     /// # Errors
-    /// [`ServeError`] if no address of the name can be bound.
+    /// [`ServeError`] if no address of the host can be bound.
     pub async fn bind(self, address: &str, options: ServerOptions) -> Result<Server, ServeError> {
         match self {
             Provider::Iwarp => Server::bind_with(address, options).await,
@@ -73,9 +74,9 @@ impl FromStr for Provider {
     }
 }
 
-/// The name of a provider is unknown.
+/// The provider name is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a provider is iwarp, verbs or auto")]
+#[error("expected iwarp, verbs or auto")]
 pub struct UnknownProvider;
 
 #[cfg(test)]
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_providers_are_read_as_they_are_written() {
+    fn provider_names_survive_a_round_trip() {
         for provider in [Provider::Iwarp, Provider::Verbs, Provider::Auto] {
             assert_eq!(provider.to_string().parse(), Ok(provider));
         }

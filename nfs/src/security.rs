@@ -9,7 +9,7 @@ use rpcrdma_runtime::proto::rpc::gss::{GssCaller, GssService};
 /// How calls authenticate their callers, weakest first. The names are those of Linux's mount option `sec=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Security {
-    /// AUTH_SYS: the client's claim.
+    /// AUTH_SYS: the client claims the user without proof.
     #[default]
     Sys,
     /// Kerberos proves the user. Data is not protected.
@@ -23,7 +23,7 @@ pub enum Security {
 impl Security {
     const ALL: [Security; 4] = [Security::Sys, Security::Krb5, Security::Krb5i, Security::Krb5p];
 
-    /// Returns the number in MOUNT's list: AUTH_SYS or a pseudo-flavor (RFC 2623 section 2.1).
+    /// Returns the number in MOUNT's reply: AUTH_SYS or a pseudo-flavor (RFC 2623 section 2.1).
     #[must_use]
     pub fn flavor(self) -> i32 {
         match self {
@@ -34,7 +34,7 @@ impl Security {
         }
     }
 
-    /// Returns the security with this number in MOUNT's list.
+    /// Returns the security with this number in MOUNT's reply.
     #[must_use]
     pub fn from_flavor(flavor: i32) -> Option<Self> {
         Security::ALL.into_iter().find(|security| security.flavor() == flavor)
@@ -51,8 +51,8 @@ impl Security {
         }
     }
 
-    /// Returns the security of a call. AUTH_NONE counts as AUTH_SYS: both prove nothing. Any other flavor has
-    /// none.
+    /// Returns the security of a call. AUTH_NONE counts as AUTH_SYS: both prove nothing. Returns `None` for
+    /// any other flavor.
     pub(crate) fn of(context: &CallContext) -> Option<Self> {
         if let Some(caller) = context.extensions.get::<GssCaller>() {
             return Security::ALL.into_iter().find(|security| security.service() == Some(caller.service));
@@ -83,7 +83,7 @@ impl FromStr for Security {
     }
 }
 
-/// The name of a security is unknown.
+/// The security name is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a security is sys, krb5, krb5i or krb5p")]
+#[error("expected sys, krb5, krb5i or krb5p")]
 pub struct UnknownSecurity;

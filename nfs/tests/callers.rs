@@ -16,10 +16,10 @@ use rpcrdma_mount3::mount_v3::Handler;
 use rpcrdma_mount3::{Mountres3, Mountstat3};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::export::{
-    Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome, SetAttributes, Stability,
-    TryExport, Verifier, access_bits,
+    CreateHow, Entry, Export, FileHandle, FileKind, NfsCaller, NfsError, NfsVerifier, Outcome, SetAttributes,
+    Stability, TryExport, access_bits,
 };
-use rpcrdma_nfs::nfs::{MountHandler, Policy, Squash};
+use rpcrdma_nfs::nfs::{ExportPolicy, MountHandler, Squash};
 use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
@@ -31,20 +31,20 @@ fn mode(mode: u32) -> SetAttributes {
     SetAttributes { mode: Some(mode), ..NONE }
 }
 
-fn alice() -> Caller {
-    Caller { uid: 1000, gid: 1000, gids: vec![] }
+fn alice() -> NfsCaller {
+    NfsCaller { uid: 1000, gid: 1000, gids: vec![] }
 }
 
-/// Alice's group is one of his.
-fn bob() -> Caller {
-    Caller { uid: 1001, gid: 1001, gids: vec![1000] }
+/// Returns a caller with alice's group as a supplementary group.
+fn bob() -> NfsCaller {
+    NfsCaller { uid: 1001, gid: 1001, gids: vec![1000] }
 }
 
-fn carol() -> Caller {
-    Caller { uid: 1002, gid: 1002, gids: vec![] }
+fn carol() -> NfsCaller {
+    NfsCaller { uid: 1002, gid: 1002, gids: vec![] }
 }
 
-/// A directory with this mode, served by root; nothing, if these tests are not root's.
+/// Returns a directory with this mode, served by root, or `None` if the tests do not run as root.
 fn served_by_root(mode: u32) -> Option<(TempDir, DirectoryExport)> {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
@@ -56,73 +56,86 @@ fn served_by_root(mode: u32) -> Option<(TempDir, DirectoryExport)> {
     Some((dir, export))
 }
 
-fn make(export: &DirectoryExport, who: &Caller, dir: &FileHandle, name: &str, bits: u32) -> FileHandle {
+fn make(export: &DirectoryExport, who: &NfsCaller, dir: &FileHandle, name: &str, bits: u32) -> FileHandle {
     export.create(who, dir, name.as_bytes(), &CreateHow::Guarded(mode(bits))).result.unwrap().handle
 }
 
 fn write(
     export: &DirectoryExport,
-    who: &Caller,
+    who: &NfsCaller,
     file: &FileHandle,
     data: &'static [u8],
-) -> Result<u32, Error> {
+) -> Result<u32, NfsError> {
     let Outcome { result, .. } = export.write(who, file, 0, &Bytes::from_static(data), Stability::Unstable);
     result.map(|written| written.count)
 }
 
-fn set(export: &DirectoryExport, who: &Caller, file: &FileHandle, new: SetAttributes) -> Result<(), Error> {
+fn set(
+    export: &DirectoryExport,
+    who: &NfsCaller,
+    file: &FileHandle,
+    new: SetAttributes,
+) -> Result<(), NfsError> {
     export.set_attributes(who, file, &new, None).result
 }
 
 #[test]
-fn callers_are_held_to_the_modes() {
+fn modes_limit_callers() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
     let file = make(&export, &alice(), &export.root(), "file", 0o640);
     assert_eq!(write(&export, &alice(), &file, b"content"), Ok(7));
-    assert_eq!(write(&export, &bob(), &file, b"other"), Err(Error::Acces));
-    let read = |who: &Caller| export.read(who, &file, 0, 100).map(|read| read.data);
-    assert_eq!(read(&bob()).unwrap(), "content", "by one of his further groups");
-    assert_eq!(read(&carol()).unwrap_err(), Error::Acces);
-    assert_eq!(read(&Caller::NOBODY).unwrap_err(), Error::Acces);
+    assert_eq!(write(&export, &bob(), &file, b"other"), Err(NfsError::Acces));
+    let read = |who: &NfsCaller| export.read(who, &file, 0, 100).map(|read| read.data);
+    assert_eq!(read(&bob()).unwrap(), "content", "by a supplementary group");
+    assert_eq!(read(&carol()).unwrap_err(), NfsError::Acces);
+    assert_eq!(read(&NfsCaller::NOBODY).unwrap_err(), NfsError::Acces);
     let all = access_bits::READ | access_bits::CHANGES | access_bits::EXECUTE;
-    let access = |who: &Caller| export.access(who, &file, all).unwrap().0;
+    let access = |who: &NfsCaller| export.access(who, &file, all).unwrap().0;
     assert_eq!(access(&alice()), access_bits::READ | access_bits::MODIFY | access_bits::EXTEND);
     assert_eq!((access(&bob()), access(&carol())), (access_bits::READ, 0));
 
-    assert_eq!(set(&export, &bob(), &file, mode(0o777)), Err(Error::Perm));
+    assert_eq!(set(&export, &bob(), &file, mode(0o777)), Err(NfsError::Perm));
     let owner = |uid, gid| SetAttributes { uid, gid, ..NONE };
-    assert_eq!(set(&export, &alice(), &file, owner(Some(1001), None)), Err(Error::Perm));
-    assert_eq!(set(&export, &alice(), &file, owner(None, Some(5))), Err(Error::Perm), "not her group");
-    let twofold = Caller { gids: vec![5], ..alice() };
+    assert_eq!(set(&export, &alice(), &file, owner(Some(1001), None)), Err(NfsError::Perm));
+    assert_eq!(
+        set(&export, &alice(), &file, owner(None, Some(5))),
+        Err(NfsError::Perm),
+        "she is not in the group"
+    );
+    let twofold = NfsCaller { gids: vec![5], ..alice() };
     assert_eq!(set(&export, &twofold, &file, owner(None, Some(5))), Ok(()));
-    assert_eq!(set(&export, &Caller::ROOT, &file, owner(Some(1002), Some(1002))), Ok(()));
-    assert_eq!(read(&alice()).unwrap_err(), Error::Acces);
+    assert_eq!(set(&export, &NfsCaller::ROOT, &file, owner(Some(1002), Some(1002))), Ok(()));
+    assert_eq!(read(&alice()).unwrap_err(), NfsError::Acces);
     assert_eq!(read(&carol()).unwrap(), "content");
-    let nobody_at_all = Caller { uid: u32::MAX, ..alice() };
-    assert_eq!(read(&nobody_at_all).unwrap_err(), Error::Acces, "to the system it means: as it is");
+    let caller_without_uid = NfsCaller { uid: u32::MAX, ..alice() };
+    assert_eq!(
+        read(&caller_without_uid).unwrap_err(),
+        NfsError::Acces,
+        "system calls interpret the number as unchanged"
+    );
 }
 
 #[test]
-fn directories_are_held_to_their_modes() {
+fn modes_limit_directory_access() {
     let Some((_dir, export)) = served_by_root(0o755) else { return };
     let root = export.root();
     let how = CreateHow::Guarded(NONE);
-    assert_eq!(export.create(&alice(), &root, b"file", &how).result.unwrap_err(), Error::Acces);
-    assert_eq!(export.mkdir(&alice(), &root, b"dir", &NONE).result.unwrap_err(), Error::Acces);
-    let shared = export.mkdir(&Caller::ROOT, &root, b"shared", &mode(0o1777)).result.unwrap().handle;
+    assert_eq!(export.create(&alice(), &root, b"file", &how).result.unwrap_err(), NfsError::Acces);
+    assert_eq!(export.mkdir(&alice(), &root, b"dir", &NONE).result.unwrap_err(), NfsError::Acces);
+    let shared = export.mkdir(&NfsCaller::ROOT, &root, b"shared", &mode(0o1777)).result.unwrap().handle;
     make(&export, &alice(), &shared, "hers", 0o666);
     assert!(matches!(
         export.remove(&bob(), &shared, b"hers").result.unwrap_err(),
-        Error::Perm | Error::Acces
+        NfsError::Perm | NfsError::Acces
     ));
     let moved = export.rename(&bob(), (&shared, b"hers"), (&shared, b"his")).result;
-    assert!(matches!(moved.unwrap_err(), Error::Perm | Error::Acces), "the directory is sticky");
+    assert!(matches!(moved.unwrap_err(), NfsError::Perm | NfsError::Acces), "the directory is sticky");
 
     let closed = export.mkdir(&alice(), &shared, b"closed", &mode(0o700)).result.unwrap().handle;
     let inner = make(&export, &alice(), &closed, "inner", 0o644);
-    assert_eq!(export.lookup(&bob(), &closed, b"inner").unwrap_err(), Error::Acces);
-    let list = |who: &Caller| export.list(who, &closed, (0, Verifier::default()), true, &mut |_| true);
-    assert_eq!(list(&bob()).unwrap_err(), Error::Acces);
+    assert_eq!(export.lookup(&bob(), &closed, b"inner").unwrap_err(), NfsError::Acces);
+    let list = |who: &NfsCaller| export.list(who, &closed, (0, NfsVerifier::default()), true, &mut |_| true);
+    assert_eq!(list(&bob()).unwrap_err(), NfsError::Acces);
     assert!(list(&alice()).unwrap().eof);
     // A caller with the handle needs no access to the path: the handle corresponds to an open file of a
     // program.
@@ -137,7 +150,7 @@ async fn a_mount_needs_the_permissions_of_its_caller() {
     let closed = dir.path().join("closed");
     fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&closed, Some(1000), Some(1000)).unwrap();
-    let policy = Policy { squash: Squash::Root, ..Policy::default() };
+    let policy = ExportPolicy { squash: Squash::Root, ..ExportPolicy::default() };
     let server = MountHandler::new(Arc::new(export)).policy(Arc::new(policy));
     let mount = async |uid: u32, path: &str| {
         let credential = Credential::Sys(AuthSys { uid, gid: uid, ..AuthSys::default() });
@@ -169,26 +182,26 @@ fn callers_own_the_files_they_create() {
         let of = fs::symlink_metadata(dir.path().join(name)).unwrap();
         assert_eq!((of.uid(), of.gid()), (1001, 1001), "{name}");
     }
-    // In a directory whose new files inherit its group.
-    let team = export.mkdir(&Caller::ROOT, &root, b"team", &mode(0o2777)).result.unwrap().handle;
+    // New files in this directory inherit its group.
+    let team = export.mkdir(&NfsCaller::ROOT, &root, b"team", &mode(0o2777)).result.unwrap().handle;
     let group = SetAttributes { gid: Some(77), mode: Some(0o2777), ..NONE };
-    set(&export, &Caller::ROOT, &team, group).unwrap();
+    set(&export, &NfsCaller::ROOT, &team, group).unwrap();
     make(&export, &bob(), &team, "file", 0o600);
     export.mkdir(&bob(), &team, b"dir", &mode(0o755)).result.unwrap();
     for (name, bits) in [("file", 0o600), ("dir", 0o2755)] {
         let of = fs::metadata(dir.path().join("team").join(name)).unwrap();
         assert_eq!((of.uid(), of.gid(), of.mode() & 0o7777), (1001, 77, bits), "{name}");
     }
-    // To give a file away while it is made is for root.
+    // Only root can create a file for another owner.
     let given = SetAttributes { uid: Some(5), gid: Some(6), ..mode(0o600) };
-    for (name, who, uid) in [("alice's", alice(), 1000), ("root's", Caller::ROOT, 5)] {
+    for (name, who, uid) in [("alice's", alice(), 1000), ("root's", NfsCaller::ROOT, 5)] {
         let how = CreateHow::Guarded(given.clone());
         let made = export.create(&who, &root, name.as_bytes(), &how).result.unwrap();
         assert_eq!(made.attributes.uid, uid);
     }
 }
 
-/// NFS has no open: calls may continue wherever a program with an open file could.
+/// NFS has no OPEN: a call may continue where a program with an open file could.
 #[test]
 fn nfs_permissions_beyond_mode_bits() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -197,15 +210,15 @@ fn nfs_permissions_beyond_mode_bits() {
     assert_eq!(write(&export, &alice(), &file, b"content"), Ok(7), "the owner");
     assert_eq!(export.read(&alice(), &file, 0, 3).unwrap().data, "con");
     set(&export, &alice(), &file, SetAttributes { size: Some(2), ..NONE }).unwrap();
-    assert_eq!(export.attributes(&file).unwrap().mode, 0, "it is the same all the while");
-    assert_eq!(write(&export, &bob(), &file, b"other"), Err(Error::Acces), "and nobody else");
+    assert_eq!(export.attributes(&file).unwrap().mode, 0, "the mode is unchanged");
+    assert_eq!(write(&export, &bob(), &file, b"other"), Err(NfsError::Acces), "and nobody else");
     set(&export, &alice(), &file, mode(0o031)).unwrap();
-    assert_eq!(export.read(&carol(), &file, 0, 3).unwrap().data, "co", "who may run it");
+    assert_eq!(export.read(&carol(), &file, 0, 3).unwrap().data, "co", "a caller that may execute it");
     assert_eq!(write(&export, &bob(), &file, b"abc"), Ok(3));
     export.commit(&bob(), &file, 0, 0).result.unwrap();
     assert_eq!(export.commit(&carol(), &file, 0, 0).result, Ok(()));
     set(&export, &alice(), &file, mode(0)).unwrap();
-    assert_eq!(export.commit(&bob(), &file, 0, 0).result, Err(Error::Acces));
+    assert_eq!(export.commit(&bob(), &file, 0, 0).result, Err(NfsError::Acces));
 }
 
 /// A write by a caller other than the owner clears setuid and setgid.
@@ -218,7 +231,7 @@ fn a_write_clears_setuid_and_setgid() {
     assert_eq!(export.attributes(&file).unwrap().mode, 0o777);
 }
 
-/// Whether this machine lets these tests create devices.
+/// Returns true if the tests can create devices on this machine.
 fn may_make_devices(dir: &Path) -> bool {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     let name = dir.join("tried");
@@ -227,52 +240,52 @@ fn may_make_devices(dir: &Path) -> bool {
 }
 
 #[test]
-fn devices_are_made_for_root() {
+fn only_root_creates_devices() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let export = DirectoryExport::open(dir.path()).unwrap();
     let root = export.root();
-    let make = |who: &Caller, name: &str, kind, device| {
+    let make = |who: &NfsCaller, name: &str, kind, device| {
         export.mknod(who, &root, name.as_bytes(), (kind, device), &mode(0o600)).result
     };
     if !may_make_devices(dir.path()) {
-        not_run::not_run("no device files can be made here");
-        let refused = make(&Caller::ROOT, "device", FileKind::Block, (8, 1)).unwrap_err();
-        assert_eq!(refused, Error::NotSupp);
+        not_run::not_run("this machine does not permit device files");
+        let refused = make(&NfsCaller::ROOT, "device", FileKind::Block, (8, 1)).unwrap_err();
+        assert_eq!(refused, NfsError::NotSupp);
         return;
     }
     for (name, kind, device) in
         [("block", FileKind::Block, (259, 70_000)), ("character", FileKind::Character, (1, 3))]
     {
-        let made = make(&Caller::ROOT, name, kind, device).unwrap();
+        let made = make(&NfsCaller::ROOT, name, kind, device).unwrap();
         assert_eq!((made.attributes.kind, made.attributes.rdev), (kind, device));
         let of = fs::metadata(dir.path().join(name)).unwrap().file_type();
         assert!(of.is_block_device() || of.is_char_device());
-        assert_eq!(export.read(&Caller::ROOT, &made.handle, 0, 1).unwrap_err(), Error::Inval);
-        assert_eq!(make(&alice(), "hers", kind, device).unwrap_err(), Error::Perm);
+        assert_eq!(export.read(&NfsCaller::ROOT, &made.handle, 0, 1).unwrap_err(), NfsError::Inval);
+        assert_eq!(make(&alice(), "hers", kind, device).unwrap_err(), NfsError::Perm);
     }
-    assert_eq!(make(&Caller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), Error::BadType);
+    assert_eq!(make(&NfsCaller::ROOT, "file", FileKind::Regular, (0, 0)).unwrap_err(), NfsError::BadType);
 }
 
-/// Inode numbers and creation times can be found out or guessed, but they yield no handle. Files below an
-/// inaccessible directory stay out of reach.
+/// An attacker can find inode numbers and creation times, but cannot forge a handle from them. Files below an
+/// inaccessible directory stay inaccessible.
 #[test]
-fn handles_are_not_guessed() {
+fn handles_cannot_be_forged() {
     let Some((dir, export)) = served_by_root(0o777) else { return };
     let closed = export.mkdir(&alice(), &export.root(), b"closed", &mode(0o700)).result.unwrap().handle;
     let file = make(&export, &alice(), &closed, "file", 0o644);
     write(&export, &alice(), &file, b"hers").unwrap();
-    assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), Error::Acces);
-    // All fields of a handle, from an attacker who knows everything but the key.
+    assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), NfsError::Acces);
+    // The fields of a handle, forged by an attacker who knows everything except the key.
     let forger = DirectoryExport::open(dir.path()).unwrap();
     let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
     let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;
     assert_eq!(forged.as_slice()[..32], file.as_slice()[..32]);
-    assert_eq!(export.read(&carol(), &forged, 0, 10).unwrap_err(), Error::Stale);
-    assert_eq!(export.attributes(&forged).unwrap_err(), Error::Stale);
-    // Nor are parts of two good handles one.
+    assert_eq!(export.read(&carol(), &forged, 0, 10).unwrap_err(), NfsError::Stale);
+    assert_eq!(export.attributes(&forged).unwrap_err(), NfsError::Stale);
+    // Parts of two valid handles do not form a valid handle.
     let mixed = [&file.as_slice()[..32], &closed.as_slice()[32..]].concat();
-    assert_eq!(export.attributes(&FileHandle::new(&mixed).unwrap()).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&FileHandle::new(&mixed).unwrap()).unwrap_err(), NfsError::Stale);
     assert_eq!(export.read(&alice(), &file, 0, 10).unwrap().data, "hers");
 }
 
@@ -285,7 +298,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A try operation finds one of these files, or none. Counts the files found and the files written.
+/// Non-blocking calls access one of these files or fail. Counts the successful reads and writes.
 fn try_and_blocking_operations_agree(
     export: &DirectoryExport,
     files: [&FileHandle; 2],
@@ -294,15 +307,15 @@ fn try_and_blocking_operations_agree(
 ) {
     for file in files {
         *known += u32::from(export.try_attributes(file).is_some());
-        if let Some((read, _)) = export.try_read(&Caller::ROOT, file, 0, 100) {
+        if let Some((read, _)) = export.try_read(&NfsCaller::ROOT, file, 0, 100) {
             assert_eq!(read.data, "public");
         }
         let data = Bytes::from_static(b"public");
-        let put = export.try_write(&Caller::ROOT, file, 0, &data, Stability::Unstable);
+        let put = export.try_write(&NfsCaller::ROOT, file, 0, &data, Stability::Unstable);
         *written += u32::from(put.is_some());
     }
     for dir in dirs {
-        if let Some((found, _)) = export.try_lookup(&Caller::ROOT, dir, b"file")
+        if let Some((found, _)) = export.try_lookup(&NfsCaller::ROOT, dir, b"file")
             && found.attributes.kind == FileKind::Regular
         {
             assert!(files.contains(&&found.handle));
@@ -310,15 +323,14 @@ fn try_and_blocking_operations_agree(
     }
 }
 
-/// Another process repeatedly moves directories and files away and replaces them by links, while calls use
-/// them.
+/// Another process repeatedly replaces directories and files by links, while calls use them.
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
-    eprintln!("{known} times at hand, {written} written so");
+    eprintln!("{known} non-blocking reads, {written} non-blocking writes");
 }
 
-/// There, the write runs inline.
+/// In memory, the write runs inline.
 #[test]
 fn races_in_memory_stay_within_the_export() {
     let memory = Path::new("/dev/shm");
@@ -327,14 +339,14 @@ fn races_in_memory_stay_within_the_export() {
     }
     let (known, written) = races_in(memory);
     // Linux before 5.12 does not report this.
-    assert!(written > 0 || known == 0, "nothing was written at hand");
+    assert!(written > 0 || known == 0, "no non-blocking write succeeded");
 }
 
 fn races_in(place: &Path) -> (u32, u32) {
     let [outside, dir] = [(); 2].map(|()| tempfile::tempdir_in(place).unwrap());
     fs::write(outside.path().join("file"), b"secret").unwrap();
     let export = DirectoryExport::open(dir.path()).unwrap();
-    let who = Caller::ROOT;
+    let who = NfsCaller::ROOT;
     let inner = export.mkdir(&who, &export.root(), b"inner", &NONE).result.unwrap().handle;
     let deep = export.mkdir(&who, &inner, b"deep", &NONE).result.unwrap().handle;
     let file = make(&export, &who, &inner, "file", 0o600);
@@ -384,7 +396,7 @@ fn races_in(place: &Path) -> (u32, u32) {
                 let _ = export.set_attributes(&who, &file, &mode(0o600), None);
             }
         }
-        assert!(done > 0, "nothing got through, {refused} were refused");
+        assert!(done > 0, "no call succeeded, {refused} were refused");
     });
     let left: Vec<_> =
         fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -393,10 +405,10 @@ fn races_in(place: &Path) -> (u32, u32) {
     tried
 }
 
-/// Every Linux system has `/dev/pts`.
+/// `/dev/pts` exists on every Linux system.
 #[test]
 fn nested_mounts_are_served_only_if_configured() {
-    let (who, key) = (Caller::ROOT, HandleKey::random().unwrap());
+    let (who, key) = (NfsCaller::ROOT, HandleKey::random().unwrap());
     let export =
         |cross| DirectoryExport::open(Path::new("/dev")).unwrap().cross_mounts(cross).keyed(key.clone());
     let (export, crossing) = (export(false), export(true));
@@ -406,7 +418,7 @@ fn nested_mounts_are_served_only_if_configured() {
             names.push(String::from_utf8(entry.name.to_vec()).unwrap());
             true
         };
-        export.list(&who, &export.root(), (0, Verifier::default()), plus, &mut take).unwrap();
+        export.list(&who, &export.root(), (0, NfsVerifier::default()), plus, &mut take).unwrap();
         names
     };
     for plus in [false, true] {
@@ -415,11 +427,11 @@ fn nested_mounts_are_served_only_if_configured() {
         assert!(crossing.iter().any(|name| name == "pts"));
     }
     let root = export.root();
-    assert_eq!(export.lookup(&who, &root, b"pts").map(drop), Err(Error::Acces));
-    assert_eq!(export.rmdir(&who, &root, b"pts").result, Err(Error::Acces));
+    assert_eq!(export.lookup(&who, &root, b"pts").map(drop), Err(NfsError::Acces));
+    assert_eq!(export.rmdir(&who, &root, b"pts").result, Err(NfsError::Acces));
     let beyond = crossing.lookup(&who, &crossing.root(), b"pts").unwrap();
     assert_eq!(crossing.attributes(&beyond.handle), Ok(beyond.attributes));
-    assert_eq!(export.attributes(&beyond.handle), Err(Error::Stale));
+    assert_eq!(export.attributes(&beyond.handle), Err(NfsError::Stale));
 }
 
 /// Another process replaces the new file by an older one.
@@ -441,7 +453,7 @@ fn a_create_sets_no_attributes_of_another_file() {
             let kept = fs::File::create(&old).unwrap();
             kept.set_permissions(Permissions::from_mode(0o600)).unwrap();
             let how = CreateHow::Guarded(mode(0o666));
-            let made = export.create(&Caller::ROOT, &export.root(), b"new", &how).result;
+            let made = export.create(&NfsCaller::ROOT, &export.root(), b"new", &how).result;
             let kept = kept.metadata().unwrap();
             touched = kept.mode() & 0o777 != 0o600 || made.unwrap().attributes.fileid == kept.ino();
             for path in [&new, &old] {

@@ -49,7 +49,7 @@ impl Drop for Daemon {
     }
 }
 
-/// The server is killed, as a crash would end it: its capture has everything.
+/// The server is killed, as in a crash. Its capture is complete.
 #[test]
 fn programs_write_captures_to_the_path_in_the_environment() {
     let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -65,7 +65,7 @@ fn programs_write_captures_to_the_path_in_the_environment() {
     drop(daemon);
     let (server, client) = (calls_of(&servers), calls_of(&clients));
     assert!(server.contains("NFSv3 READDIRPLUS") && server.contains("MOUNTv3 MNT"), "{server}");
-    // Both peers captured the same calls; times differ.
+    // Both peers captured the same calls, at different times.
     let calls = |shown: &str| -> Vec<String> {
         let lines = shown.lines().filter(|line| line.contains(" xid "));
         lines.filter_map(|line| Some(line.split_once("-->")?.1.rsplit_once(',')?.0.to_owned())).collect()
@@ -74,9 +74,9 @@ fn programs_write_captures_to_the_path_in_the_environment() {
     assert_eq!(calls(&server), calls(&client));
 }
 
-/// Linux 6.12's server can break where a READ is the last call on a connection.
+/// Linux 6.12's server can crash if a READ is the last call on a connection.
 #[test]
-fn a_file_that_was_read_is_not_the_last_that_a_server_hears_of() {
+fn a_read_is_not_the_last_call_on_a_connection() {
     let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(files.path().join("hello"), [7; 100_000]).unwrap();
     let capture = work.path().join("server.pcap");
@@ -107,6 +107,9 @@ fn a_capture_that_cannot_be_written_keeps_programs_from_starting() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    let said = utf8(&refused.stderr);
-    assert!(said.contains("the capture /dev/full cannot be written: No space left on device"), "{said}");
+    let message = utf8(&refused.stderr);
+    assert!(
+        message.contains("the capture /dev/full cannot be written: No space left on device"),
+        "{message}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The configuration file of `nfs3d`, reloading and stopping it, and its part in systemd's protocols.
+//! The configuration file of `nfs3d`, reload, stop, and systemd's protocols.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -33,7 +33,8 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the file. `@` is replaced by this directory, and root stays root for these tests.
+    /// Writes the file. Replaces `@` by this directory. Root is not squashed, since the tests may run as
+    /// root.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -85,7 +86,7 @@ impl Daemon {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Stops it, and returns its standard error.
+    /// Stops the server and returns its standard error.
     fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         assert_eq!(self.says(), "stopped\n");
@@ -98,7 +99,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // The server has already exited, unless the test failed.
         let _ = self.child.kill();
     }
 }
@@ -157,11 +158,11 @@ fn the_command_line_overrides_the_file() {
 fn errors_name_the_file_the_line_and_the_option() {
     let place = Place::new(&["a"]);
     let file = place.path("nfs3d.toml");
-    // The first two lines are those of `configure`.
+    // `configure` writes the first two lines.
     for (content, line, part) in [
         ("listne = '[::]:1'", 3, "unknown option `listne`"),
         ("config = 'x'", 3, "unknown option `config`"),
-        ("tcp = true", 3, "option `tcp`: expected a text or a number"),
+        ("tcp = true", 3, "option `tcp`: expected a string or a number"),
         ("\nstats = 'yes'", 4, "option `stats`: expected true or false"),
         ("allow = ['10.0.0.0/8', 'there']", 3, "option `allow`: invalid value 'there'"),
         ("provider = 'ib'", 3, "option `provider`: invalid value 'ib'"),
@@ -211,7 +212,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     fs::write(place.path("b/file"), "of b").unwrap();
     place.configure("[[export]]\npath = '/a'\ndir = '@a'\n");
     let mut daemon = place.start(&[]);
-    // A client that would fail if its connection ended.
+    // A client that fails if its connection is closed.
     let options = ClientOptions { reconnect: None, ..ClientOptions::default() };
     let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
     let client = rpcrdma_runtime::Client::connect_with(address.as_str(), options).await.unwrap();
@@ -236,9 +237,9 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
 
     place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
     daemon.signal(Signal::HUP);
-    // The next reload shows that the server has read the wrong file.
+    // The next reload shows that the server has processed the invalid file.
     std::thread::sleep(Duration::from_millis(300));
-    assert!(is_mounted(&mount("/a").await), "the exports stay");
+    assert!(is_mounted(&mount("/a").await), "the exports are unchanged");
     place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");
     daemon.signal(Signal::HUP);
     assert!(!daemon.says().contains(&place.path("a")));
@@ -248,7 +249,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
     assert!(matches!(found, rpcrdma_nfs3::Getattr3Res::Default(status) if status == stale), "{found:?}");
     drop(client);
     let warnings = daemon.stop();
-    assert!(warnings.contains("nothing was changed: nowhere: No such file"), "{warnings}");
+    assert!(warnings.contains("reload failed, nothing was changed: nowhere: No such file"), "{warnings}");
     assert!(warnings.contains("other options need a restart"), "{warnings}");
 }
 
@@ -274,7 +275,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
     place.configure("dir = '@a'\nallow = ['127.0.0.2']\n");
     daemon.signal(Signal::HUP);
     assert!(daemon.says().starts_with("serving "));
-    // NULL is not refused, so it fails only without a connection.
+    // The policy does not reject NULL, so it fails only if the connection is refused.
     let closed = async {
         while over_rdma.null().await.is_ok() || over_tcp.null().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -285,7 +286,7 @@ async fn a_reload_closes_connections_from_networks_that_are_no_longer_allowed() 
     daemon.stop();
 }
 
-/// A READ whose reply the client does not accept.
+/// Sends a READ and does not receive its reply.
 fn stuck_read(address: &str, handle: &[u8]) -> TcpStream {
     let mut call = Vec::new();
     for word in [7, 0, 2, 100_003, 3, 6, 0, 0, 0, 0, u32::try_from(handle.len()).unwrap()] {
@@ -325,14 +326,14 @@ async fn a_stop_has_a_deadline() {
     assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A socket at which a service reports its state.
+/// A socket that receives the state reports of a service.
 fn service_manager(at: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(at).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket
 }
 
-/// The next report other than a sign of life.
+/// Returns the next report that is not a watchdog report.
 fn report(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
     loop {
@@ -345,7 +346,7 @@ fn report(socket: &UnixDatagram) -> String {
 }
 
 #[test]
-fn systemd_hears_of_readiness_reloads_signs_of_life_and_the_end() {
+fn systemd_is_notified_of_readiness_reloads_watchdog_and_stop() {
     let place = Place::new(&["a"]);
     place.configure("dir = '@a'\n");
     let at = place.path("notify");
@@ -381,7 +382,7 @@ fn passed_sockets_replace_the_addresses() {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(direct.get_program()).args(direct.get_args());
     command.env("XDG_STATE_HOME", place.0.path());
-    // The shell gives them the numbers that systemd uses.
+    // The shell passes the descriptors with the numbers that systemd uses.
     command.stdin(OwnedFd::from(rdma)).stderr(OwnedFd::from(tcp));
     let daemon = Daemon::spawn(command);
     assert_eq!(daemon.url("rdma://"), format!("rdma://{rdma_at}"));
@@ -402,12 +403,12 @@ fn json_output_includes_warnings() {
     let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let is_it = |line: &serde_json::Value| {
         line["level"] == "WARN"
-            && line["fields"]["message"].as_str().unwrap().contains("--allow lets others in")
+            && line["fields"]["message"].as_str().unwrap().contains("--allow admits other networks")
     };
     assert!(lines.iter().any(is_it), "{log}");
 }
 
-/// The status and the body of a reply over HTTP.
+/// Returns the status and body of an HTTP response.
 fn fetch(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
@@ -418,7 +419,7 @@ fn fetch(address: &str, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Reads Prometheus text: each sample with its labels, and a type for each family before its samples.
+/// Parses metrics in Prometheus format. Checks that each family has a type before its samples.
 fn samples(text: &str) -> std::collections::HashMap<String, f64> {
     let mut family = String::new();
     let mut samples = std::collections::HashMap::new();
@@ -476,7 +477,7 @@ async fn a_scrape_counts_known_traffic() {
     assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
     assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
     assert_eq!(sample("rpcrdma_server_memory_max_bytes"), f64::from(48 << 20));
-    // Buckets count all calls that took at most so long.
+    // Each bucket counts the calls up to its bound.
     let bucket = |bound: &str| {
         let name = "rpcrdma_server_call_duration_seconds_bucket";
         sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"1\",le=\"{bound}\"}}"))

@@ -12,7 +12,7 @@ use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::client::{ClientError, NfsConnection, Remote, Url};
 use rpcrdma_nfs::export::directory::DirectoryExport;
 use rpcrdma_nfs::export::memory::MemoryExport;
-use rpcrdma_nfs::export::{Error, Export};
+use rpcrdma_nfs::export::{Export, NfsError};
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::xdr::encoded_len;
@@ -20,7 +20,7 @@ use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A server that runs until it is stopped.
+/// A server that runs until it is dropped.
 struct Running {
     address: String,
     stop: oneshot::Sender<()>,
@@ -88,7 +88,7 @@ async fn get(remote: &Remote, path: &str) -> (Vec<u8>, String) {
 const SIZES: [usize; 12] = [0, 1, 3, 4, 1023, 4095, 4097, 65_537, 1_048_575, 1_048_576, 1_048_579, 5_000_001];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_any_size_come_back_as_they_were() {
+async fn files_of_any_size_survive_a_round_trip() {
     let dir = tempfile::tempdir().unwrap();
     let server = Running::directory(dir.path()).await;
     let remote = server.mount().await;
@@ -105,7 +105,7 @@ async fn files_of_any_size_come_back_as_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_in_memory_come_back_as_they_were() {
+async fn files_in_memory_survive_a_round_trip() {
     let server = Running::serve(MemoryExport::default(), false).await;
     let remote = server.mount().await;
     for size in SIZES {
@@ -155,9 +155,9 @@ async fn a_large_directory_is_listed_completely() {
     server.stop().await;
 }
 
-fn refused(result: Result<impl Sized, ClientError>) -> (String, Error) {
+fn refused(result: Result<impl Sized, ClientError>) -> (String, NfsError) {
     match result.map(|_| ()) {
-        Err(ClientError::Status { path, status, .. }) => (path, Error::from_number(status).unwrap()),
+        Err(ClientError::Status { path, status, .. }) => (path, NfsError::from_number(status).unwrap()),
         other => panic!("{other:?}"),
     }
 }
@@ -171,9 +171,9 @@ async fn failures_name_the_file_and_the_status() {
     let server = Running::directory(dir.path()).await;
     let remote = server.mount().await;
     let is = |path: &str, error| (path.to_owned(), error);
-    assert_eq!(refused(remote.find(b"/inner/none/file").await), is("/inner/none", Error::NoEnt));
-    assert_eq!(refused(remote.find(b"/inner/file/more").await), is("/inner/file/more", Error::NotDir));
-    assert_eq!(refused(remote.find(b"/etc/passwd").await), is("/etc/passwd", Error::NotDir));
+    assert_eq!(refused(remote.find(b"/inner/none/file").await), is("/inner/none", NfsError::NoEnt));
+    assert_eq!(refused(remote.find(b"/inner/file/more").await), is("/inner/file/more", NfsError::NotDir));
+    assert_eq!(refused(remote.find(b"/etc/passwd").await), is("/etc/passwd", NfsError::NotDir));
     let above = remote.find(b"/../..").await.unwrap();
     assert_eq!(above.handle, remote.find(b"/").await.unwrap().handle, "nothing is above the top");
     let text = remote.find(b"/none").await.unwrap_err().to_string();
@@ -182,7 +182,7 @@ async fn failures_name_the_file_and_the_status() {
     assert!(matches!(remote.read_file(&link, &mut |_| Ok(())).await, Err(ClientError::Kind { .. })));
     let file = remote.find(b"/inner/file").await.unwrap();
     fs::remove_file(dir.path().join("inner/file")).unwrap();
-    assert_eq!(refused(remote.read_file(&file, &mut |_| Ok(())).await), is("/inner/file", Error::Stale));
+    assert_eq!(refused(remote.read_file(&file, &mut |_| Ok(())).await), is("/inner/file", NfsError::Stale));
     server.stop().await;
 }
 
@@ -191,7 +191,7 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// There, the write runs inline.
+/// In memory, the write runs inline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_memory_export_rejects_every_change() {
     match tempfile::tempdir_in("/dev/shm") {
@@ -203,7 +203,7 @@ async fn a_read_only_memory_export_rejects_every_change() {
 /// The count of a WRITE cannot exceed its data, and data beyond the count is not written (RFC 1813 section
 /// 3.3.7).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_has_its_stated_length() {
+async fn a_write_beyond_its_data_is_rejected() {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();
     for dir in in_memory.into_iter().chain([tempfile::tempdir().unwrap()]) {
         fs::write(dir.path().join("file"), b"content").unwrap();
@@ -230,9 +230,9 @@ async fn refuses_every_change(dir: &tempfile::TempDir) {
     let remote = server.mount().await;
     let root = remote.find(b"/").await.unwrap();
     let file = remote.find(b"/file").await.unwrap();
-    assert_eq!(refused(remote.create(&root, Bytes::from_static(b"new"), 0o600).await).1, Error::RoFs);
+    assert_eq!(refused(remote.create(&root, Bytes::from_static(b"new"), 0o600).await).1, NfsError::RoFs);
     let written = remote.write_file(&file, &mut Cursor::new(b"other"), &|_| {}).await;
-    assert_eq!(refused(written).1, Error::RoFs);
+    assert_eq!(refused(written).1, NfsError::RoFs);
     let what = |name: &'static str| Diropargs3 { dir: root.handle, name: name.into() };
     let removed = remote.nfs().remove(&Remove3Args { object: what("file") }).await.unwrap();
     assert!(matches!(removed, Remove3Res::Default(Nfsstat3::Nfs3errRofs, _)));
@@ -301,9 +301,9 @@ async fn listings_respect_the_requested_size() {
     server.stop().await;
 }
 
-/// Procedures that `put` and `get` do not use.
+/// Tests procedures that `put` and `get` do not use.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_other_procedures_answer() {
+async fn the_other_procedures_work() {
     let server = Running::serve(MemoryExport::default(), false).await;
     let remote = server.mount().await;
     let (nfs, root) = (remote.nfs(), remote.find(b"/").await.unwrap().handle);
@@ -353,7 +353,7 @@ async fn the_other_procedures_answer() {
     server.stop().await;
 }
 
-/// MKNOD: pipes for everybody, devices for root.
+/// MKNOD: every caller can create pipes, only root can create devices.
 async fn special_files(nfs: &nfs_v3::Client<NfsConnection>, root: NfsFh3) {
     let r#where = |name: &'static str| Diropargs3 { dir: root, name: name.into() };
     let made = async |name, what| nfs.mknod(&Mknod3Args { r#where: r#where(name), what }).await.unwrap();
@@ -413,7 +413,7 @@ async fn mounts_are_listed_until_unmounted() {
 
 /// Many clients at once, each with many calls in flight.
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_do_not_disturb_each_other() {
+async fn concurrent_clients_are_independent() {
     let dir = tempfile::tempdir().unwrap();
     let server = Running::directory(dir.path()).await;
     let url = server.url("/");

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    Attributes, Before, Caller, CreateHow, Entry, Error, Export, FileHandle, FileKind, Outcome,
-    SetAttributes, SetTime, Stability, Time, Verifier, Wcc,
+    Attributes, Before, CreateHow, Entry, Export, FileHandle, FileKind, FileTime, NfsCaller, NfsError,
+    NfsVerifier, Outcome, SetAttributes, SetTime, Stability, Wcc,
 };
 
 /// One test per line, for each export.
@@ -18,7 +18,7 @@ macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod in_memory { $(#[test] fn $name() { super::$name(&super::MemoryExport::default()); })* }
         mod in_a_directory { $(#[test] fn $name() {
-            let dir = super::for_everybody();
+            let dir = super::writable_by_all();
             super::$name(&super::DirectoryExport::open(dir.path()).unwrap());
         })* }
     };
@@ -26,16 +26,16 @@ macro_rules! on_both {
 
 on_both!(
     written_data_is_read_back,
-    a_write_behind_the_end_leaves_zeros,
+    a_write_beyond_the_end_fills_the_gap_with_zeros,
     attributes_are_set_and_guarded,
     changes_name_the_previous_declaration,
     an_unchecked_create_opens_an_existing_file,
     a_create_with_invalid_attributes_creates_no_file,
     a_repeated_exclusive_create_succeeds,
-    an_owner_reads_and_writes_whatever_the_mode,
+    an_owner_reads_and_writes_regardless_of_the_mode,
     a_removed_file_is_stale,
     handles_survive_renames,
-    a_rename_replaces_only_its_like,
+    a_rename_replaces_only_a_file_of_the_same_kind,
     a_directory_cannot_move_below_itself,
     a_linked_file_lives_until_its_last_name_is_removed,
     directories_are_removed_when_empty,
@@ -47,10 +47,10 @@ on_both!(
     pipes_and_sockets_have_names,
 );
 
-const WHO: Caller = Caller::ROOT;
+const WHO: NfsCaller = NfsCaller::ROOT;
 
-/// A directory in which everybody may make files.
-fn for_everybody() -> tempfile::TempDir {
+/// Returns a directory in which every caller may create files.
+fn writable_by_all() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     dir
@@ -81,16 +81,16 @@ fn size(size: u64) -> SetAttributes {
     SetAttributes { size: Some(size), ..SetAttributes::default() }
 }
 
-/// Lists from a cookie on, at most so many entries.
-fn list(export: &impl Export, dir: &FileHandle, cookie: u64, most: usize) -> (Vec<Entry>, bool) {
+/// Lists at most `max` entries from a cookie.
+fn list(export: &impl Export, dir: &FileHandle, cookie: u64, max: usize) -> (Vec<Entry>, bool) {
     let verifier = if cookie == 0 {
-        Verifier::default()
+        NfsVerifier::default()
     } else {
-        export.list(&WHO, dir, (0, Verifier::default()), false, &mut |_| false).unwrap().verifier
+        export.list(&WHO, dir, (0, NfsVerifier::default()), false, &mut |_| false).unwrap().verifier
     };
     let mut entries = Vec::new();
     let mut take = |entry| {
-        let fits = entries.len() < most;
+        let fits = entries.len() < max;
         if fits {
             entries.push(entry);
         }
@@ -117,7 +117,7 @@ fn written_data_is_read_back(export: &impl Export) {
     assert!(export.commit(&WHO, &file, 0, 0).result.is_ok());
 }
 
-fn a_write_behind_the_end_leaves_zeros(export: &impl Export) {
+fn a_write_beyond_the_end_fills_the_gap_with_zeros(export: &impl Export) {
     let file = make(export, &export.root(), "file");
     write(export, &file, 5, b"x");
     assert_eq!(read(export, &file, 0, 100), (b"\0\0\0\0\0x".to_vec(), true));
@@ -125,7 +125,7 @@ fn a_write_behind_the_end_leaves_zeros(export: &impl Export) {
     export.set_attributes(&WHO, &file, &size(4), None).result.unwrap();
     assert_eq!(read(export, &file, 0, 100), (vec![0; 4], true));
     let far = export.write(&WHO, &file, u64::MAX - 1, &Bytes::from_static(b"xyz"), Stability::Unstable);
-    assert_eq!(far.result.unwrap_err(), Error::FBig);
+    assert_eq!(far.result.unwrap_err(), NfsError::FBig);
     assert_eq!(far.wcc.after.unwrap().size, 4);
 }
 
@@ -133,16 +133,16 @@ fn attributes_are_set_and_guarded(export: &impl Export) {
     let file = make(export, &export.root(), "file");
     let old = export.attributes(&file).unwrap();
     assert_eq!((old.kind, old.mode, old.nlink, old.size), (FileKind::Regular, 0o640, 1, 0));
-    let time = Time { seconds: 1_000_000_000, nanoseconds: 5 };
+    let time = FileTime { seconds: 1_000_000_000, nanoseconds: 5 };
     let new = SetAttributes {
         mode: Some(0o600),
         atime: Some(SetTime::To(time)),
         mtime: Some(SetTime::To(time)),
         ..size(3)
     };
-    let late = Time { seconds: old.ctime.seconds, nanoseconds: old.ctime.nanoseconds ^ 1 };
+    let late = FileTime { seconds: old.ctime.seconds, nanoseconds: old.ctime.nanoseconds ^ 1 };
     let refused = export.set_attributes(&WHO, &file, &new, Some(late));
-    assert_eq!(refused.result, Err(Error::NotSync));
+    assert_eq!(refused.result, Err(NfsError::NotSync));
     assert_eq!(export.attributes(&file).unwrap(), old);
     export.set_attributes(&WHO, &file, &new, Some(old.ctime)).result.unwrap();
     let now = export.attributes(&file).unwrap();
@@ -150,10 +150,10 @@ fn attributes_are_set_and_guarded(export: &impl Export) {
     let now = SetAttributes { mtime: Some(SetTime::Now), ..SetAttributes::default() };
     export.set_attributes(&WHO, &file, &now, None).result.unwrap();
     assert!(export.attributes(&file).unwrap().mtime > time);
-    let wrong = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
+    let wrong = Some(SetTime::To(FileTime { seconds: 1, nanoseconds: 1_000_000_000 }));
     let wrong = SetAttributes { atime: wrong, ..SetAttributes::default() };
-    assert_eq!(export.set_attributes(&WHO, &file, &wrong, None).result, Err(Error::Inval));
-    assert_eq!(export.set_attributes(&WHO, &export.root(), &size(1), None).result, Err(Error::IsDir));
+    assert_eq!(export.set_attributes(&WHO, &file, &wrong, None).result, Err(NfsError::Inval));
+    assert_eq!(export.set_attributes(&WHO, &export.root(), &size(1), None).result, Err(NfsError::IsDir));
 }
 
 fn changes_name_the_previous_declaration(export: &impl Export) {
@@ -183,7 +183,7 @@ fn changes_name_the_previous_declaration(export: &impl Export) {
     in_root(&|| export.mknod(&WHO, &root, b"pipe", (FileKind::Fifo, (0, 0)), &new).wcc);
     in_root(&|| export.link(&WHO, &file, &root, b"link").wcc);
     in_root(&|| export.remove(&WHO, &root, b"link").wcc);
-    let refused = |change: &dyn Fn() -> (Wcc, Option<Error>), error| {
+    let refused = |change: &dyn Fn() -> (Wcc, Option<NfsError>), error| {
         in_root(&|| {
             let (wcc, refused) = change();
             assert_eq!(refused, Some(error));
@@ -191,9 +191,9 @@ fn changes_name_the_previous_declaration(export: &impl Export) {
         });
     };
     let why = |Outcome { result, wcc }| (wcc, Result::err(result));
-    refused(&|| why(export.remove(&WHO, &root, b"other")), Error::NoEnt);
-    refused(&|| why(export.remove(&WHO, &root, b"dir")), Error::IsDir);
-    refused(&|| why(export.rmdir(&WHO, &root, b"file")), Error::NotDir);
+    refused(&|| why(export.remove(&WHO, &root, b"other")), NfsError::NoEnt);
+    refused(&|| why(export.remove(&WHO, &root, b"dir")), NfsError::IsDir);
+    refused(&|| why(export.rmdir(&WHO, &root, b"file")), NfsError::NotDir);
     let dir = export.lookup(&WHO, &root, b"dir").unwrap().handle;
     let before = [&root, &dir].map(|dir| export.attributes(dir).unwrap());
     let renamed = export.rename(&WHO, (&root, b"file"), (&dir, b"moved"));
@@ -214,25 +214,25 @@ fn an_unchecked_create_opens_an_existing_file(export: &impl Export) {
     let again = export.create(&WHO, &root, b"file", &CreateHow::Unchecked(size(0))).result.unwrap();
     assert_eq!((again.handle, again.attributes.size), (file, 0));
     let guarded = CreateHow::Guarded(size(0));
-    assert_eq!(export.create(&WHO, &root, b"file", &guarded).result.unwrap_err(), Error::Exist);
+    assert_eq!(export.create(&WHO, &root, b"file", &guarded).result.unwrap_err(), NfsError::Exist);
     make_dir(export, &root, "dir");
-    assert_eq!(export.create(&WHO, &root, b"dir", &how).result.unwrap_err(), Error::Exist);
+    assert_eq!(export.create(&WHO, &root, b"dir", &how).result.unwrap_err(), NfsError::Exist);
 }
 
 fn a_create_with_invalid_attributes_creates_no_file(export: &impl Export) {
     let root = export.root();
-    let no_time = Some(SetTime::To(Time { seconds: 1, nanoseconds: 1_000_000_000 }));
+    let no_time = Some(SetTime::To(FileTime { seconds: 1, nanoseconds: 1_000_000_000 }));
     let times = [(no_time, None), (None, no_time)];
     for new in times.map(|(atime, mtime)| SetAttributes { atime, mtime, ..SetAttributes::default() }) {
         for how in [CreateHow::Guarded(new.clone()), CreateHow::Unchecked(new.clone())] {
-            assert_eq!(export.create(&WHO, &root, b"name", &how).result.unwrap_err(), Error::Inval);
+            assert_eq!(export.create(&WHO, &root, b"name", &how).result.unwrap_err(), NfsError::Inval);
         }
-        assert_eq!(export.mkdir(&WHO, &root, b"name", &new).result.unwrap_err(), Error::Inval);
+        assert_eq!(export.mkdir(&WHO, &root, b"name", &new).result.unwrap_err(), NfsError::Inval);
         let target = Bytes::from_static(b"to");
-        assert_eq!(export.symlink(&WHO, &root, b"name", &target, &new).result.unwrap_err(), Error::Inval);
+        assert_eq!(export.symlink(&WHO, &root, b"name", &target, &new).result.unwrap_err(), NfsError::Inval);
         let made = export.mknod(&WHO, &root, b"name", (FileKind::Fifo, (0, 0)), &new);
-        assert_eq!(made.result.unwrap_err(), Error::Inval);
-        assert_eq!(export.lookup(&WHO, &root, b"name").unwrap_err(), Error::NoEnt);
+        assert_eq!(made.result.unwrap_err(), NfsError::Inval);
+        assert_eq!(export.lookup(&WHO, &root, b"name").unwrap_err(), NfsError::NoEnt);
     }
 }
 
@@ -241,12 +241,12 @@ fn a_repeated_exclusive_create_succeeds(export: &impl Export) {
     let create = |verifier| export.create(&WHO, &root, b"file", &CreateHow::Exclusive(verifier)).result;
     let first = create(*b"\x81bcdefgh").unwrap();
     assert_eq!(create(*b"\x81bcdefgh").unwrap().handle, first.handle);
-    assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), Error::Exist);
+    assert_eq!(create(*b"\x81bcdefgi").unwrap_err(), NfsError::Exist);
 }
 
-/// A program that opened its file and then removed the permissions continues: NFS has no open.
-fn an_owner_reads_and_writes_whatever_the_mode(export: &impl Export) {
-    let owner = Caller { uid: 1000, gid: 1000, gids: vec![] };
+/// A program that opens its file and then removes the permissions can continue: NFS has no OPEN.
+fn an_owner_reads_and_writes_regardless_of_the_mode(export: &impl Export) {
+    let owner = NfsCaller { uid: 1000, gid: 1000, gids: vec![] };
     let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
     let how = CreateHow::Guarded(mode(0o444));
     let file = export.create(&owner, &export.root(), b"file", &how).result.unwrap().handle;
@@ -263,12 +263,12 @@ fn a_removed_file_is_stale(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "file");
     export.remove(&WHO, &root, b"file").result.unwrap();
-    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
-    assert_eq!(export.read(&WHO, &file, 0, 1).unwrap_err(), Error::Stale);
-    assert_eq!(export.lookup(&WHO, &root, b"file").unwrap_err(), Error::NoEnt);
+    assert_eq!(export.attributes(&file).unwrap_err(), NfsError::Stale);
+    assert_eq!(export.read(&WHO, &file, 0, 1).unwrap_err(), NfsError::Stale);
+    assert_eq!(export.lookup(&WHO, &root, b"file").unwrap_err(), NfsError::NoEnt);
     let later = make(export, &root, "file");
     assert_ne!(later, file, "a new file has a new handle");
-    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&file).unwrap_err(), NfsError::Stale);
 }
 
 fn handles_survive_renames(export: &impl Export) {
@@ -286,10 +286,10 @@ fn handles_survive_renames(export: &impl Export) {
     assert_eq!(export.lookup(&WHO, &a, b"inner").unwrap().handle, inner);
     assert_eq!(export.lookup(&WHO, &root, b"..").unwrap().handle, root);
     assert_eq!(export.lookup(&WHO, &root, b"top").unwrap().handle, file);
-    assert_eq!(export.rename(&WHO, (&root, b"a"), (&root, b"c")).result, Err(Error::NoEnt));
+    assert_eq!(export.rename(&WHO, (&root, b"a"), (&root, b"c")).result, Err(NfsError::NoEnt));
 }
 
-fn a_rename_replaces_only_its_like(export: &impl Export) {
+fn a_rename_replaces_only_a_file_of_the_same_kind(export: &impl Export) {
     let root = export.root();
     let (one, two) = (make(export, &root, "one"), make(export, &root, "two"));
     let dir = make_dir(export, &root, "dir");
@@ -297,15 +297,15 @@ fn a_rename_replaces_only_its_like(export: &impl Export) {
     make(export, &full, "entry");
     let rename =
         |from: &str, to: &str| export.rename(&WHO, (&root, from.as_bytes()), (&root, to.as_bytes())).result;
-    assert_eq!(rename("one", "dir"), Err(Error::Exist));
-    assert_eq!(rename("dir", "one"), Err(Error::Exist));
-    assert_eq!(rename("dir", "full"), Err(Error::Exist));
+    assert_eq!(rename("one", "dir"), Err(NfsError::Exist));
+    assert_eq!(rename("dir", "one"), Err(NfsError::Exist));
+    assert_eq!(rename("dir", "full"), Err(NfsError::Exist));
     assert_eq!(rename("one", "one"), Ok(()));
     assert_eq!(rename("one", "two"), Ok(()));
-    assert_eq!(export.attributes(&two).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&two).unwrap_err(), NfsError::Stale);
     assert_eq!(export.lookup(&WHO, &root, b"two").unwrap().handle, one);
     assert_eq!(rename("full", "dir"), Ok(()));
-    assert_eq!(export.attributes(&dir).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&dir).unwrap_err(), NfsError::Stale);
     assert!(export.lookup(&WHO, &full, b"entry").is_ok());
 }
 
@@ -313,8 +313,8 @@ fn a_directory_cannot_move_below_itself(export: &impl Export) {
     let root = export.root();
     let a = make_dir(export, &root, "a");
     let b = make_dir(export, &a, "b");
-    assert_eq!(export.rename(&WHO, (&root, b"a"), (&b, b"c")).result, Err(Error::Inval));
-    assert_eq!(export.rename(&WHO, (&root, b"a"), (&a, b"c")).result, Err(Error::Inval));
+    assert_eq!(export.rename(&WHO, (&root, b"a"), (&b, b"c")).result, Err(NfsError::Inval));
+    assert_eq!(export.rename(&WHO, (&root, b"a"), (&a, b"c")).result, Err(NfsError::Inval));
     assert_eq!(export.attributes(&root).unwrap().nlink, 3);
 }
 
@@ -323,31 +323,31 @@ fn a_linked_file_lives_until_its_last_name_is_removed(export: &impl Export) {
     let file = make(export, &root, "one");
     let dir = make_dir(export, &root, "dir");
     export.link(&WHO, &file, &dir, b"two").result.unwrap();
-    assert_eq!(export.link(&WHO, &file, &dir, b"two").result, Err(Error::Exist));
-    assert_eq!(export.link(&WHO, &dir, &root, b"loop").result, Err(Error::IsDir));
+    assert_eq!(export.link(&WHO, &file, &dir, b"two").result, Err(NfsError::Exist));
+    assert_eq!(export.link(&WHO, &dir, &root, b"loop").result, Err(NfsError::IsDir));
     assert_eq!(export.attributes(&file).unwrap().nlink, 2);
-    // Two names of one file: nothing happens.
+    // Renaming between two names of one file has no effect.
     export.rename(&WHO, (&root, b"one"), (&dir, b"two")).result.unwrap();
     assert_eq!(export.lookup(&WHO, &root, b"one").unwrap().handle, file);
     export.remove(&WHO, &root, b"one").result.unwrap();
     assert_eq!(export.attributes(&file).unwrap().nlink, 1);
     export.remove(&WHO, &dir, b"two").result.unwrap();
-    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&file).unwrap_err(), NfsError::Stale);
 }
 
 fn directories_are_removed_when_empty(export: &impl Export) {
     let root = export.root();
     let dir = make_dir(export, &root, "dir");
     make(export, &dir, "file");
-    assert_eq!(export.rmdir(&WHO, &root, b"dir").result, Err(Error::NotEmpty));
-    assert_eq!(export.rmdir(&WHO, &dir, b"file").result, Err(Error::NotDir));
-    assert_eq!(export.remove(&WHO, &root, b"dir").result, Err(Error::IsDir));
+    assert_eq!(export.rmdir(&WHO, &root, b"dir").result, Err(NfsError::NotEmpty));
+    assert_eq!(export.rmdir(&WHO, &dir, b"file").result, Err(NfsError::NotDir));
+    assert_eq!(export.remove(&WHO, &root, b"dir").result, Err(NfsError::IsDir));
     export.remove(&WHO, &dir, b"file").result.unwrap();
-    assert_eq!(export.rmdir(&WHO, &dir, b".").result, Err(Error::Inval));
-    assert_eq!(export.rmdir(&WHO, &dir, b"..").result, Err(Error::Exist));
+    assert_eq!(export.rmdir(&WHO, &dir, b".").result, Err(NfsError::Inval));
+    assert_eq!(export.rmdir(&WHO, &dir, b"..").result, Err(NfsError::Exist));
     export.rmdir(&WHO, &root, b"dir").result.unwrap();
-    assert_eq!(export.attributes(&dir).unwrap_err(), Error::Stale);
-    assert_eq!(export.lookup(&WHO, &dir, b"file").unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&dir).unwrap_err(), NfsError::Stale);
+    assert_eq!(export.lookup(&WHO, &dir, b"file").unwrap_err(), NfsError::Stale);
 }
 
 fn symbolic_links_are_kept_and_not_followed(export: &impl Export) {
@@ -357,26 +357,30 @@ fn symbolic_links_are_kept_and_not_followed(export: &impl Export) {
     assert_eq!(link.attributes.kind, FileKind::Symlink);
     assert_eq!(export.readlink(&WHO, &link.handle).unwrap(), target);
     assert_eq!(export.lookup(&WHO, &root, b"link").unwrap().handle, link.handle);
-    assert_eq!(export.read(&WHO, &link.handle, 0, 10).unwrap_err(), Error::Inval);
-    assert_eq!(export.set_attributes(&WHO, &link.handle, &size(0), None).result, Err(Error::Inval));
+    assert_eq!(export.read(&WHO, &link.handle, 0, 10).unwrap_err(), NfsError::Inval);
+    assert_eq!(export.set_attributes(&WHO, &link.handle, &size(0), None).result, Err(NfsError::Inval));
     let up = Bytes::from_static(b"/");
     let up = export.symlink(&WHO, &root, b"up", &up, &SetAttributes::default()).result.unwrap().handle;
-    assert_eq!(export.lookup(&WHO, &up, b"etc").unwrap_err(), Error::NotDir);
+    assert_eq!(export.lookup(&WHO, &up, b"etc").unwrap_err(), NfsError::NotDir);
     let how = CreateHow::Unchecked(size(0));
-    assert_eq!(export.create(&WHO, &up, b"file", &how).result.unwrap_err(), Error::NotDir);
-    assert_eq!(export.create(&WHO, &root, b"link", &how).result.unwrap_err(), Error::Exist);
+    assert_eq!(export.create(&WHO, &up, b"file", &how).result.unwrap_err(), NfsError::NotDir);
+    assert_eq!(export.create(&WHO, &root, b"link", &how).result.unwrap_err(), NfsError::Exist);
     let file = make(export, &root, "file");
-    assert_eq!(export.readlink(&WHO, &file).unwrap_err(), Error::Inval);
+    assert_eq!(export.readlink(&WHO, &file).unwrap_err(), NfsError::Inval);
     let long = Bytes::from(vec![b'x'; 5000]);
     let long = export.symlink(&WHO, &root, b"long", &long, &SetAttributes::default());
-    assert_eq!(long.result.unwrap_err(), Error::NameTooLong);
+    assert_eq!(long.result.unwrap_err(), NfsError::NameTooLong);
 }
 
 fn names_are_single_components(export: &impl Export) {
     let root = export.root();
     let long = [b'n'; 256];
-    let cases: [(&[u8], Error); 4] =
-        [(b"", Error::Inval), (b"a/b", Error::Acces), (b"nul\0", Error::Acces), (&long, Error::NameTooLong)];
+    let cases: [(&[u8], NfsError); 4] = [
+        (b"", NfsError::Inval),
+        (b"a/b", NfsError::Acces),
+        (b"nul\0", NfsError::Acces),
+        (&long, NfsError::NameTooLong),
+    ];
     let file = make(export, &root, "file");
     for (name, error) in cases {
         assert_eq!(export.lookup(&WHO, &root, name).unwrap_err(), error);
@@ -391,9 +395,9 @@ fn names_are_single_components(export: &impl Export) {
     for name in [&b"."[..], b".."] {
         assert_eq!(
             export.mkdir(&WHO, &root, name, &SetAttributes::default()).result.unwrap_err(),
-            Error::Exist
+            NfsError::Exist
         );
-        assert_eq!(export.rename(&WHO, (&root, b"file"), (&root, name)).result, Err(Error::Inval));
+        assert_eq!(export.rename(&WHO, (&root, b"file"), (&root, name)).result, Err(NfsError::Inval));
     }
     make(export, &root, std::str::from_utf8(&long[..255]).unwrap());
 }
@@ -417,7 +421,7 @@ fn a_listing_resumes_at_its_cookie(export: &impl Export) {
             assert_eq!(entry.found.as_ref().unwrap().attributes.fileid, entry.fileid);
             cookie = entry.cookie;
         }
-        // Listed names are removed and new names appear: the others are still listed once each.
+        // While names are removed and added, every other name is still listed once.
         if let Some(gone) = entries.iter().find(|entry| entry.name.starts_with(b"name")) {
             export.remove(&WHO, &dir, &gone.name).result.unwrap();
         }
@@ -436,24 +440,27 @@ fn a_listing_resumes_at_its_cookie(export: &impl Export) {
     assert_eq!(dots(b"."), export.attributes(&dir).unwrap().fileid);
     assert_eq!(dots(b".."), export.attributes(&root).unwrap().fileid);
     let file = make(export, &root, "file");
-    let refused = export.list(&WHO, &file, (0, Verifier::default()), false, &mut |_| true);
-    assert_eq!(refused.unwrap_err(), Error::NotDir);
+    let refused = export.list(&WHO, &file, (0, NfsVerifier::default()), false, &mut |_| true);
+    assert_eq!(refused.unwrap_err(), NfsError::NotDir);
 }
 
 fn foreign_handles_are_refused(export: &impl Export) {
     for len in [0, 1, 8, 15, 17, 31, 47, 49, 64] {
         let handle = FileHandle::new(&vec![1; len]).unwrap();
-        assert_eq!(export.attributes(&handle).unwrap_err(), Error::BadHandle, "{len} bytes");
+        assert_eq!(export.attributes(&handle).unwrap_err(), NfsError::BadHandle, "{len} bytes");
     }
     for len in [16, 48] {
         let handle = FileHandle::new(&vec![1; len]).unwrap();
-        assert!(matches!(export.attributes(&handle), Err(Error::BadHandle | Error::Stale)), "{len} bytes");
+        assert!(
+            matches!(export.attributes(&handle), Err(NfsError::BadHandle | NfsError::Stale)),
+            "{len} bytes"
+        );
     }
     let mut bytes = export.root().to_vec();
     for index in 0..bytes.len() {
         bytes[index] ^= 1;
         let handle = FileHandle::new(&bytes).unwrap();
-        assert_eq!(export.attributes(&handle).unwrap_err(), Error::Stale, "byte {index} changed");
+        assert_eq!(export.attributes(&handle).unwrap_err(), NfsError::Stale, "byte {index} changed");
         bytes[index] ^= 1;
     }
 }
@@ -461,13 +468,13 @@ fn foreign_handles_are_refused(export: &impl Export) {
 fn file_kinds_are_distinguished(export: &impl Export) {
     let root = export.root();
     let file = make(export, &root, "file");
-    assert_eq!(export.lookup(&WHO, &file, b"x").unwrap_err(), Error::NotDir);
-    assert_eq!(export.read(&WHO, &root, 0, 1).unwrap_err(), Error::IsDir);
+    assert_eq!(export.lookup(&WHO, &file, b"x").unwrap_err(), NfsError::NotDir);
+    assert_eq!(export.read(&WHO, &root, 0, 1).unwrap_err(), NfsError::IsDir);
     let written = export.write(&WHO, &root, 0, &Bytes::from_static(b"x"), Stability::Unstable);
-    assert_eq!(written.result.unwrap_err(), Error::IsDir);
+    assert_eq!(written.result.unwrap_err(), NfsError::IsDir);
     let wrong = (FileKind::Regular, (0, 0));
     let wrong = export.mknod(&WHO, &root, b"device", wrong, &SetAttributes::default());
-    assert_eq!(wrong.result.unwrap_err(), Error::BadType);
+    assert_eq!(wrong.result.unwrap_err(), NfsError::BadType);
     let space = export.space(&root).unwrap();
     assert!(space.bytes[0] >= space.bytes[1] && space.bytes[1] >= space.bytes[2]);
 }
@@ -479,11 +486,11 @@ fn pipes_and_sockets_have_names(export: &impl Export) {
         let make = || export.mknod(&WHO, &root, name.as_bytes(), (kind, (0, 0)), &new).result;
         let made = make().unwrap();
         assert_eq!((made.attributes.kind, made.attributes.mode), (kind, 0o640));
-        assert_eq!(make().unwrap_err(), Error::Exist);
-        assert_eq!(export.read(&WHO, &made.handle, 0, 1).unwrap_err(), Error::Inval);
-        assert_eq!(export.set_attributes(&WHO, &made.handle, &size(0), None).result, Err(Error::Inval));
+        assert_eq!(make().unwrap_err(), NfsError::Exist);
+        assert_eq!(export.read(&WHO, &made.handle, 0, 1).unwrap_err(), NfsError::Inval);
+        assert_eq!(export.set_attributes(&WHO, &made.handle, &size(0), None).result, Err(NfsError::Inval));
         export.remove(&WHO, &root, name.as_bytes()).result.unwrap();
-        assert_eq!(export.attributes(&made.handle).unwrap_err(), Error::Stale);
+        assert_eq!(export.attributes(&made.handle).unwrap_err(), NfsError::Stale);
     }
 }
 
@@ -498,26 +505,26 @@ fn handles_survive_the_server() {
     drop(export);
     std::fs::rename(dir.path().join("below/moved"), dir.path().join("elsewhere")).unwrap();
     std::fs::remove_file(dir.path().join("below/removed")).unwrap();
-    // Without the key, forged handles are invalid, also for existing files.
+    // Handles forged without the key are invalid, even for existing files.
     let other = DirectoryExport::open(dir.path()).unwrap();
     for handle in [&kept, &below, &moved] {
-        assert_eq!(other.attributes(handle).unwrap_err(), Error::Stale);
+        assert_eq!(other.attributes(handle).unwrap_err(), NfsError::Stale);
     }
     let export = DirectoryExport::open(dir.path()).unwrap().keyed(key);
     assert_eq!(export.read(&WHO, &kept, 0, 100).unwrap().data, "content");
     assert_eq!(export.attributes(&moved).unwrap().size, 0);
-    assert_eq!(export.attributes(&removed).unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&removed).unwrap_err(), NfsError::Stale);
     assert_eq!(export.lookup(&WHO, &below, b"kept").unwrap().handle, kept);
     assert_eq!(export.lookup(&WHO, &below, b"..").unwrap().handle, export.root());
 }
 
 #[test]
-fn memory_keeps_to_its_bounds() {
+fn memory_export_enforces_its_limits() {
     let export = MemoryExport::new(1000, 4);
     let root = export.root();
     let file = make(&export, &root, "file");
     let refused = export.write(&WHO, &file, 0, &Bytes::from(vec![1; 1001]), Stability::Unstable);
-    assert_eq!(refused.result.unwrap_err(), Error::NoSpc);
+    assert_eq!(refused.result.unwrap_err(), NfsError::NoSpc);
     write(&export, &file, 0, &[1; 1000]);
     export.set_attributes(&WHO, &file, &size(u64::MAX >> 1), None).result.unwrap();
     assert_eq!(export.space(&root).unwrap().bytes, [1000, 0, 0]);
@@ -527,28 +534,34 @@ fn memory_keeps_to_its_bounds() {
         make(&export, &root, name);
     }
     let how = CreateHow::Unchecked(SetAttributes::default());
-    assert_eq!(export.create(&WHO, &root, b"d", &how).result.unwrap_err(), Error::NoSpc);
+    assert_eq!(export.create(&WHO, &root, b"d", &how).result.unwrap_err(), NfsError::NoSpc);
 }
 
 #[test]
-fn memory_holds_callers_to_the_modes() {
+fn modes_limit_callers_in_memory() {
     let export = MemoryExport::default();
     let root = export.root();
-    let alice = Caller { uid: 1000, gid: 1000, gids: vec![] };
-    let bob = Caller { uid: 1001, gid: 1001, gids: vec![1000] };
+    let alice = NfsCaller { uid: 1000, gid: 1000, gids: vec![] };
+    let bob = NfsCaller { uid: 1001, gid: 1001, gids: vec![1000] };
     let how = CreateHow::Guarded(SetAttributes { mode: Some(0o640), ..SetAttributes::default() });
     let file = export.create(&alice, &root, b"file", &how).result.unwrap();
     assert_eq!((file.attributes.uid, file.attributes.gid), (1000, 1000));
     let data = Bytes::from_static(b"x");
     assert!(export.read(&bob, &file.handle, 0, 1).is_ok());
     let write = |who| export.write(who, &file.handle, 0, &data, Stability::Unstable).result.map(drop);
-    assert_eq!(write(&bob), Err(Error::Acces));
+    assert_eq!(write(&bob), Err(NfsError::Acces));
     assert_eq!(write(&alice), Ok(()));
-    assert_eq!(export.read(&Caller::NOBODY, &file.handle, 0, 1).unwrap_err(), Error::Acces);
+    assert_eq!(export.read(&NfsCaller::NOBODY, &file.handle, 0, 1).unwrap_err(), NfsError::Acces);
     let set = |who, new: SetAttributes| export.set_attributes(who, &file.handle, &new, None).result;
-    assert_eq!(set(&bob, SetAttributes { mode: Some(0o777), ..SetAttributes::default() }), Err(Error::Perm));
-    assert_eq!(set(&alice, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Err(Error::Perm));
-    assert_eq!(set(&Caller::ROOT, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Ok(()));
+    assert_eq!(
+        set(&bob, SetAttributes { mode: Some(0o777), ..SetAttributes::default() }),
+        Err(NfsError::Perm)
+    );
+    assert_eq!(
+        set(&alice, SetAttributes { uid: Some(1001), ..SetAttributes::default() }),
+        Err(NfsError::Perm)
+    );
+    assert_eq!(set(&NfsCaller::ROOT, SetAttributes { uid: Some(1001), ..SetAttributes::default() }), Ok(()));
 }
 
 /// A handle refers to its file even if other processes replace the name.
@@ -566,34 +579,35 @@ fn paths_outside_an_export_are_unreachable() {
     let inner = make_dir(&export, &root, "inner");
     let file = make(&export, &inner, "file");
 
-    // The directory on the way is replaced by a link to another one that has a file of the name.
+    // The parent directory is replaced by a link to a directory with a file of the same name.
     fs::rename(dir.path().join("inner"), dir.path().join("elsewhere")).unwrap();
     symlink(outside.path(), dir.path().join("inner")).unwrap();
     assert!(export.read(&WHO, &file, 0, 100).is_err());
     assert!(export.write(&WHO, &file, 0, &Bytes::from_static(b"x"), Stability::FileSync).result.is_err());
-    // It is found at its current name, and not at the link's target.
+    // The file is found at its current name, and not at the link's target.
     assert_eq!(export.lookup(&WHO, &inner, b"file").unwrap().handle, file);
 
     let again = export.lookup(&WHO, &root, b"elsewhere").unwrap().handle;
     assert_eq!(again, inner);
     assert_eq!(export.attributes(&file).unwrap().size, 0);
 
-    // Files moved out of it are not.
+    // Files that were moved out of the export are not found.
     fs::rename(dir.path().join("elsewhere"), outside.path().join("moved")).unwrap();
-    assert_eq!(export.attributes(&file).unwrap_err(), Error::Stale);
-    assert_eq!(export.lookup(&WHO, &inner, b"..").unwrap_err(), Error::Stale);
+    assert_eq!(export.attributes(&file).unwrap_err(), NfsError::Stale);
+    assert_eq!(export.lookup(&WHO, &inner, b"..").unwrap_err(), NfsError::Stale);
 
     // The file itself is replaced by a link.
     let file = make(&export, &root, "plain");
     fs::remove_file(dir.path().join("plain")).unwrap();
     symlink(outside.path().join("file"), dir.path().join("plain")).unwrap();
-    assert_eq!(export.read(&WHO, &file, 0, 100).unwrap_err(), Error::Stale);
+    assert_eq!(export.read(&WHO, &file, 0, 100).unwrap_err(), NfsError::Stale);
     assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"secret");
 }
 
-/// An exclusive CREATE is known again by a server that was started anew, and so are its files once looked up.
+/// A restarted server recognizes a retransmitted exclusive CREATE, and resolves the handles of looked-up
+/// files.
 #[test]
-fn a_directory_remembers_across_servers() {
+fn exclusive_creates_and_handles_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let key = HandleKey::random().unwrap();
     let first = DirectoryExport::open(dir.path()).unwrap().keyed(key.clone());

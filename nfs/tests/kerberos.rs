@@ -1,4 +1,4 @@
-//! Kerberos: `nfs3d --sec` and `?sec=` with a KDC on loopback.
+//! Kerberos with `nfs3d --sec`, `?sec=` and a KDC on loopback.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -16,7 +16,7 @@ use std::{env, fs, thread};
 
 use bytes::Bytes;
 use rpcrdma_mount3::{Mountres3, mount_v3};
-use rpcrdma_nfs::client::{Connection, NfsConnection, Remote, Url, this_user};
+use rpcrdma_nfs::client::{NfsConnection, Remote, ServerConnection, Url, this_user};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{NfsHandler, Policy};
@@ -57,12 +57,12 @@ fn directory() -> PathBuf {
     env::var_os(DIRECTORY).unwrap().into()
 }
 
-/// Gets a ticket for a principal, for so long.
+/// Gets a ticket for a principal with this lifetime.
 fn kinit(principal: &str, lifetime: &str) {
     realm::ticket(&mut Command::new("kinit"), principal, lifetime);
 }
 
-/// `nfs3d` over both transports.
+/// An `nfs3d` that serves both transports.
 struct Daemon {
     child: Child,
     /// Its ports for RDMA and TCP.
@@ -116,7 +116,7 @@ impl Drop for Daemon {
 fn served() -> PathBuf {
     let folder = directory().join("served");
     fs::create_dir_all(&folder).unwrap();
-    // Users other than the test's own have to pass.
+    // Other users than the test's own must have access.
     fs::set_permissions(directory(), fs::Permissions::from_mode(0o711)).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     folder
@@ -131,12 +131,12 @@ fn succeeds(arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Checks that the program refuses and names all of these.
+/// Checks that the program fails and its message contains all of these texts.
 fn refuses(output: &Output, names: &[&str]) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
     for name in names {
-        assert!(said.contains(name), "`{name}` is missing in: {said}");
+        assert!(message.contains(name), "`{name}` is missing in: {message}");
     }
 }
 
@@ -188,7 +188,7 @@ fn a_principal_without_a_user_is_anonymous() {
 async fn fsinfo(daemon: &Daemon, sec: Security) -> Result<(), CallError> {
     let url = daemon.url("", sec);
     let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };
-    let connection = Connection::to(&url, options).await.unwrap();
+    let connection = ServerConnection::to(&url, options).await.unwrap();
     let Mountres3::Mnt3Ok(root) = mount_v3::Client(connection.clone()).mnt(&"/".into()).await.unwrap() else {
         panic!("MNT")
     };
@@ -264,7 +264,7 @@ fn a_new_ticket_replaces_an_expired_context() {
     });
 }
 
-/// Carries calls to services in this process and keeps the last one.
+/// A transport that passes calls to services in this process and stores the last call.
 #[derive(Clone)]
 struct Recorder {
     services: Services,
@@ -299,7 +299,7 @@ impl MessageTransport<NfsV3> for Recorder {
 fn a_repeated_call_is_dropped_and_a_changed_one_is_denied() {
     within("a_repeated_call_is_dropped_and_a_changed_one_is_denied", async {
         kinit(USER, "1h");
-        let policy = Arc::new(Policy { security: KERBEROS.to_vec(), ..Policy::default() });
+        let policy = Arc::new(ExportPolicy { security: KERBEROS.to_vec(), ..ExportPolicy::default() });
         let mut services = Services::new();
         services.add(nfs_v3::Server(NfsHandler::new(Arc::new(MemoryExport::default())).policy(policy)));
         services.with_gss(kerberos::server().unwrap());
@@ -314,7 +314,7 @@ fn a_repeated_call_is_dropped_and_a_changed_one_is_denied() {
             let call = recorder.last.lock().unwrap().clone();
             let again = services.answer(&Received::whole(call.clone()), None).await;
             assert!(again.is_none(), "{sec}: a sequence number is used once");
-            // The XID is under the checksum of the header.
+            // The checksum of the header covers the XID.
             let changed = Bytes::from([&[!call[0]][..], &call[1..]].concat());
             let denied = services.answer(&Received::whole(changed), None).await.unwrap().flatten();
             let denial = [1, 1, 1, 13].into_iter().flat_map(u32::to_be_bytes).collect::<Vec<_>>();

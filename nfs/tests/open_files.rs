@@ -1,5 +1,5 @@
-//! Descriptors that a served directory keeps open between calls: each call has its own permissions, and a
-//! name refers to its current file.
+//! Cached descriptors of a served directory: each call has its own permissions, and a name refers to its
+//! current file.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rpcrdma_nfs::export::directory::DirectoryExport;
 use rpcrdma_nfs::export::{
-    Caller, CreateHow, Error, Export, FileHandle, SetAttributes, Stability, access_bits,
+    CreateHow, Export, FileHandle, NfsCaller, NfsError, SetAttributes, Stability, access_bits,
 };
 use rustix::process::{Resource, getrlimit};
 use tempfile::TempDir;
 
-fn user(uid: u32) -> Caller {
-    Caller { uid, gid: uid, gids: vec![] }
+fn user(uid: u32) -> NfsCaller {
+    NfsCaller { uid, gid: uid, gids: vec![] }
 }
 
 fn served() -> (TempDir, DirectoryExport) {
@@ -28,7 +28,7 @@ fn served() -> (TempDir, DirectoryExport) {
     (dir, export)
 }
 
-/// Descriptors of this process whose path has this prefix.
+/// Returns the descriptors of this process whose path has this prefix.
 fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =
@@ -38,24 +38,24 @@ fn open_below(path: &Path) -> usize {
 }
 
 fn found(export: &DirectoryExport, name: &str) -> FileHandle {
-    export.lookup(&Caller::ROOT, &export.root(), name.as_bytes()).unwrap().handle
+    export.lookup(&NfsCaller::ROOT, &export.root(), name.as_bytes()).unwrap().handle
 }
 
-fn make(export: &DirectoryExport, who: &Caller, name: &str, mode: u32) -> FileHandle {
+fn make(export: &DirectoryExport, who: &NfsCaller, name: &str, mode: u32) -> FileHandle {
     let how = CreateHow::Guarded(SetAttributes { mode: Some(mode), ..SetAttributes::default() });
     export.create(who, &export.root(), name.as_bytes(), &how).result.unwrap().handle
 }
 
-fn read(export: &DirectoryExport, who: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+fn read(export: &DirectoryExport, who: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
     export.read(who, file, 0, 100).map(|read| read.data)
 }
 
 fn write(
     export: &DirectoryExport,
-    who: &Caller,
+    who: &NfsCaller,
     file: &FileHandle,
     data: &'static str,
-) -> Result<u32, Error> {
+) -> Result<u32, NfsError> {
     let data = Bytes::from_static(data.as_bytes());
     export.write(who, file, 0, &data, Stability::Unstable).result.map(|written| written.count)
 }
@@ -63,7 +63,7 @@ fn write(
 #[test]
 fn files_stay_open_until_they_are_removed_renamed_or_idle() {
     let (dir, export) = served();
-    let (root, who) = (export.root(), Caller::ROOT);
+    let (root, who) = (export.root(), NfsCaller::ROOT);
     let used = |name: &str| {
         let file = make(&export, &who, name, 0o600);
         for _ in 0..3 {
@@ -76,7 +76,7 @@ fn files_stay_open_until_they_are_removed_renamed_or_idle() {
     let removed = used("removed");
     export.remove(&who, &root, b"removed").result.unwrap();
     assert_eq!(open_below(dir.path()), 0);
-    assert_eq!(read(&export, &who, &removed), Err(Error::Stale));
+    assert_eq!(read(&export, &who, &removed), Err(NfsError::Stale));
 
     let moved = used("moved");
     export.rename(&who, (&root, b"moved"), (&root, b"elsewhere")).result.unwrap();
@@ -88,48 +88,52 @@ fn files_stay_open_until_they_are_removed_renamed_or_idle() {
     fs::write(dir.path().join("new"), "new").unwrap();
     export.rename(&who, (&root, b"new"), (&root, b"replaced")).result.unwrap();
     assert_eq!(open_below(dir.path()), 0);
-    assert_eq!(read(&export, &who, &replaced), Err(Error::Stale));
+    assert_eq!(read(&export, &who, &replaced), Err(NfsError::Stale));
     assert_eq!(read(&export, &who, &found(&export, "replaced")).unwrap(), "new");
 
     let began = Instant::now();
     while open_below(dir.path()) > 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "an idle file stays open");
+        assert!(began.elapsed() < Duration::from_secs(20), "an idle file is still open");
         std::thread::sleep(Duration::from_millis(100));
     }
     drop(export);
 }
 
 #[test]
-fn a_file_that_replaces_another_is_noticed() {
+fn a_replaced_file_is_detected() {
     let (dir, export) = served();
-    let who = Caller::ROOT;
+    let who = NfsCaller::ROOT;
     fs::write(dir.path().join("file"), "old").unwrap();
     fs::write(dir.path().join("other"), "new").unwrap();
     let old = found(&export, "file");
     assert_eq!(read(&export, &who, &old).unwrap(), "old");
     assert_eq!(write(&export, &who, &old, "old"), Ok(3));
-    // By another process of this machine.
+    // Another process changes the files.
     fs::rename(dir.path().join("other"), dir.path().join("file")).unwrap();
-    assert_eq!(read(&export, &who, &old), Err(Error::Stale));
-    assert_eq!(write(&export, &who, &old, "bad"), Err(Error::Stale));
+    assert_eq!(read(&export, &who, &old), Err(NfsError::Stale));
+    assert_eq!(write(&export, &who, &old, "bad"), Err(NfsError::Stale));
     assert_eq!(read(&export, &who, &found(&export, "file")).unwrap(), "new");
-    // Out of the export, and back.
+    // The directory is moved out of the export, and back.
     let outside = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
     let new = found(&export, "file");
     fs::rename(dir.path().join("file"), outside.path().join("file")).unwrap();
-    assert_eq!(read(&export, &who, &new), Err(Error::Stale), "nothing outside is reached");
+    assert_eq!(
+        read(&export, &who, &new),
+        Err(NfsError::Stale),
+        "files outside of the export are inaccessible"
+    );
     fs::rename(outside.path().join("file"), dir.path().join("file")).unwrap();
     assert_eq!(read(&export, &who, &found(&export, "file")).unwrap(), "new");
 }
 
 #[test]
-fn no_more_files_stay_open_than_the_bound() {
+fn open_files_are_limited() {
     let (dir, export) = served();
     let max = getrlimit(Resource::Nofile).current.map_or(512, |limit| (limit / 8).min(512));
     let max = usize::try_from(max).unwrap();
     for number in 0..max + 50 {
-        let file = make(&export, &Caller::ROOT, &number.to_string(), 0o600);
-        write(&export, &Caller::ROOT, &file, "content").unwrap();
+        let file = make(&export, &NfsCaller::ROOT, &number.to_string(), 0o600);
+        write(&export, &NfsCaller::ROOT, &file, "content").unwrap();
         assert!(open_below(dir.path()) <= max);
     }
     assert!(open_below(dir.path()) > max / 2);
@@ -142,34 +146,34 @@ fn an_open_file_serves_only_permitted_callers() {
         return not_run::not_run("only root can serve callers with their own rights");
     }
     let [alice, bob] = [1000, 1001].map(user);
-    let in_group = Caller { gids: vec![1000], ..bob.clone() };
+    let in_group = NfsCaller { gids: vec![1000], ..bob.clone() };
     let file = make(&export, &alice, "file", 0o640);
     let path = dir.path().join("file");
     assert_eq!(write(&export, &alice, &file, "hers"), Ok(4));
     assert_eq!(read(&export, &alice, &file).unwrap(), "hers");
     assert_eq!(read(&export, &in_group, &file).unwrap(), "hers");
-    assert_eq!(read(&export, &Caller::ROOT, &file).unwrap(), "hers");
-    assert!(open_below(dir.path()) >= 4, "each has a descriptor");
-    assert_eq!(read(&export, &bob, &file), Err(Error::Acces), "another user");
-    assert_eq!(read(&export, &Caller { gids: vec![7], ..bob.clone() }, &file), Err(Error::Acces));
-    assert_eq!(write(&export, &bob, &file, "his"), Err(Error::Acces));
-    assert_eq!(write(&export, &in_group, &file, "his"), Err(Error::Acces), "open to read, not to write");
+    assert_eq!(read(&export, &NfsCaller::ROOT, &file).unwrap(), "hers");
+    assert!(open_below(dir.path()) >= 4, "each caller has a descriptor");
+    assert_eq!(read(&export, &bob, &file), Err(NfsError::Acces), "another user");
+    assert_eq!(read(&export, &NfsCaller { gids: vec![7], ..bob.clone() }, &file), Err(NfsError::Acces));
+    assert_eq!(write(&export, &bob, &file, "his"), Err(NfsError::Acces));
+    assert_eq!(write(&export, &in_group, &file, "his"), Err(NfsError::Acces), "open to read, not to write");
 
-    // Earlier permissions no longer apply after a change by any caller.
+    // After any caller changes permissions, the earlier ones do not apply.
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert_eq!(read(&export, &bob, &file).unwrap(), "hers");
     assert_eq!(write(&export, &bob, &file, "his"), Ok(3));
     let none = SetAttributes { mode: Some(0), ..SetAttributes::default() };
     export.set_attributes(&alice, &file, &none, None).result.unwrap();
     for other in [&bob, &in_group] {
-        assert_eq!(read(&export, other, &file), Err(Error::Acces));
-        assert_eq!(write(&export, other, &file, "bad"), Err(Error::Acces));
-        assert_eq!(export.commit(other, &file, 0, 0).result, Err(Error::Acces));
+        assert_eq!(read(&export, other, &file), Err(NfsError::Acces));
+        assert_eq!(write(&export, other, &file, "bad"), Err(NfsError::Acces));
+        assert_eq!(export.commit(other, &file, 0, 0).result, Err(NfsError::Acces));
         assert_eq!(export.access(other, &file, access_bits::READ).unwrap().0, 0);
     }
-    assert_eq!(read(&export, &alice, &file).unwrap(), "hiss", "the owner, whatever the mode");
+    assert_eq!(read(&export, &alice, &file).unwrap(), "hiss", "the owner may write regardless of the mode");
     chown(&path, Some(1001), Some(1001)).unwrap();
-    assert_eq!(read(&export, &alice, &file), Err(Error::Acces));
-    assert_eq!(write(&export, &alice, &file, "bad"), Err(Error::Acces));
+    assert_eq!(read(&export, &alice, &file), Err(NfsError::Acces));
+    assert_eq!(write(&export, &alice, &file, "bad"), Err(NfsError::Acces));
     assert_eq!(read(&export, &bob, &file).unwrap(), "hiss");
 }

@@ -1,5 +1,5 @@
-//! Other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these tests, each in
-//! network and mount namespaces of its own, where an rpcbind runs and `RPCRDMA_PEERS` is a directory in a
+//! Other implementations of NFSv3 over TCP. `cargo xtask soak libnfs` and `ganesha` run these tests in
+//! separate network and mount namespaces. There, an rpcbind runs, and `RPCRDMA_PEERS` is a directory in a
 //! tmpfs.
 
 #![cfg(target_os = "linux")]
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 const LEN: usize = 5_000_003;
 
-/// A directory for this test, if it can run.
+/// Returns a directory for this test, or `None` if it cannot run.
 fn scratch(name: &str) -> Option<PathBuf> {
     let Some(directory) = std::env::var_os("RPCRDMA_PEERS") else {
-        not_run::not_run("RPCRDMA_PEERS is not set: other implementations do not run");
+        not_run::not_run("RPCRDMA_PEERS is not set");
         return None;
     };
     let directory = Path::new(&directory).join(name);
@@ -33,7 +33,7 @@ fn data(factor: usize) -> Vec<u8> {
     (0..LEN).map(|at| (at * factor % 251) as u8).collect()
 }
 
-/// A server that is stopped at the end.
+/// A server that is stopped on drop.
 struct Server(Child);
 
 impl Drop for Server {
@@ -51,8 +51,8 @@ fn run(here: &Path, program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// libnfs mounts the empty path for files in the root. It then fails by itself, unless it is told not to look
-/// for other exports.
+/// libnfs mounts the empty path for files in the root. It then fails unless an option disables its search for
+/// other exports.
 #[test]
 fn libnfs_uses_our_server() {
     let Some(here) = scratch("libnfs") else { return };

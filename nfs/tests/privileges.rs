@@ -1,5 +1,5 @@
-//! `nfs3d` with fewer rights than root has: as another user, as a root that cannot be anybody else, and with
-//! a limit for files.
+//! `nfs3d` with limited rights: as another user, as root without the right to switch users, and with a file
+//! size limit.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -15,16 +15,16 @@ use rpcrdma_nfs::client::Remote;
 use tempfile::TempDir;
 
 /// A directory that every user can reach and write to.
-fn for_everybody() -> TempDir {
+fn writable_by_all() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     dir
 }
 
-/// `nfs3d` of this directory, with the rights that setpriv leaves it; nothing where that cannot be tried.
+/// Returns an `nfs3d` for this directory with rights limited by setpriv, or `None` if that is impossible.
 fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
-        not_run::not_run("only root can give rights up");
+        not_run::not_run("only root can drop rights");
         return None;
     }
     let tried =
@@ -38,7 +38,7 @@ fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
     Some(command)
 }
 
-/// The output of a command that exits by itself. A command that keeps running is killed.
+/// Returns the output of a command. Kills the command if it does not exit.
 fn ends(mut command: Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..100 {
@@ -53,7 +53,7 @@ fn ends(mut command: Command) -> Output {
 
 #[test]
 fn root_without_setuid_refuses_to_serve() {
-    let dir = for_everybody();
+    let dir = writable_by_all();
     for (lost, named) in [
         ("-setuid,-setgid", "CAP_SETUID and CAP_SETGID"),
         ("-setuid", "root needs CAP_SETUID to"),
@@ -64,15 +64,15 @@ fn root_without_setuid_refuses_to_serve() {
             let Some(mut command) = nfs3d(&rights, &dir) else { return };
             command.env("XDG_STATE_HOME", dir.path()).args(options);
             let refused = ends(command);
-            let said = String::from_utf8_lossy(&refused.stderr);
-            assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b""[..]), "{said}");
-            assert!(said.contains(named) && said.contains("--all-squash"), "{said}");
-            assert!(said.contains("a user that is not root"), "{said}");
+            let message = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b""[..]), "{message}");
+            assert!(message.contains(named) && message.contains("--all-squash"), "{message}");
+            assert!(message.contains("a user other than root"), "{message}");
         }
     }
 }
 
-/// A server that runs until this is dropped.
+/// A server that runs until it is dropped.
 struct Running {
     child: Child,
     url: String,
@@ -94,16 +94,16 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already, if a test fails because of that.
+        // The server may have already exited if the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// For every caller, new files belong to the server's user, and would run with its rights.
+/// New files of all callers belong to the server's user. With setuid bits, they would run with its rights.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
-    let dir = for_everybody();
+async fn a_server_without_root_sets_no_setuid_bits() {
+    let dir = writable_by_all();
     let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
     let Some(command) = nfs3d(&rights, &dir) else { return };
     let server = Running::start(command, &dir);
@@ -123,11 +123,11 @@ async fn a_server_of_one_user_makes_no_program_that_runs_as_it() {
     assert!(remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.is_ok());
 }
 
-/// A file that its owner may not read is read by the owner all the same, by a mode that the server sets for a
-/// moment: but not if it may change nothing.
+/// The owner can read its file even if the mode forbids it, since the server temporarily changes the mode. A
+/// read-only export does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_server_of_one_user_changes_no_mode() {
-    let dir = for_everybody();
+async fn a_read_only_server_without_root_does_not_change_modes() {
+    let dir = writable_by_all();
     let path = dir.path().join("file");
     fs::write(&path, "content").unwrap();
     let rights = ["--reuid=1234", "--regid=1234", "--clear-groups"];
@@ -147,7 +147,7 @@ async fn a_read_only_server_of_one_user_changes_no_mode() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_past_the_file_size_limit_fails_and_the_server_survives() {
-    let dir = for_everybody();
+    let dir = writable_by_all();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3d")]);
     command.arg(dir.path()).args(["--listen", "127.0.0.1:0", "--no-root-squash"]);
@@ -163,7 +163,7 @@ async fn a_write_past_the_file_size_limit_fails_and_the_server_survives() {
     assert!(grown.is_err_and(|error| error.to_string().contains("NFS3ERR_FBIG")));
 }
 
-/// `nfs3d` of this directory, after these commands of a shell.
+/// Returns an `nfs3d` for this directory, started after these shell commands.
 fn nfs3d_after(limits: &str, dir: &TempDir) -> Running {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_nfs3d")]);
@@ -173,7 +173,7 @@ fn nfs3d_after(limits: &str, dir: &TempDir) -> Running {
 
 #[test]
 fn a_server_raises_its_limit_of_open_files() {
-    let dir = for_everybody();
+    let dir = writable_by_all();
     let server = nfs3d_after("ulimit -S -n 256", &dir);
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
     let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
@@ -186,7 +186,7 @@ fn a_server_raises_its_limit_of_open_files() {
 /// Connections must not use up the descriptors that files need.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_served_beside_many_idle_connections() {
-    let dir = for_everybody();
+    let dir = writable_by_all();
     for number in 0..20 {
         fs::write(dir.path().join(format!("file{number}")), "content").unwrap();
     }
@@ -194,7 +194,7 @@ async fn files_are_served_beside_many_idle_connections() {
     let remote = server.mount().await;
     let address = server.url.trim_start_matches("rdma://").trim_end_matches('/').to_owned();
     let idle: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
-    // The server has accepted all its connections once it has answered a call.
+    // Once the server has replied to a call, it has accepted all connections.
     for number in 0..20 {
         let file = remote.find(format!("/file{number}").as_bytes()).await.unwrap();
         let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! The programs `nfs3d` and `nfs3`, as people run them.
+//! Runs `nfs3d` and `nfs3` as a user would.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
@@ -35,17 +35,17 @@ struct Daemon {
     /// Its output during the start.
     line: String,
     url: String,
-    /// The same over TCP, if enabled.
+    /// The URL over TCP, if enabled.
     tcp: Option<String>,
 }
 
 impl Daemon {
-    /// These tests may be root's, and so may be their files.
+    /// Root is not squashed, since the tests may run as root.
     fn start(dir: &Path, arguments: &[&str]) -> Self {
         Daemon::start_squashing(dir, &[arguments, &["--no-root-squash"]].concat())
     }
 
-    /// Over both transports.
+    /// A server that serves both transports.
     fn start_both(dir: &Path, arguments: &[&str]) -> Self {
         Daemon::start(dir, &[arguments, &["--tcp", "127.0.0.1:0"]].concat())
     }
@@ -70,7 +70,7 @@ impl Daemon {
         Daemon { child, out, line, url, tcp }
     }
 
-    /// Its URL over either transport.
+    /// Returns the URL over each transport.
     fn urls(&self) -> [&str; 2] {
         [&self.url, self.tcp.as_deref().unwrap()]
     }
@@ -79,7 +79,7 @@ impl Daemon {
         assert_eq!(self.end(signal), "stopped\n");
     }
 
-    /// Its output at the end.
+    /// Stops the server and returns its output.
     fn end(mut self, signal: Signal) -> String {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let mut rest = String::new();
@@ -91,7 +91,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // The server has already exited, unless the test failed.
         let _ = self.child.kill();
     }
 }
@@ -104,20 +104,20 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Standard output of a run that succeeds.
+/// Returns the standard output of a successful run.
 fn succeeds(output: &Output) -> &str {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stderr), "");
     text(&output.stdout)
 }
 
-/// Exit code and standard error of a run that fails.
+/// Returns the exit code and standard error of a failed run.
 fn fails(output: &Output) -> (i32, &str) {
     assert_eq!(text(&output.stdout), "");
     (output.status.code().unwrap(), text(&output.stderr))
 }
 
-/// The address of a server's TCP listener, from its first line.
+/// Returns the address of a server's TCP listener from its first line of output.
 fn tcp_of(line: &str) -> String {
     let url = line.split_whitespace().find_map(|word| word.strip_prefix("tcp://")).unwrap();
     url.trim_end_matches(['/', ',']).to_owned()
@@ -127,7 +127,7 @@ fn tcp_of(line: &str) -> String {
 #[tokio::test]
 async fn a_handle_from_a_tcp_mount_works_over_rdma_and_tcp() {
     let served = tempfile::tempdir().unwrap();
-    fs::write(served.path().join("file"), b"seen from both sides").unwrap();
+    fs::write(served.path().join("file"), b"both servers share the directory").unwrap();
     let daemon = Daemon::start(served.path(), &["--tcp", "127.0.0.1:0"]);
     let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
     let mounted = mount_v3::Client(tcp.clone()).mnt(&"/".into()).await.unwrap();
@@ -180,7 +180,7 @@ fn a_file_survives_a_round_trip() {
 }
 
 #[test]
-fn failures_say_what_failed() {
+fn failures_name_the_cause() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::write(served.path().join("file"), b"content").unwrap();
@@ -195,7 +195,7 @@ fn failures_say_what_failed() {
     let pipe = here.join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let taken = nfs3(here, &["get", &url("/file"), "pipe"]);
-    assert_eq!(fails(&taken), (1, "nfs3: pipe: is not a regular file; nfs3 cat writes to others\n"));
+    assert_eq!(fails(&taken), (1, "nfs3: pipe: is not a regular file; use nfs3 cat to write to it\n"));
     assert!(fs::metadata(pipe).unwrap().file_type().is_fifo());
     let refused = nfs3(here, &["put", "local", &url("/new")]);
     assert_eq!(fails(&refused), (1, "nfs3: /new: read-only file system (CREATE: NFS3ERR_ROFS)\n"));
@@ -212,7 +212,7 @@ fn failures_say_what_failed() {
     assert_eq!(message.matches("refused").count(), 1, "{message}");
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free at the time of the call.
 fn unreachable_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("rdma://{}/", listener.local_addr().unwrap())
@@ -281,21 +281,21 @@ fn statistics_describe_the_server() {
     let [rdma, tcp] = daemon.urls().map(|url| told(&format!("{url}/")));
     assert!(rdma["server"].starts_with("127.0.0.1 at 127.0.0.1:"), "{rdma:?}");
     assert!(rdma["transport"].contains("iwarp"), "{rdma:?}");
-    assert_eq!(rdma["inline"], "calls to 4096 bytes, replies to 4096 bytes");
+    assert_eq!(rdma["inline"], "calls up to 4096 bytes, replies up to 4096 bytes");
     let credits: u32 = rdma["credits"].split_once(' ').unwrap().0.parse().unwrap();
     assert!(credits > 1, "{rdma:?}");
     assert_eq!(tcp["transport"], "TCP");
     assert!(!tcp.contains_key("credits"));
     for told in [rdma, tcp] {
         assert_eq!(told["export"], "/");
-        assert_eq!(told["READ"], "to 4194304 bytes, best 4194304");
+        assert_eq!(told["READ"], "up to 4194304 bytes, preferred 4194304");
         assert!(told["names"].starts_with("to 255 bytes, longer ones are refused"), "{told:?}");
     }
     daemon.stop(Signal::TERM);
 }
 
 #[test]
-fn data_that_is_not_as_expected_has_a_status_of_its_own() {
+fn a_digest_mismatch_has_its_own_exit_status() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::write(served.path().join("file"), b"abc").unwrap();
@@ -308,7 +308,7 @@ fn data_that_is_not_as_expected_has_a_status_of_its_own() {
     let refused = nfs3(here, &["get", "--sha256", &wrong, &url, "other"]);
     let (code, message) = fails(&refused);
     assert_eq!(code, 4);
-    assert_eq!(message, format!("nfs3: /file: has the SHA-256 {right}, and not {wrong}\n"));
+    assert_eq!(message, format!("nfs3: /file: SHA-256 is {right}, expected {wrong}\n"));
     let left: Vec<_> = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     assert_eq!(fails(&nfs3(here, &["put", "--sha256", &wrong, "local", &url])).0, 4);
@@ -357,7 +357,7 @@ fn an_interrupted_get_resumes() {
         };
         cut();
         resume(&data);
-        // Without the option it starts from the beginning.
+        // Without the option, the copy starts from the beginning.
         cut();
         succeeds(&nfs3(here, &["get", &url]));
         fs::remove_file(here.join("file")).unwrap();
@@ -367,7 +367,7 @@ fn an_interrupted_get_resumes() {
         kept[12_345] ^= 1;
         fs::write(&part, kept).unwrap();
         resume(&data);
-        // The server's file is another one by now.
+        // The server's file has been replaced.
         cut();
         let mut other = data.clone();
         other[54_321] ^= 1;
@@ -378,7 +378,7 @@ fn an_interrupted_get_resumes() {
     daemon.stop(Signal::TERM);
 }
 
-/// The partial file is completed, not fetched again.
+/// The partial file is completed without fetching its data again.
 #[test]
 fn an_interrupted_download_is_reused() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -407,19 +407,19 @@ fn an_interrupted_download_is_reused() {
 }
 
 #[test]
-fn two_gets_of_one_file_do_not_mix() {
+fn concurrent_gets_of_one_file_are_refused() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = here.path();
     fs::write(served.path().join("file"), b"content").unwrap();
     let daemon = Daemon::start(served.path(), &[]);
     let url = format!("{}/file", daemon.url);
-    fs::write(here.join("file.nfs3-part"), b"of another one").unwrap();
+    fs::write(here.join("file.nfs3-part"), b"of another file").unwrap();
     let other = fs::File::open(here.join("file.nfs3-part")).unwrap();
     other.lock().unwrap();
     for how in [&["get"][..], &["get", "--resume"]] {
         let refused = nfs3(here, &[how, &[&url]].concat());
-        assert_eq!(fails(&refused), (1, "nfs3: file: file.nfs3-part: another nfs3 is at work on it\n"));
-        assert_eq!(fs::read(here.join("file.nfs3-part")).unwrap(), b"of another one");
+        assert_eq!(fails(&refused), (1, "nfs3: file: file.nfs3-part: in use by another nfs3 process\n"));
+        assert_eq!(fs::read(here.join("file.nfs3-part")).unwrap(), b"of another file");
     }
     drop(other);
     succeeds(&nfs3(here, &["get", &url]));
@@ -442,7 +442,7 @@ fn only_regular_files_are_overwritten() {
         assert_eq!(fs::read(here.join("precious")).unwrap(), b"mine", "{name}");
         fs::remove_file(here.join(name)).unwrap();
     }
-    // An impossible state: it starts from the beginning.
+    // With an invalid state, the copy starts from the beginning.
     for state in [&b"\xff\xfe\n"[..], &[b'1'; 100_000], b"", b"1\n2\n"] {
         fs::write(here.join("file.nfs3-part"), b"c").unwrap();
         fs::write(here.join("file.nfs3-state"), state).unwrap();
@@ -463,7 +463,7 @@ fn a_copied_tree_omits_temporary_names() {
     let daemon = Daemon::start(served.path(), &[]);
     let got = nfs3(here, &["get", "-r", &format!("{}/", daemon.url), "back"]);
     assert_eq!(got.status.code(), Some(1), "{got:?}");
-    assert!(text(&got.stderr).starts_with("nfs3: back/a.nfs3-part: is left out: "), "{got:?}");
+    assert!(text(&got.stderr).starts_with("nfs3: back/a.nfs3-part: skipped: "), "{got:?}");
     assert_eq!(fs::read(here.join("back/b")).unwrap(), b"b");
     assert_eq!(fs::read_dir(here.join("back")).unwrap().count(), 1);
     daemon.stop(Signal::TERM);
@@ -501,7 +501,7 @@ fn an_interrupted_put_resumes() {
             assert!(fs::read(&there).unwrap() == data, "after {:?} bytes", before.map(<[u8]>::len));
         }
         sums.dedup();
-        assert_eq!(sums.len(), 1, "the sum is that of the whole file");
+        assert_eq!(sums.len(), 1, "the digest covers the complete file");
     }
     daemon.stop(Signal::TERM);
 }
@@ -519,7 +519,7 @@ fn trees_survive_a_round_trip() {
     let daemon = Daemon::start_both(served.path(), &[]);
     for base in daemon.urls() {
         let url = |path: &str| format!("{base}{path}");
-        // Twice: existing files are overwritten.
+        // The second copy overwrites existing files.
         for _ in 0..2 {
             assert_eq!(succeeds(&nfs3(here, &["put", "-r", "tree", &url("/")])).lines().count(), 3);
         }
@@ -545,7 +545,7 @@ fn trees_survive_a_round_trip() {
 }
 
 #[tokio::test]
-async fn callers_from_elsewhere_are_refused() {
+async fn callers_from_other_networks_are_rejected() {
     let served = tempfile::tempdir().unwrap();
     let elsewhere = ["--allow", "192.0.2.0/24,2001:db8::/32"];
     let daemon = Daemon::start_both(served.path(), &elsewhere);
@@ -567,7 +567,7 @@ async fn callers_from_elsewhere_are_refused() {
             "{message}"
         );
     }
-    // Nor does it help to know a handle.
+    // A known handle does not grant access.
     let handle = Export::root(&DirectoryExport::open(served.path()).unwrap());
     let asked = Getattr3Args { object: NfsFh3 { data: handle } };
     let is_refused = |answer: Result<Getattr3Res, CallError>| {
@@ -586,9 +586,9 @@ async fn callers_from_elsewhere_are_refused() {
     daemon.stop(Signal::TERM);
 }
 
-/// A mount survives a restart of the server with the stored key, but not with another.
+/// A mount survives a restart of the server with the stored key, but not with another key.
 #[tokio::test]
-async fn handles_are_good_for_the_next_server() {
+async fn handles_stay_valid_after_a_restart() {
     let (served, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(served.path().join("file"), b"content").unwrap();
     let key = |name: &str| state.path().join(name).to_str().unwrap().to_owned();
@@ -616,12 +616,12 @@ async fn handles_are_good_for_the_next_server() {
         command.arg(served.path()).args(["--listen", "127.0.0.1:0"]).args(arguments);
         command
     };
-    // A key that others may use is none.
+    // A key that other users can read is rejected.
     fs::set_permissions(key("two"), fs::Permissions::from_mode(0o644)).unwrap();
     let refused = start(&["--handle-key", &key("two")]).output().unwrap();
-    let said = format!("nfs3d: {}: others than its owner may use this key (chmod 600)\n", key("two"));
-    assert_eq!(fails(&refused), (1, &*said));
-    // If it cannot store a key, and none was requested, it logs this and serves.
+    let message = format!("nfs3d: {}: other users can access the key file; run chmod 600\n", key("two"));
+    assert_eq!(fails(&refused), (1, &*message));
+    // If no key file is requested and none can be stored, the server logs a warning and runs.
     let mut unkept = start(&[])
         .env("XDG_STATE_HOME", key("two"))
         .stdout(Stdio::piped())
@@ -631,11 +631,11 @@ async fn handles_are_good_for_the_next_server() {
     let mut line = String::new();
     BufReader::new(unkept.stdout.take().unwrap()).read_line(&mut line).unwrap();
     unkept.kill().unwrap();
-    let mut said = String::new();
-    unkept.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut message = String::new();
+    unkept.stderr.take().unwrap().read_to_string(&mut message).unwrap();
     unkept.wait().unwrap();
     assert!(line.starts_with("serving "), "{line}");
-    assert!(said.contains("will be stale after a restart; --handle-key FILE"), "{said}");
+    assert!(message.contains("will be stale after a restart; specify --handle-key FILE"), "{message}");
 }
 
 #[test]
@@ -645,13 +645,13 @@ fn both_transports_are_counted() {
     for base in daemon.urls() {
         succeeds(&nfs3(served.path(), &["ls", &format!("{base}/")]));
     }
-    let said = daemon.end(Signal::TERM);
-    assert!(said.starts_with("connections: 0 now, 2 ") && said.contains(" with a result"), "{said}");
-    assert!(said.contains(" inline calls") && said.ends_with("\nstopped\n"), "{said}");
+    let message = daemon.end(Signal::TERM);
+    assert!(message.starts_with("connections: 0 now, 2 ") && message.contains(" with a result"), "{message}");
+    assert!(message.contains(" inline calls") && message.ends_with("\nstopped\n"), "{message}");
 }
 
 #[test]
-fn root_is_anonymous_unless_it_may_be_root() {
+fn root_is_squashed_by_default() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     if !DirectoryExport::open(served.path()).unwrap().impersonates_callers() {
         return not_run::not_run("only root can serve callers with their own rights");
@@ -681,7 +681,7 @@ fn root_is_anonymous_unless_it_may_be_root() {
 }
 
 #[test]
-fn names_do_not_steer_the_terminal() {
+fn names_are_escaped_for_the_terminal() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (dir, name) = (served.path().join("d"), "a\x1b[2J\n\u{202e}b\u{2066}");
     fs::create_dir_all(dir.join(name)).unwrap();

@@ -1,5 +1,4 @@
-//! How rpcbind finds a server's programs: registrations of `nfs3d --register`, and where a client looks for
-//! MOUNT. Uses the test's own rpcbind.
+//! Registrations of `nfs3d --register` with rpcbind, and how a client finds MOUNT. Starts its own rpcbind.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -12,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rpcrdma_mount3::mount_v3;
-use rpcrdma_nfs::client::{ClientError, Connection, Remote, Url};
+use rpcrdma_nfs::client::{ClientError, Remote, ServerConnection, Url};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::nfs_v3;
@@ -91,7 +90,7 @@ impl Service for Small {
     }
 }
 
-/// Serves one program by TCP, and returns its address.
+/// Serves one program over TCP, and returns its address.
 async fn serve(service: impl Service) -> SocketAddr {
     let mut services = Services::new();
     services.add(service);
@@ -143,7 +142,7 @@ async fn a_server_registers_and_unregisters() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// Like Linux's server: MOUNT has its own port, and is not on the connection for NFS (RFC 8267 section
+/// Like Linux's server, offers MOUNT on its own port and not on the connection for NFS (RFC 8267 section
 /// 5.1).
 #[tokio::test(flavor = "multi_thread")]
 async fn mount_is_called_at_its_registered_port() {
@@ -162,7 +161,7 @@ async fn mount_is_called_at_its_registered_port() {
         let url = |options: &str| format!("{base}?{options}").parse::<Url>().unwrap();
         let found = async |url: Url| -> Result<(), ClientError> {
             let remote = Remote::mount(&url).await?;
-            assert_eq!(matches!(remote.connection(), Connection::Tcp(_)), base.starts_with("tcp"));
+            assert_eq!(matches!(remote.connection(), ServerConnection::Tcp(_)), base.starts_with("tcp"));
             assert!(remote.find(b"/").await?.is_directory());
             Ok(())
         };

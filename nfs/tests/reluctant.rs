@@ -1,5 +1,5 @@
-//! The client against a minimal server: short reads and writes, entries without attributes, and a restart
-//! between two calls. Also against a server that rejects calls, or whose files change meanwhile.
+//! The client against a minimal server: short reads and writes, entries without attributes, a restart between
+//! two calls, rejected calls, and files that change meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may fail")]
 
@@ -15,25 +15,26 @@ use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs::client::{ClientError, Remote};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
-    ReadData, Renamed, SetAttributes, Space, Stability, Time, TryExport, Verifier, Written,
+    Attributes, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileTime, Found, Listed,
+    NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TryExport,
+    WriteResult,
 };
 use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
 
-/// The most bytes that a READ or a WRITE moves.
+/// The maximum number of bytes in a READ or a WRITE.
 const SHORT: usize = 70_001;
 
 struct Reluctant {
     inner: MemoryExport,
-    /// WRITEs so far, and the number of the one before which the server "restarts".
+    /// The number of WRITEs so far, and the number of the WRITE before which the server "restarts".
     writes: AtomicU32,
     restarts: &'static [u32],
     restarted: AtomicU32,
-    /// The response to LOOKUP of this name, or without a name to READLINK.
-    refuses: Option<(&'static [u8], Error)>,
-    /// Whether the file changes with each READ.
+    /// The response to LOOKUP of this name; without a name, to READLINK.
+    refuses: Option<(&'static [u8], NfsError)>,
+    /// True if the file changes with each READ.
     changes: bool,
     lists: Lists,
     /// Invented handles.
@@ -49,11 +50,11 @@ enum Lists {
     Endlessly(&'static [u8]),
     /// Entries whose cookies repeat.
     InCircles,
-    /// Each directory has a directory with its own handle.
+    /// Each directory contains a directory with its own handle.
     Itself,
-    /// Each directory has a directory with a new handle.
+    /// Each directory contains a directory with a new handle.
     Deeply,
-    /// The root has a directory with this name.
+    /// The root contains a directory with this name.
     Named(&'static [u8]),
 }
 
@@ -64,20 +65,23 @@ impl Reluctant {
         Reluctant { inner, writes, restarts, restarted, refuses: None, changes: false, lists, invented }
     }
 
-    /// With a file and a link.
+    /// Returns a server with a file and a link.
     fn filled() -> Self {
         let this = Reluctant::new(&[]);
         let (root, new) = (this.inner.root(), SetAttributes::default());
         let how = CreateHow::Guarded(new.clone());
-        let file = this.inner.create(&Caller::ROOT, &root, b"file", &how).result.unwrap().handle;
+        let file = this.inner.create(&NfsCaller::ROOT, &root, b"file", &how).result.unwrap().handle;
         let data = Bytes::from_static(b"content");
-        this.inner.write(&Caller::ROOT, &file, 0, &data, Stability::FileSync).result.unwrap();
-        this.inner.symlink(&Caller::ROOT, &root, b"link", &Bytes::from_static(b"to"), &new).result.unwrap();
+        this.inner.write(&NfsCaller::ROOT, &file, 0, &data, Stability::FileSync).result.unwrap();
+        this.inner
+            .symlink(&NfsCaller::ROOT, &root, b"link", &Bytes::from_static(b"to"), &new)
+            .result
+            .unwrap();
         this
     }
 }
 
-/// Passes calls on as they are.
+/// Forwards calls unchanged.
 macro_rules! pass_on {
     ($(fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $res:ty;)*) => {
         $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
@@ -89,27 +93,33 @@ impl TryExport for Reluctant {}
 impl Export for Reluctant {
     const BLOCKS: bool = false;
 
-    fn write_verifier(&self) -> Verifier {
+    fn write_verifier(&self) -> NfsVerifier {
         u64::from(self.restarted.load(Ordering::SeqCst)).to_be_bytes()
     }
 
-    fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
+    fn read(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadData, NfsError> {
         let read = self.inner.read(caller, file, offset, count.min(SHORT as u32));
         if self.changes {
             let data = Bytes::from_static(b"other");
-            self.inner.write(&Caller::ROOT, file, 0, &data, Stability::FileSync).result.unwrap();
+            self.inner.write(&NfsCaller::ROOT, file, 0, &data, Stability::FileSync).result.unwrap();
         }
         read
     }
 
-    fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+    fn lookup(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         match self.refuses {
             Some((refused, error)) if refused == name => Err(error),
             _ => self.inner.lookup(who, dir, name),
         }
     }
 
-    fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+    fn readlink(&self, who: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
         match self.refuses {
             Some((b"", error)) => Err(error),
             _ => self.inner.readlink(who, file),
@@ -118,34 +128,34 @@ impl Export for Reluctant {
 
     fn write(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         stable: Stability,
-    ) -> Outcome<Written> {
+    ) -> Outcome<WriteResult> {
         let write = self.writes.fetch_add(1, Ordering::SeqCst);
         if self.restarts.contains(&write) {
-            // Written data is lost.
+            // The restart loses written data.
             self.restarted.fetch_add(1, Ordering::SeqCst);
             let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
             self.inner.set_attributes(caller, file, &empty, None).result.unwrap();
         }
         let Outcome { result, wcc } =
             self.inner.write(caller, file, offset, &data.slice(..data.len().min(SHORT)), stable);
-        Outcome { result: result.map(|done| Written { committed: Stability::Unstable, ..done }), wcc }
+        Outcome { result: result.map(|done| WriteResult { committed: Stability::Unstable, ..done }), wcc }
     }
 
     fn list(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
-        after: (Cookie, Verifier),
+        after: (Cookie, NfsVerifier),
         _plus: bool,
         take: &mut dyn FnMut(Entry) -> bool,
-    ) -> Result<Listed, Error> {
+    ) -> Result<Listed, NfsError> {
         let attributes = self.inner.attributes(&self.inner.root())?;
-        let verifier = Verifier::default();
+        let verifier = NfsVerifier::default();
         let mut entry = |name: &[u8], cookie, handle| {
             let found = Some(Found { handle, attributes: attributes.clone() });
             take(Entry { fileid: 1, name: Bytes::copy_from_slice(name), cookie, found })
@@ -175,19 +185,19 @@ impl Export for Reluctant {
 
     pass_on! {
         fn root(&self) -> FileHandle;
-        fn limits(&self) -> Limits;
-        fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
-        fn set_attributes(&self, who: &Caller, file: &FileHandle, new: &SetAttributes, guard: Option<Time>) -> Outcome<()>;
-        fn access(&self, who: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
-        fn create(&self, who: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
-        fn mkdir(&self, who: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
-        fn symlink(&self, who: &Caller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
-        fn remove(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rmdir(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rename(&self, who: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
-        fn link(&self, who: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn space(&self, file: &FileHandle) -> Result<Space, Error>;
-        fn commit(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+        fn limits(&self) -> ExportLimits;
+        fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
+        fn set_attributes(&self, who: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
+        fn access(&self, who: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
+        fn create(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+        fn mkdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+        fn symlink(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
+        fn remove(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rmdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rename(&self, who: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+        fn link(&self, who: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
+        fn commit(&self, who: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
     }
 }
 
@@ -217,7 +227,7 @@ async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
         read.extend_from_slice(&piece);
         Ok(())
     };
-    // The attributes are older than the data: the end is found anyway.
+    // The end is found although the attributes are outdated.
     let received = remote.read_file(&file, &mut take).await?;
     assert!(read == data);
     assert_eq!(sent, received);
@@ -242,7 +252,7 @@ async fn data_lost_in_a_restart_is_rewritten() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_repeatedly_loses_data_fails_the_copy() {
-    // About 45 writes a round.
+    // Each round has about 45 writes.
     let remote = mount(Reluctant::new(&[20, 60, 100, 130])).await;
     let error = put_and_get(&remote, &content()).await.unwrap_err();
     assert!(matches!(error, ClientError::Server { procedure: "COMMIT", .. }), "{error}");
@@ -270,9 +280,12 @@ async fn nfs3(here: &Path, arguments: &[&str]) -> Output {
 async fn only_missing_entries_are_omitted() {
     let here = tempfile::tempdir().unwrap();
     for (index, refused) in [b"file" as &[u8], b"link", b""].into_iter().enumerate() {
-        for (error, listed) in
-            [(Error::NoEnt, true), (Error::Stale, true), (Error::Acces, false), (Error::JukeBox, false)]
-        {
+        for (error, listed) in [
+            (NfsError::NoEnt, true),
+            (NfsError::Stale, true),
+            (NfsError::Acces, false),
+            (NfsError::JukeBox, false),
+        ] {
             let url = serve(Reluctant { refuses: Some((refused, error)), ..Reluctant::filled() }).await;
             let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
             let items = remote.list(&remote.find(b"/").await.unwrap()).await;
@@ -291,15 +304,15 @@ async fn a_file_that_changes_during_a_download_is_rejected() {
     let url = serve(Reluctant { changes: true, ..Reluctant::filled() }).await;
     let got = nfs3(here.path(), &["get", &format!("{url}file")]).await;
     assert_eq!(got.status.code(), Some(4), "{got:?}");
-    let said = String::from_utf8(got.stderr).unwrap();
-    assert_eq!(said, "nfs3: /file: changed during the copy; the copy was discarded\n");
+    let message = String::from_utf8(got.stderr).unwrap();
+    assert_eq!(message, "nfs3: /file: changed during the copy; the copy was discarded\n");
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 
-/// The result of a listing, which must end soon.
+/// Returns the result of a listing, which must end soon.
 async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String {
     let ended = tokio::time::timeout(Duration::from_secs(60), what).await;
-    ended.expect("it has no end").unwrap_err().to_string()
+    ended.expect("the listing does not end").unwrap_err().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,7 +320,7 @@ async fn an_endless_listing_fails() {
     const LONG: &[u8] = &[b'n'; 4096];
     for (lists, why) in [
         (Lists::Endlessly(LONG), "/: READDIRPLUS: the listing exceeds 256 MiB"),
-        (Lists::InCircles, "/: READDIRPLUS: a cookie came twice"),
+        (Lists::InCircles, "/: READDIRPLUS: repeated cookie"),
     ] {
         let remote = mount(Reluctant { lists, ..Reluctant::new(&[]) }).await;
         let root = remote.find(b"/").await.unwrap();
@@ -319,32 +332,35 @@ async fn an_endless_listing_fails() {
 async fn an_endless_tree_fails() {
     let here = tempfile::tempdir().unwrap();
     for (lists, why) in [
-        (Lists::Itself, "the directory is below itself"),
+        (Lists::Itself, "the directory contains itself"),
         (Lists::Deeply, "too many levels of directories (limit 512)"),
     ] {
         let export = Reluctant { lists, ..Reluctant::filled() };
         let new = SetAttributes::default();
-        export.inner.mkdir(&Caller::ROOT, &export.inner.root(), b"tree", &new).result.unwrap();
+        export.inner.mkdir(&NfsCaller::ROOT, &export.inner.root(), b"tree", &new).result.unwrap();
         let url = serve(export).await;
         let remote = Remote::mount(&url.parse().unwrap()).await.unwrap();
         let root = remote.find(b"/").await.unwrap();
         let error = refused(remote.remove_tree(&root, Bytes::from_static(b"tree"))).await;
         assert!(error.starts_with("/tree/") && error.ends_with(why), "{error}");
         let got = nfs3(here.path(), &["get", "-r", &format!("{url}tree"), "copy"]).await;
-        let said = String::from_utf8(got.stderr).unwrap();
-        assert!(got.status.code() == Some(1) && said.contains(&format!("READDIRPLUS: {why}")), "{said}");
+        let message = String::from_utf8(got.stderr).unwrap();
+        assert!(
+            got.status.code() == Some(1) && message.contains(&format!("READDIRPLUS: {why}")),
+            "{message}"
+        );
         std::fs::remove_dir_all(here.path().join("copy")).unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_a_server_do_not_lead_out_of_the_destination() {
+async fn names_from_a_server_stay_within_the_destination() {
     for name in [b"../out" as &[u8], b"in/../../out", b"in/out", b""] {
         let here = tempfile::tempdir().unwrap();
         let url = serve(Reluctant { lists: Lists::Named(name), ..Reluctant::filled() }).await;
         let got = nfs3(here.path(), &["get", "-r", &url, "copy"]).await;
-        let said = String::from_utf8(got.stderr).unwrap();
-        assert!(got.status.code() == Some(1) && said.contains("cannot be used here"), "{said}");
+        let message = String::from_utf8(got.stderr).unwrap();
+        assert!(got.status.code() == Some(1) && message.contains("invalid local file name"), "{message}");
         let made: Vec<_> =
             std::fs::read_dir(here.path()).unwrap().map(|at| at.unwrap().file_name()).collect();
         assert_eq!(made, ["copy"]);

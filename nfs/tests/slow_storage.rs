@@ -1,5 +1,5 @@
-//! A file on slow storage delays neither other files nor its own readers, and a caller that waits for slow
-//! storage delays no other.
+//! A file on slow storage delays neither other files nor its own readers. A caller that waits for slow
+//! storage does not delay other callers.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    Attributes, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, Found, Limits, Listed, Outcome,
-    ReadData, Renamed, SetAttributes, Space, Stability, Time, TryExport, Verifier, Written,
+    Attributes, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileTime, Found, Listed,
+    NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TryExport,
+    WriteResult,
 };
 use rpcrdma_nfs::nfs::NfsHandler;
 use rpcrdma_nfs3::nfs_v3::Handler;
@@ -22,7 +23,7 @@ use rpcrdma_runtime::program::{CallContext, Credential};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// In memory, except that stable writes to one file and lookups of `slow` wait until they are released.
+/// An export in memory in which stable writes to one file and lookups of `slow` wait until they are released.
 #[derive(Default)]
 struct Slow {
     inner: MemoryExport,
@@ -43,7 +44,7 @@ impl Slow {
     }
 }
 
-/// Passes calls on as they are.
+/// Forwards calls unchanged.
 macro_rules! pass_on {
     ($(fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $res:ty;)*) => {
         $(fn $name(&self $(, $arg: $ty)*) -> $res { self.inner.$name($($arg),*) })*
@@ -57,19 +58,19 @@ impl Export for Slow {
 
     fn write(
         &self,
-        who: &Caller,
+        who: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         stable: Stability,
-    ) -> Outcome<Written> {
+    ) -> Outcome<WriteResult> {
         if stable != Stability::Unstable && *file == *self.file.lock().unwrap() {
             self.wait();
         }
         self.inner.write(who, file, offset, data, stable)
     }
 
-    fn lookup(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+    fn lookup(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         if name == b"slow" {
             self.wait();
         }
@@ -78,23 +79,23 @@ impl Export for Slow {
 
     pass_on! {
         fn root(&self) -> FileHandle;
-        fn write_verifier(&self) -> Verifier;
-        fn limits(&self) -> Limits;
-        fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error>;
-        fn set_attributes(&self, who: &Caller, file: &FileHandle, new: &SetAttributes, guard: Option<Time>) -> Outcome<()>;
-        fn access(&self, who: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error>;
-        fn readlink(&self, who: &Caller, file: &FileHandle) -> Result<Bytes, Error>;
-        fn read(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error>;
-        fn create(&self, who: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
-        fn mkdir(&self, who: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
-        fn symlink(&self, who: &Caller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
-        fn remove(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rmdir(&self, who: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rename(&self, who: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
-        fn link(&self, who: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn list(&self, who: &Caller, dir: &FileHandle, after: (Cookie, Verifier), plus: bool, take: &mut dyn FnMut(Entry) -> bool) -> Result<Listed, Error>;
-        fn space(&self, file: &FileHandle) -> Result<Space, Error>;
-        fn commit(&self, who: &Caller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+        fn write_verifier(&self) -> NfsVerifier;
+        fn limits(&self) -> ExportLimits;
+        fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
+        fn set_attributes(&self, who: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
+        fn access(&self, who: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
+        fn readlink(&self, who: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError>;
+        fn read(&self, who: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, NfsError>;
+        fn create(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+        fn mkdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+        fn symlink(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
+        fn remove(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rmdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rename(&self, who: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+        fn link(&self, who: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn list(&self, who: &NfsCaller, dir: &FileHandle, after: (Cookie, NfsVerifier), plus: bool, take: &mut dyn FnMut(Entry) -> bool) -> Result<Listed, NfsError>;
+        fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
+        fn commit(&self, who: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
     }
 }
 
@@ -115,12 +116,12 @@ async fn write(server: &NfsHandler<Slow>, file: FileHandle) -> Write3Res {
     server.write(&context(7), args).await.unwrap()
 }
 
-async fn calls_get_through() {
+async fn calls_succeed() {
     let export = Arc::new(Slow::default());
     let make = |name: &[u8]| {
         let all = SetAttributes { mode: Some(0o666), ..SetAttributes::default() };
         let how = CreateHow::Guarded(all);
-        export.inner.create(&Caller::ROOT, &export.root(), name, &how).result.unwrap().handle
+        export.inner.create(&NfsCaller::ROOT, &export.root(), name, &how).result.unwrap().handle
     };
     let (slow, other) = (make(b"slow"), make(b"other"));
     *export.file.lock().unwrap() = slow;
@@ -130,7 +131,7 @@ async fn calls_get_through() {
         let server = server.clone();
         writes.spawn(async move { write(&server, slow).await });
     }
-    // Time for the writes to take all threads that they can have.
+    // Waits until the writes occupy all their threads.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let tried = async {
         assert!(matches!(write(&server, other).await, Write3Res::Nfs3Ok(_)));
@@ -145,22 +146,22 @@ async fn calls_get_through() {
     }
 }
 
-async fn others_get_through() {
+async fn calls_for_other_files_succeed() {
     let export = Arc::new(Slow::default());
     let how = CreateHow::Guarded(SetAttributes::default());
     let root = export.root();
-    export.inner.create(&Caller::ROOT, &root, b"other", &how).result.unwrap();
+    export.inner.create(&NfsCaller::ROOT, &root, b"other", &how).result.unwrap();
     let server = NfsHandler::new(export.clone());
     let mut slow = JoinSet::new();
     for _ in 0..256 {
         let server = server.clone();
         slow.spawn(async move { lookup(&server, root, b"slow", 1).await });
     }
-    // Time for the lookups to take all threads that they can have.
+    // Waits until the lookups occupy all their threads.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let tried = timeout(Duration::from_secs(10), lookup(&server, root, b"other", 2)).await;
     export.release();
-    assert!(matches!(tried.expect("a call waits for another caller"), Lookup3Res::Nfs3Ok(_)));
+    assert!(matches!(tried.expect("a call waits for that of another caller"), Lookup3Res::Nfs3Ok(_)));
     while let Some(done) = slow.join_next().await {
         assert!(matches!(done.unwrap(), Lookup3Res::Default(..)));
     }
@@ -178,10 +179,10 @@ fn run(threads: usize, test: impl Future<Output = ()>) {
 
 #[test]
 fn writes_to_a_slow_file_leave_threads_to_others() {
-    run(32, calls_get_through());
+    run(32, calls_succeed());
 }
 
 #[test]
 fn calls_of_one_caller_leave_threads_to_others() {
-    run(96, others_get_through());
+    run(96, calls_for_other_files_succeed());
 }

@@ -17,7 +17,7 @@ const CLOSED: Option<i32> = Some(141);
 const NFS3: &str = env!("CARGO_BIN_EXE_nfs3");
 const NFS3D: &str = env!("CARGO_BIN_EXE_nfs3d");
 
-/// The end of a pipe that others write to, without its other end.
+/// Returns the write end of a pipe whose read end is closed.
 fn nobody() -> Stdio {
     std::io::pipe().unwrap().1.into()
 }
@@ -34,7 +34,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A server whose output was closed after its first line.
+/// A server whose output is closed after the first line.
 fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
     let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
     let mut command = Command::new(NFS3D);
@@ -51,7 +51,7 @@ fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
 fn a_server_continues_and_shuts_down_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "here").unwrap();
-    // Also without a reader of its errors, which precede its first line.
+    // Standard error, which precedes the first line, may be closed too.
     for stderr in [Stdio::piped(), nobody()] {
         let (child, url) = serve(dir.path(), stderr);
         let read = Command::new(NFS3).args(["cat", &format!("{url}/file")]).output().unwrap();
@@ -64,7 +64,7 @@ fn a_server_continues_and_shuts_down_cleanly() {
 }
 
 #[test]
-fn programs_end_quietly() {
+fn programs_exit_silently() {
     let (dir, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(dir.path().join("file"), vec![7; 3 << 20]).unwrap();
     let (mut child, url) = serve(dir.path(), Stdio::null());
@@ -85,16 +85,12 @@ fn programs_end_quietly() {
             "{program} {arguments:?}: {ended:?}"
         );
     }
-    assert_eq!(
-        fs::read(&got).unwrap(),
-        fs::read(dir.path().join("file")).unwrap(),
-        "it was fetched all the same"
-    );
+    assert_eq!(fs::read(&got).unwrap(), fs::read(dir.path().join("file")).unwrap(), "the file was fetched");
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
-/// A failure has its status even if its message is not read.
+/// A failure has its exit status even if its message cannot be written.
 #[test]
 fn failures_keep_their_status() {
     let dir = tempfile::tempdir().unwrap();

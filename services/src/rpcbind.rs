@@ -49,7 +49,7 @@ use rpcrdma_runtime::{CallError, TcpClient, TcpClientOptions, TcpOptions, ToAddr
 use tokio::net::lookup_host;
 
 pub use address::{from_universal, to_universal};
-pub use error::Error;
+pub use error::RpcbindError;
 pub use netid::Netid;
 pub use registration::Registration;
 
@@ -120,8 +120,8 @@ impl Rpcbind {
     /// Connects to the rpcbind of this machine: over its local socket if there is one, otherwise over TCP.
     ///
     /// # Errors
-    /// Returns [`Error::Connect`] if connecting fails.
-    pub async fn local() -> Result<Self, Error> {
+    /// Returns [`RpcbindError::Connect`] if connecting fails.
+    pub async fn local() -> Result<Self, RpcbindError> {
         #[cfg(unix)]
         for path in SOCKETS {
             if let Ok(rpcbind) = Rpcbind::at_socket(path).await {
@@ -144,16 +144,16 @@ impl Rpcbind {
     /// Connects to the rpcbind of a host over TCP.
     ///
     /// # Errors
-    /// Returns [`Error::Connect`] if connecting fails.
-    pub async fn of(host: &str) -> Result<Self, Error> {
+    /// Returns [`RpcbindError::Connect`] if connecting fails.
+    pub async fn of(host: &str) -> Result<Self, RpcbindError> {
         Rpcbind::connect(at(host, PORT)).await
     }
 
     /// Connects to the rpcbind at this address and port over TCP.
     ///
     /// # Errors
-    /// Returns [`Error::Connect`] if connecting fails.
-    pub async fn connect(address: impl ToAddress) -> Result<Self, Error> {
+    /// Returns [`RpcbindError::Connect`] if connecting fails.
+    pub async fn connect(address: impl ToAddress) -> Result<Self, RpcbindError> {
         Ok(Rpcbind::over(connect(address).await?))
     }
 
@@ -174,14 +174,14 @@ impl Rpcbind {
     /// If the registered address is unspecified, the result contains the address of the rpcbind instead.
     ///
     /// # Errors
-    /// Returns [`Error::Call`] if the call fails, and [`Error::BadAddress`] if the address in the reply is
-    /// invalid.
+    /// Returns [`RpcbindError::Call`] if the call fails, and [`RpcbindError::BadAddress`] if the address in
+    /// the reply is invalid.
     pub async fn lookup(
         &self,
         program: u32,
         version: u32,
         netid: Netid,
-    ) -> Result<Option<SocketAddr>, Error> {
+    ) -> Result<Option<SocketAddr>, RpcbindError> {
         let found = if self.transport.netid() == Some(netid) {
             self.address(program, version, netid).await?
         } else {
@@ -193,14 +193,14 @@ impl Rpcbind {
     /// Registers all programs of `services` with an address and a transport.
     ///
     /// # Errors
-    /// Returns [`Error::Call`] if a call fails, and [`Error::Refused`] if a program is already registered for
-    /// the transport. On error, the registrations of this call are removed again.
+    /// Returns [`RpcbindError::Call`] if a call fails, and [`RpcbindError::Refused`] if a program is already
+    /// registered for the transport. On error, the registrations of this call are removed again.
     pub async fn register(
         &self,
         services: &Services,
         netid: Netid,
         address: SocketAddr,
-    ) -> Result<Registration, Error> {
+    ) -> Result<Registration, RpcbindError> {
         let mut registered = Registration::new(self.clone(), netid, &address);
         for (program, version) in services.programs() {
             if let Err(error) = registered.add(program, version).await {
@@ -222,7 +222,7 @@ impl Rpcbind {
         services: &Services,
         netid: Netid,
         address: SocketAddr,
-    ) -> Result<Registration, Error> {
+    ) -> Result<Registration, RpcbindError> {
         for (program, version) in services.programs() {
             let entry = self.entry(program, version, netid, String::new());
             // The boolean result is ignored, so the call may be retransmitted. If the removal fails, so does
@@ -244,7 +244,12 @@ impl Rpcbind {
 
     /// Looks up an address for the transport of this connection. rpcbind uses the transport of the call and
     /// ignores the netid in the arguments (RFC 1833 section 2.2.1).
-    async fn address(&self, program: u32, version: u32, netid: Netid) -> Result<Option<XdrString>, Error> {
+    async fn address(
+        &self,
+        program: u32,
+        version: u32,
+        netid: Netid,
+    ) -> Result<Option<XdrString>, RpcbindError> {
         let entry = self.entry(program, version, netid, String::new());
         let found = match self.rpcbvers4().getversaddr(&entry).await {
             Err(error) if has_only_version_3(&error) => self.rpcbvers().getaddr(&entry).await?,
@@ -254,7 +259,12 @@ impl Rpcbind {
     }
 
     /// Looks up an address for any transport in the list of all registrations.
-    async fn listed(&self, program: u32, version: u32, netid: Netid) -> Result<Option<XdrString>, Error> {
+    async fn listed(
+        &self,
+        program: u32,
+        version: u32,
+        netid: Netid,
+    ) -> Result<Option<XdrString>, RpcbindError> {
         let matches = |map: &Rpcb| {
             map.r_prog == program && map.r_vers == version && &map.r_netid[..] == netid.as_str().as_bytes()
         };
@@ -262,7 +272,7 @@ impl Rpcbind {
     }
 
     /// Returns all registrations.
-    async fn list(&self) -> Result<Vec<Rpcb>, Error> {
+    async fn list(&self) -> Result<Vec<Rpcb>, RpcbindError> {
         let list = match self.rpcbvers4().dump().await {
             Err(error) if has_only_version_3(&error) => self.rpcbvers().dump().await?,
             other => other?,
@@ -287,7 +297,7 @@ impl Rpcbind {
         })
     }
 
-    fn reachable(&self, universal: &XdrString, netid: Netid) -> Result<SocketAddr, Error> {
+    fn reachable(&self, universal: &XdrString, netid: Netid) -> Result<SocketAddr, RpcbindError> {
         universal
             .to_str()
             .ok()
@@ -304,7 +314,7 @@ impl Rpcbind {
             .ok_or_else(|| {
                 let shown = universal.get(..80).unwrap_or(universal);
                 let address = String::from_utf8_lossy(shown).into_owned();
-                Error::BadAddress { address, netid }
+                RpcbindError::BadAddress { address, netid }
             })
     }
 }
@@ -313,11 +323,11 @@ impl Rpcbind {
 /// has one (20049 for NFS), and otherwise asks the rpcbind of the host.
 ///
 /// # Errors
-/// Returns [`Error`] if the host name cannot be resolved or if the lookup fails.
-pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, Error> {
+/// Returns [`RpcbindError`] if the host name cannot be resolved or if the lookup fails.
+pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, RpcbindError> {
     if let Some(port) = P::PORT {
         let resolved = lookup_host(at(host, port)).await;
-        let unresolved = |source| Error::Resolve { host: host.to_owned(), source };
+        let unresolved = |source| RpcbindError::Resolve { host: host.to_owned(), source };
         return Ok(resolved.map_err(unresolved)?.next());
     }
     let client = connect(at(host, PORT)).await?;
@@ -325,7 +335,7 @@ pub async fn find<P: Binding>(host: &str) -> Result<Option<SocketAddr>, Error> {
     Rpcbind::over(client).lookup(P::NUMBER, P::VERSION, netid).await
 }
 
-async fn connect(address: impl ToAddress) -> Result<TcpClient, Error> {
+async fn connect(address: impl ToAddress) -> Result<TcpClient, RpcbindError> {
     let connect_timeout = Duration::from_secs(5);
     let tcp = TcpOptions { max_record: MAX_REPLY, connect_timeout, ..TcpOptions::default() };
     let options = TcpClientOptions { tcp, timeout: CALL_TIMEOUT, ..TcpClientOptions::default() };

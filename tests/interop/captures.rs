@@ -6,7 +6,7 @@ use std::path::Path;
 use rpcrdma_nfs::client::Remote;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::provider::iwarp::{Capture, CaptureFile};
-use rpcrdma_tools::explain::{Conversation, Side, Trace, read};
+use rpcrdma_tools::explain::{Conversation, Peer, Trace, read};
 
 use crate::guest::{Random, Siw, guest, server};
 use crate::kernel_server::{connect, get, options, put, root};
@@ -25,7 +25,7 @@ fn read_complete(path: &Path) -> Trace {
     for connection in &trace.connections {
         assert!(connection.is_iwarp && connection.lost == 0);
         let notes = &connection.conversation.notes;
-        assert!(notes.iter().all(|note| !note.trouble || note.text.contains("breaks")), "{notes:?}");
+        assert!(notes.iter().all(|note| !note.problem || note.text.contains("resets")), "{notes:?}");
     }
     trace
 }
@@ -36,7 +36,7 @@ fn moved(conversation: &Conversation) -> (u64, u64) {
     for call in &conversation.calls {
         assert!(call.reply.is_some() && call.procedure.is_some(), "{call:?}");
         assert!(call.operations.iter().all(|one| one.chunk.is_some() && one.done.is_some()), "{call:?}");
-        let (read, written) = call.moved();
+        let (read, written) = call.rdma_bytes();
         sums = (sums.0 + read, sums.1 + written);
     }
     sums
@@ -65,7 +65,7 @@ async fn our_client_and_the_kernels_server() {
         let (read, written) = moved(conversation);
         assert!(read >= 300_001 && written >= 300_001, "{read} octets by RDMA Read, {written} by RDMA Write");
         check_every_frame(&path);
-        if wireshark::is_there() {
+        if wireshark::is_available() {
             wireshark::agrees(&path, &[("nfs", conversation.calls.len())]);
         }
     }
@@ -82,13 +82,13 @@ fn check_kernel_work(capture: &Path) {
     let (read, written) = conversations.clone().map(moved).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     assert!(read >= 600_002 && written >= 600_002, "{read} octets by RDMA Read, {written} by RDMA Write");
     let calls: Vec<_> = conversations.flat_map(|conversation| &conversation.calls).collect();
-    assert!(calls.iter().all(|call| call.by == Some(Side::Client)));
+    assert!(calls.iter().all(|call| call.by == Some(Peer::Client)));
     for procedure in ["LOOKUP", "CREATE", "WRITE", "READ", "READDIRPLUS", "RENAME", "REMOVE"] {
         let named = calls.iter().filter(|call| call.procedure.unwrap().procedure_name() == procedure);
         assert!(named.count() > 0, "{procedure}");
     }
     check_every_frame(capture);
-    if wireshark::is_there() {
+    if wireshark::is_available() {
         wireshark::agrees(capture, &[("nfs", calls.len())]);
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use rpcrdma_nfs::client::Connection;
+use rpcrdma_nfs::client::ServerConnection;
 use rpcrdma_nfs3::*;
 
-type Nfs = nfs_v3::Client<Connection>;
+type Nfs = nfs_v3::Client<ServerConnection>;
 
 /// Returns the result of a call, which must succeed.
 macro_rules! ok {

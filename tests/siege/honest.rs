@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use rpcrdma_mount3::{Mountres3, mount_v3};
-use rpcrdma_nfs::client::{Connection, this_user};
+use rpcrdma_nfs::client::{ServerConnection, this_user};
 use rpcrdma_nfs3::{
     Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args, Lookup3Res, NfsFh3, Read3Args, Read3Res, StableHow,
     Write3Args, Write3Res, nfs_v3,
@@ -152,7 +152,7 @@ impl Log {
     }
 }
 
-async fn connect(by: By) -> anyhow::Result<Connection> {
+async fn connect(by: By) -> anyhow::Result<ServerConnection> {
     // Without reconnection, so that a lost connection is a failure.
     let (credential, timeout, reconnect) = (this_user(), PATIENCE, None);
     Ok(match by {
@@ -180,7 +180,7 @@ async fn find_files(by: By) -> anyhow::Result<Vec<NfsFh3>> {
 }
 
 /// Returns the root of the served directory.
-pub(crate) async fn root(connection: &Connection) -> anyhow::Result<NfsFh3> {
+pub(crate) async fn root(connection: &ServerConnection) -> anyhow::Result<NfsFh3> {
     match mount_v3::Client(connection.clone()).mnt(&"/".into()).await? {
         Mountres3::Mnt3Ok(mounted) => Ok(NfsFh3 { data: mounted.fhandle }),
         other => bail!("MNT: {other:?}"),
@@ -188,7 +188,11 @@ pub(crate) async fn root(connection: &Connection) -> anyhow::Result<NfsFh3> {
 }
 
 /// Returns a file of a directory.
-pub(crate) async fn lookup(connection: &Connection, dir: &NfsFh3, name: &str) -> anyhow::Result<NfsFh3> {
+pub(crate) async fn lookup(
+    connection: &ServerConnection,
+    dir: &NfsFh3,
+    name: &str,
+) -> anyhow::Result<NfsFh3> {
     let what = Diropargs3 { dir: *dir, name: name.into() };
     match nfs_v3::Client(connection.clone()).lookup(&Lookup3Args { what }).await? {
         Lookup3Res::Nfs3Ok(found) => Ok(found.object),
@@ -198,7 +202,7 @@ pub(crate) async fn lookup(connection: &Connection, dir: &NfsFh3, name: &str) ->
 
 /// Makes one call, and checks its result. Returns the name of its procedure.
 async fn call(
-    nfs: &nfs_v3::Client<Connection>,
+    nfs: &nfs_v3::Client<ServerConnection>,
     files: &[NfsFh3],
     turn: usize,
 ) -> anyhow::Result<&'static str> {

@@ -16,7 +16,7 @@ use rpcrdma_runtime::program::{Binding, CallContext, Program, Reject, Service, a
 use rpcrdma_runtime::xdr::{Reader, Reducer, XdrString};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_runtime::{TcpServer, TcpServerOptions};
-use rpcrdma_services::rpcbind::{self, Error, Netid, Rpcbind};
+use rpcrdma_services::rpcbind::{self, Netid, Rpcbind, RpcbindError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -222,7 +222,7 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     two.add(vers1::Server(Conf));
     let refused = rpcbind.register(&two, Netid::Rdma, second).await;
     assert!(
-        matches!(refused, Err(Error::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
+        matches!(refused, Err(RpcbindError::Refused { program: PROGRAM, version: 1, netid: Netid::Rdma })),
         "{refused:?}"
     );
     assert_eq!(table.lock().unwrap().len(), 1, "no entries of the failed registration");
@@ -311,7 +311,7 @@ async fn a_registration_without_a_reply_is_removed() {
     let (services, address) = (conf(), v4("127.0.0.1:1"));
     faults.lock().unwrap().push_back(Fault::Lost);
     let failed = rpcbind.register(&services, Netid::Rdma, address).await;
-    assert!(matches!(failed, Err(Error::Call(_))), "{failed:?}");
+    assert!(matches!(failed, Err(RpcbindError::Call(_))), "{failed:?}");
     assert!(table.lock().unwrap().is_empty());
     // A registration is also removed if its caller is dropped.
     faults.lock().unwrap().push_back(Fault::Withheld);
@@ -381,7 +381,10 @@ async fn the_local_socket_works_like_tcp() {
     server.abort();
     assert!(server.await.is_err());
     for _ in 0..2 {
-        assert!(matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(Error::Call(_))), "stopped");
+        assert!(
+            matches!(rpcbind.lookup(PROGRAM, 1, Netid::Rdma).await, Err(RpcbindError::Call(_))),
+            "stopped"
+        );
     }
     std::fs::remove_file(&path).unwrap();
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
@@ -420,7 +423,9 @@ async fn an_invalid_address_is_an_error() {
         }];
         let netid = if netid == "rdma" { Netid::Rdma } else { Netid::Rdma6 };
         let found = rpcbind.lookup(PROGRAM, 1, netid).await;
-        let Err(Error::BadAddress { address: shown, .. }) = found else { panic!("{address:.40}: {found:?}") };
+        let Err(RpcbindError::BadAddress { address: shown, .. }) = found else {
+            panic!("{address:.40}: {found:?}")
+        };
         assert!(shown.len() <= 80);
     }
 }
@@ -428,7 +433,7 @@ async fn an_invalid_address_is_an_error() {
 #[tokio::test]
 async fn a_missing_rpcbind_is_an_error_except_for_nfs() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert!(matches!(Rpcbind::connect(free).await, Err(Error::Connect(_))));
+    assert!(matches!(Rpcbind::connect(free).await, Err(RpcbindError::Connect(_))));
     // The port of NFS is assigned, so no query is needed.
     let found = rpcbind::find::<nfs_v3::NfsV3>("127.0.0.1").await.unwrap();
     assert_eq!(found, Some(v4("127.0.0.1:20049")));
@@ -453,7 +458,7 @@ async fn the_rpcbind_of_this_machine() {
         // An rpcbind may accept a repeated registration of the same address, so use another one.
         let another = SocketAddr::new(address.ip(), address.port() + 1);
         let refused = local.register(&conf(), netid, another).await;
-        assert!(matches!(refused, Err(Error::Refused { .. })), "{netid}: {refused:?}");
+        assert!(matches!(refused, Err(RpcbindError::Refused { .. })), "{netid}: {refused:?}");
         for rpcbind in [&local, &over_tcp] {
             let found = rpcbind.lookup(PROGRAM, 1, netid).await.unwrap().unwrap();
             assert!(found.port() == address.port() && found.ip().is_loopback(), "{netid}: {found}");

@@ -20,33 +20,33 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::net::SocketAddr;
 
-pub use call::{Call, Called, Chunk, Operation, Reply, Side, Status};
+pub use call::{Call, CalledProcedure, Chunk, Operation, Peer, Reply, Status};
 pub use conversation::{Conversation, Note};
 pub use drawing::{html, svg};
-pub use ladder::{Kind, Row, Selection, nothing, rows, text};
+pub use ladder::{Row, RowKind, Selection, nothing, rows, text};
 pub use packets::ReadError;
-pub use summary::Summary;
+pub use summary::ConnectionSummary;
 
 use messages::Decoder;
-use segments::{Segment, Sorted};
+use segments::{Classified, Segment};
 use stream::Direction;
 
-/// All that a capture shows.
+/// The contents of a capture.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// Its TCP connections, in the order of their start. At most 16,384 are kept.
-    pub connections: Vec<Connection>,
-    /// Connections that are not kept. Those without iWARP are dropped first.
+    /// The TCP connections in the order of their start, at most 16,384.
+    pub connections: Vec<CapturedConnection>,
+    /// The number of omitted connections. Connections without iWARP are omitted first.
     pub more_connections: usize,
-    /// Packets in it.
+    /// The number of packets.
     pub packets: u64,
-    /// Problems of the capture itself, or omitted parts, as text.
+    /// Problems of the capture itself, and omitted parts, as text.
     pub remarks: Vec<String>,
 }
 
-/// A TCP connection.
+/// A TCP connection in a capture.
 #[derive(Debug)]
-pub struct Connection {
+pub struct CapturedConnection {
     /// Its number in the capture, from 1.
     pub number: usize,
     /// The initiator.
@@ -54,41 +54,41 @@ pub struct Connection {
     /// The responder.
     pub server: SocketAddr,
     /// The time of its first packet, in nanoseconds since 1970.
-    pub begun: u64,
+    pub start: u64,
     /// The time of its last packet.
-    pub ended: u64,
-    /// Something of it was iWARP.
+    pub end: u64,
+    /// True if the connection carries iWARP.
     pub is_iwarp: bool,
     /// The messages.
     pub conversation: Conversation,
-    /// Octets of TCP that are not in the capture, though later ones are.
+    /// The number of bytes missing from the capture before its last captured byte.
     pub lost: u64,
-    /// Retransmitted octets of TCP.
-    pub again: u64,
+    /// The number of retransmitted bytes.
+    pub retransmitted: u64,
 }
 
 /// Reads a capture, pcap or pcapng, to its end.
 ///
 /// # Errors
-/// [`ReadError`] if there is no packet. Problems of a part are in the trace.
+/// [`ReadError`] if there is no packet. Other problems are listed in the trace.
 pub fn read(file: impl Read + Send) -> Result<Trace, ReadError> {
     let mut reading = Reading::default();
-    let trouble = packets::read(file, |packet| reading.packet(&packet))?;
-    Ok(reading.finish(trouble))
+    let problem = packets::read(file, |packet| reading.packet(&packet))?;
+    Ok(reading.finish(problem))
 }
 
-/// The most connections that are kept.
+/// The maximum number of connections.
 const CONNECTIONS_MAX: usize = 16_384;
 
 /// A capture as it is read.
 #[derive(Default)]
 struct Reading {
     connections: Vec<Tracked>,
-    /// Connections that had to go, or for which there was no room.
-    left_out: usize,
-    /// There is no space, and nothing can be evicted.
+    /// The number of evicted or rejected connections.
+    omitted: usize,
+    /// True if the table is full and too few connections can be evicted.
     is_full: bool,
-    /// The last connection between two addresses, the lower one first.
+    /// The index of the latest connection between two addresses, of which the lower comes first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,
     packets: u64,
     fragments: u64,
@@ -97,14 +97,14 @@ struct Reading {
 
 /// A connection as it is read.
 struct Tracked {
-    connection: Connection,
-    /// The number that the client's SYN had.
-    first: Option<u32>,
-    ends: [End; 2],
+    connection: CapturedConnection,
+    /// The sequence number of the client's SYN.
+    syn: Option<u32>,
+    peers: [PeerState; 2],
 }
 
 #[derive(Default)]
-struct End {
+struct PeerState {
     direction: Direction,
     decoder: Decoder,
     closed: bool,
@@ -113,11 +113,11 @@ struct End {
 impl Reading {
     fn packet(&mut self, packet: &packets::Packet<'_>) {
         self.packets = self.packets.saturating_add(1);
-        match segments::sort(packet) {
-            Sorted::Tcp(segment) => self.segment(packet.time, &segment),
-            Sorted::Fragment => self.fragments = self.fragments.saturating_add(1),
-            Sorted::Other => {}
-            Sorted::UnknownLink(link) => {
+        match segments::classify(packet) {
+            Classified::Tcp(segment) => self.segment(packet.time, &segment),
+            Classified::Fragment => self.fragments = self.fragments.saturating_add(1),
+            Classified::Other => {}
+            Classified::UnknownLink(link) => {
                 let (_, count) = self.unknown.get_or_insert((link, 0));
                 *count = count.saturating_add(1);
             }
@@ -126,12 +126,13 @@ impl Reading {
 
     fn segment(&mut self, time: u64, segment: &Segment<'_>) {
         let (from, to) = (segment.from, segment.to);
-        let ends = (from.min(to), from.max(to));
-        let asks = segment.syn && segment.ack.is_none();
-        let known = self.latest.get(&ends).and_then(|at| self.connections.get_mut(*at)).filter(|tracked| {
-            // The same ports with another sequence number: another connection.
-            !asks || tracked.first == Some(segment.seq)
-        });
+        let addresses = (from.min(to), from.max(to));
+        let is_syn = segment.syn && segment.ack.is_none();
+        let known =
+            self.latest.get(&addresses).and_then(|at| self.connections.get_mut(*at)).filter(|tracked| {
+                // The same ports with another sequence number belong to a new connection.
+                !is_syn || tracked.syn == Some(segment.seq)
+            });
         if let Some(tracked) = known {
             return tracked.take(time, segment);
         }
@@ -139,28 +140,28 @@ impl Reading {
             self.make_room();
         }
         if self.connections.len() >= CONNECTIONS_MAX {
-            self.left_out = self.left_out.saturating_add(1);
+            self.omitted = self.omitted.saturating_add(1);
             return;
         }
-        let answers = segment.syn && segment.ack.is_some();
-        // Without its beginning: ports of servers are low.
-        let from_client = asks || (!answers && from.port() >= to.port());
+        let is_syn_ack = segment.syn && segment.ack.is_some();
+        // Without a SYN, the lower port is probably that of the server.
+        let from_client = is_syn || (!is_syn_ack && from.port() >= to.port());
         let (client, server) = if from_client { (from, to) } else { (to, from) };
-        self.latest.insert(ends, self.connections.len());
+        self.latest.insert(addresses, self.connections.len());
         let mut tracked = Tracked {
-            connection: Connection {
-                number: self.connections.len().saturating_add(self.left_out).saturating_add(1),
+            connection: CapturedConnection {
+                number: self.connections.len().saturating_add(self.omitted).saturating_add(1),
                 client,
                 server,
-                begun: time,
-                ended: time,
+                start: time,
+                end: time,
                 is_iwarp: false,
                 conversation: Conversation::default(),
                 lost: 0,
-                again: 0,
+                retransmitted: 0,
             },
-            first: asks.then_some(segment.seq),
-            ends: Default::default(),
+            syn: is_syn.then_some(segment.seq),
+            peers: Default::default(),
         };
         tracked.take(time, segment);
         self.connections.push(tracked);
@@ -173,24 +174,24 @@ impl Reading {
         }
         let is_other = |tracked: &Tracked| !tracked.connection.conversation.is_certain;
         let mut leaving = self.connections.iter().filter(|tracked| is_other(tracked)).count().div_ceil(2);
-        // So that all calls of this take a time that is linear in the connections.
+        // Bounds the total time of all evictions: it stays linear in the number of connections.
         self.is_full = leaving < CONNECTIONS_MAX / 8;
-        self.left_out = self.left_out.saturating_add(leaving);
+        self.omitted = self.omitted.saturating_add(leaving);
         self.connections.retain(|tracked| {
             let leaves = leaving > 0 && is_other(tracked);
             leaving = leaving.saturating_sub(usize::from(leaves));
             !leaves
         });
-        let ends = |tracked: &Tracked| {
-            let Connection { client, server, .. } = tracked.connection;
+        let addresses = |tracked: &Tracked| {
+            let CapturedConnection { client, server, .. } = tracked.connection;
             (client.min(server), client.max(server))
         };
-        let latest = self.connections.iter().enumerate().map(|(at, tracked)| (ends(tracked), at));
+        let latest = self.connections.iter().enumerate().map(|(at, tracked)| (addresses(tracked), at));
         self.latest = latest.collect();
     }
 
-    fn finish(self, trouble: Option<&'static str>) -> Trace {
-        let mut remarks: Vec<String> = trouble.map(str::to_owned).into_iter().collect();
+    fn finish(self, problem: Option<&'static str>) -> Trace {
+        let mut remarks: Vec<String> = problem.map(str::to_owned).into_iter().collect();
         if self.fragments > 0 {
             remarks.push(format!("{} fragments of IP packets were omitted", self.fragments));
         }
@@ -199,70 +200,70 @@ impl Reading {
                 "{count} packets of another link type were omitted (the first of LINKTYPE {link})"
             ));
         }
-        if self.left_out > 0 {
+        if self.omitted > 0 {
             remarks.push(format!(
                 "{} TCP connections were omitted: {CONNECTIONS_MAX} are kept, those with iWARP first",
-                self.left_out
+                self.omitted
             ));
         }
         let connections = self.connections.into_iter().map(Tracked::finish).collect();
-        Trace { connections, more_connections: self.left_out, packets: self.packets, remarks }
+        Trace { connections, more_connections: self.omitted, packets: self.packets, remarks }
     }
 }
 
 impl Tracked {
     fn take(&mut self, time: u64, segment: &Segment<'_>) {
-        let side = if segment.from == self.connection.client { Side::Client } else { Side::Server };
-        self.connection.ended = self.connection.ended.max(time);
+        let peer = if segment.from == self.connection.client { Peer::Client } else { Peer::Server };
+        self.connection.end = self.connection.end.max(time);
         if let Some(ack) = segment.ack {
-            self.feed(side.other(), |direction, give| direction.acknowledged(time, ack, give));
+            self.feed(peer.other(), |direction, emit| direction.acknowledged(time, ack, emit));
         }
-        self.feed(side, |direction, give| direction.take(time, segment, give));
-        let end = self.end(side);
-        if (segment.fin || segment.rst) && !std::mem::replace(&mut end.closed, true) {
-            let (text, trouble) =
-                if segment.rst { ("breaks the connection off", true) } else { ("closes", false) };
-            self.connection.conversation.note(side, time, text, trouble);
-        }
-    }
-
-    fn end(&mut self, side: Side) -> &mut End {
-        let [client, server] = &mut self.ends;
-        match side {
-            Side::Client => client,
-            Side::Server => server,
+        self.feed(peer, |direction, emit| direction.take(time, segment, emit));
+        let state = self.state(peer);
+        if (segment.fin || segment.rst) && !std::mem::replace(&mut state.closed, true) {
+            let (text, problem) =
+                if segment.rst { ("resets the connection", true) } else { ("closes", false) };
+            self.connection.conversation.note(peer, time, text, problem);
         }
     }
 
-    /// Passes the data of a direction to the conversation.
-    fn feed(&mut self, side: Side, work: impl FnOnce(&mut Direction, &mut dyn FnMut(stream::Piece<'_>))) {
+    fn state(&mut self, peer: Peer) -> &mut PeerState {
+        let [client, server] = &mut self.peers;
+        match peer {
+            Peer::Client => client,
+            Peer::Server => server,
+        }
+    }
+
+    /// Passes the messages in a direction's data to the conversation.
+    fn feed(&mut self, peer: Peer, run: impl FnOnce(&mut Direction, &mut dyn FnMut(stream::Piece<'_>))) {
         let crc = self.connection.conversation.crc;
-        let [client, server] = &mut self.ends;
-        let End { direction, decoder, .. } = match side {
-            Side::Client => client,
-            Side::Server => server,
+        let [client, server] = &mut self.peers;
+        let PeerState { direction, decoder, .. } = match peer {
+            Peer::Client => client,
+            Peer::Server => server,
         };
         decoder.crc = crc;
         let from_start = direction.from_start;
         let conversation = &mut self.connection.conversation;
-        decoder.marked = conversation.markers.get(conversation::index(side)) == Some(&true);
-        work(direction, &mut |piece| {
-            decoder.take(piece, from_start, |said| conversation.hear(side, said));
+        decoder.marked = conversation.markers.get(conversation::index(peer)) == Some(&true);
+        run(direction, &mut |piece| {
+            decoder.take(piece, from_start, |message| conversation.receive(peer, message));
         });
     }
 
-    fn finish(mut self) -> Connection {
-        let time = self.connection.ended;
+    fn finish(mut self) -> CapturedConnection {
+        let time = self.connection.end;
         self.connection.is_iwarp = self.connection.conversation.is_certain;
-        for side in [Side::Client, Side::Server] {
-            self.feed(side, |direction, give| direction.finish(time, give));
-            let End { direction, decoder, .. } = self.end(side);
-            let (lost, again, cut) = (direction.lost, direction.again, decoder.is_cut());
+        for peer in [Peer::Client, Peer::Server] {
+            self.feed(peer, |direction, emit| direction.finish(time, emit));
+            let PeerState { direction, decoder, .. } = self.state(peer);
+            let (lost, retransmitted, cut) = (direction.lost, direction.retransmitted, decoder.is_cut());
             let connection = &mut self.connection;
             connection.lost = connection.lost.saturating_add(lost);
-            connection.again = connection.again.saturating_add(again);
+            connection.retransmitted = connection.retransmitted.saturating_add(retransmitted);
             if cut && connection.is_iwarp {
-                connection.conversation.note(side, time, "the capture ends within a message", false);
+                connection.conversation.note(peer, time, "the capture addresses within a message", false);
             }
         }
         self.connection.conversation.finish(time);

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Fails if a device cannot be queried.
 pub fn devices() -> std::io::Result<String> {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = list(&mut text)?;
     Ok(text)
 }
@@ -68,7 +68,7 @@ pub async fn address(name: &str) -> Result<String, ConnectError> {
     for address in lookup_host(name).await.map_err(unresolved)? {
         let _ = writeln!(
             text,
-            "{address}: --provider auto connects by {}, and listens by {}",
+            "{address}: --provider auto connects with {} and listens with {}",
             connects(address).await?,
             listens(address),
         );

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use ipnet::IpNet;
 use rpcrdma_mount3::mount_v3;
-use rpcrdma_nfs::cli::nfs3d::{Arguments, Config};
+use rpcrdma_nfs::cli::nfs3d::{Nfs3dArguments, Nfs3dConfig};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
@@ -42,7 +42,7 @@ use self::systemd::Sockets;
 
 fn main() -> ExitCode {
     let line: Vec<OsString> = std::env::args_os().collect();
-    let config = match Config::read(&line) {
+    let config = match Nfs3dConfig::read(&line) {
         Ok(config) => config,
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(error) => error.exit(),
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
     let log = Log::start(config.server.log_format);
     if config.server.check_config {
         let checked = exports::open(&config.exports, None, &[]);
-        return log.status(checked.map(|_| log.say("the configuration is valid")));
+        return log.status(checked.map(|_| log.print("the configuration is valid")));
     }
     log.status(run(config, line, log))
 }
 
-fn run(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+fn run(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(serve(config, line, log));
     // A call to unresponsive storage would delay the exit.
@@ -65,16 +65,16 @@ fn run(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
     served
 }
 
-/// The server before it runs, and its addresses.
+/// A bound server, and its addresses.
 struct Listening {
     server: Server,
     addresses: Vec<(Netid, SocketAddr)>,
 }
 
 impl Listening {
-    /// Binds the addresses, with a connection limit that fits into `files`, the process's limit of open
-    /// files.
-    async fn at(arguments: &Arguments, files: usize) -> anyhow::Result<Self> {
+    /// Binds the addresses. `files` is the process's limit of open files, which bounds the number of
+    /// connections.
+    async fn at(arguments: &Nfs3dArguments, files: usize) -> anyhow::Result<Self> {
         let sockets = Sockets::passed()?;
         let policy = CachePolicy::only(must_not_run_twice);
         let duplicates = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
@@ -106,7 +106,7 @@ impl Listening {
         urls.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Returns the addresses of this machine: loopback, and the bound ones.
+    /// Returns the networks of this machine: loopback, and the bound addresses.
     fn this_machine(&self) -> Vec<IpNet> {
         let own = self.addresses.iter().map(|(_, at)| at.ip()).filter(|ip| !ip.is_unspecified());
         let v4 = IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
@@ -119,10 +119,10 @@ impl Listening {
     }
 }
 
-/// Raises the limit of open files to the maximum that this process may have, and returns it.
+/// Raises the soft limit of open files to the hard limit. Returns the limit.
 fn raise_file_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Without the right to raise it, the server works with the current limit.
+    // If the limit cannot be raised, the server uses the current limit.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let in_force = if raised.is_ok() { limit.maximum } else { limit.current };
     in_force.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
@@ -133,17 +133,16 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
-    let Config { server: arguments, exports } = config;
+async fn serve(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+    let Nfs3dConfig { server: arguments, exports } = config;
     let files = raise_file_limit();
     let key = handle_key(arguments.handle_key.as_deref(), log)?;
     let directories = exports::open(&exports, key.as_ref(), &[])?;
     let has_kerberos = directories.iter().any(Directory::has_kerberos);
     let gss = has_kerberos.then(kerberos::server).transpose()?;
-    // A handler keeps the signal from ending the process. Instead, a WRITE past the limit for files
-    // (RLIMIT_FSIZE) fails with EFBIG.
+    // The handler prevents SIGXFSZ from ending the process. Then a WRITE past RLIMIT_FSIZE fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    // Installed before the server is visible.
+    // Signals are handled before clients can reach the server.
     let signals = Signals::install()?;
     let exporter = match &arguments.metrics {
         Some(address) => Some(Exporter::bind(address).await?),
@@ -160,11 +159,11 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         services.with_gss(gss);
     }
     let registered = register(&arguments, &services, &listening.addresses).await?;
-    let told = match &exporter {
+    let metrics_url = match &exporter {
         Some(exporter) => format!(", metrics at {}", exporter.url()?),
         None => String::new(),
     };
-    log.say(format_args!("serving {} at {}{told}", listed(&directories), listening.urls()));
+    log.print(format_args!("serving {} at {}{metrics_url}", listed(&directories), listening.urls()));
     let stats = listening.server.stats();
     let (stop, mut stopping) = watch::channel(());
     if let Some(exporter) = exporter {
@@ -190,9 +189,9 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     }
     ran?;
     if prints_stats {
-        log.say(stats.snapshot());
+        log.print(stats.snapshot());
     }
-    log.say("stopped");
+    log.print("stopped");
     Ok(())
 }
 
@@ -204,7 +203,7 @@ fn programs(exports: &Exports<DirectoryExport>) -> Services {
     services
 }
 
-/// Returns the served directories, for people.
+/// Describes the served directories.
 fn listed(directories: &[Directory]) -> String {
     let one = |Directory { options, .. }: &Directory| {
         let dir = options.dir.as_deref().unwrap_or(Path::new("")).display();
@@ -232,23 +231,23 @@ impl Signals {
     }
 }
 
-/// The parts of a server that a reload needs.
+/// The state of a running server that a reload needs.
 struct Running {
-    arguments: Arguments,
+    arguments: Nfs3dArguments,
     line: Vec<OsString>,
     log: Log,
     key: Option<HandleKey>,
-    /// The server was started with a key for Kerberos.
+    /// True if the server was started with Kerberos.
     has_kerberos: bool,
     this_machine: Vec<IpNet>,
     exports: Exports<DirectoryExport>,
-    /// The networks that an export allows.
+    /// Accepts connections only from addresses that an export allows.
     peers: PeerFilter,
     directories: Vec<Directory>,
 }
 
 impl Running {
-    /// Handles signals, and reports to the watchdog, until the server must stop. Then drops `stop`.
+    /// Handles signals and reports to the watchdog until the server must stop. Then drops `stop`.
     async fn handle_signals(mut self, mut signals: Signals, stop: watch::Sender<()>) {
         let mut watchdog = systemd::watchdog();
         loop {
@@ -261,7 +260,7 @@ impl Running {
             tokio::select! {
                 _ = signals.interrupt.recv() => break,
                 _ = signals.terminate.recv() => break,
-                // Without a file, the terminal is gone.
+                // Without a configuration file, SIGHUP means that the terminal was closed.
                 _ = signals.hangup.recv() => match self.arguments.config {
                     Some(_) => self.reload(),
                     None => break,
@@ -273,18 +272,15 @@ impl Running {
         drop(stop);
     }
 
-    /// Replaces the exports. If the new configuration is wrong, the exports stay.
+    /// Replaces the exports. If the new configuration is invalid, the exports stay unchanged.
     fn reload(&mut self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             systemd::notify(&[NotifyState::Reloading, now]);
         }
-        let reloaded = Config::read(&self.line).and_then(|config| {
+        let reloaded = Nfs3dConfig::read(&self.line).and_then(|config| {
             let directories = exports::open(&config.exports, self.key.as_ref(), &self.directories)?;
             let needs_kerberos = directories.iter().any(Directory::has_kerberos) && !self.has_kerberos;
-            anyhow::ensure!(
-                !needs_kerberos,
-                "--sec with Kerberos needs a restart if no export had it before"
-            );
+            anyhow::ensure!(!needs_kerberos, "enabling Kerberos needs a restart");
             Ok((directories, config.server))
         });
         match reloaded {
@@ -293,36 +289,38 @@ impl Running {
                 self.exports.replace(exports);
                 self.peers.recheck();
                 self.directories = directories;
-                if (Arguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
-                    self.log.warn("only exports were read again; other options need a restart");
+                if (Nfs3dArguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
+                    self.log.warn("only the exports were reloaded; other options need a restart");
                 }
-                self.log.say(format_args!("serving {}", listed(&self.directories)));
+                self.log.print(format_args!("serving {}", listed(&self.directories)));
             }
-            Err(error) => self.log.warn(format_args!("nothing was changed: {}", one_line(&error))),
+            Err(error) => {
+                self.log.warn(format_args!("reload failed, nothing was changed: {}", one_line(&error)))
+            }
         }
         systemd::notify(&[NotifyState::Ready]);
     }
 }
 
-/// Returns the kept key of the server. Returns `None` with a warning if it cannot be kept.
+/// Returns the server's stored key. If no key can be stored, logs a warning and returns `None`.
 ///
 /// # Errors
-/// If the key cannot be kept in the requested file.
-fn handle_key(asked: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey>> {
-    if let Some(path) = asked {
-        return Ok(Some(HandleKey::kept(path).with_context(|| path.display().to_string())?));
+/// The key cannot be stored in the requested file.
+fn handle_key(requested: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey>> {
+    if let Some(path) = requested {
+        return Ok(Some(HandleKey::load_or_create(path).with_context(|| path.display().to_string())?));
     }
     let kept = match state_folder() {
         Some(folder) => {
             let path = folder.join("handle-key");
-            HandleKey::kept(&path).with_context(|| path.display().to_string())
+            HandleKey::load_or_create(&path).with_context(|| path.display().to_string())
         }
         None => Err(anyhow::anyhow!("no HOME")),
     };
     Ok(kept
         .inspect_err(|error| {
             let what = "file handles will be stale after a restart";
-            log.warn(format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
+            log.warn(format_args!("{}: {what}; specify --handle-key FILE", one_line(error)));
         })
         .ok())
 }
@@ -337,25 +335,25 @@ fn state_folder() -> Option<PathBuf> {
 /// Warns about the admitted callers and their identities.
 fn warn(directories: &[Directory], is_open: bool, log: Log) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
-        log.warn("only callers of this machine are served; --allow lets others in");
+        log.warn("only callers on this machine are served; --allow admits other networks");
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
         log.warn("not root: every caller has the rights of the server's user");
     }
-    let believing = |directory: &&Directory| {
+    let is_unverified = |directory: &&Directory| {
         let options = &directory.options;
         directory.impersonates_callers && !options.all_squash && options.sec.contains(&Security::Sys)
     };
-    if directories.iter().any(|directory| believing(&directory)) {
-        let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);
-        let whom = if is_root_believed { "any user" } else { "any user but root" };
-        let what = "AUTH_SYS is believed: who can call can be";
-        log.warn(format_args!("{what} {whom}; --all-squash and --secure take less"));
+    if directories.iter().any(|directory| is_unverified(&directory)) {
+        let root_is_admitted = directories.iter().any(|directory| directory.options.no_root_squash);
+        let whom = if root_is_admitted { "any user" } else { "any user except root" };
+        let what = "AUTH_SYS is not verified: callers can claim to be";
+        log.warn(format_args!("{what} {whom}; restrict this with --all-squash or --secure"));
     }
 }
 
 async fn register(
-    arguments: &Arguments,
+    arguments: &Nfs3dArguments,
     services: &Services,
     addresses: &[(Netid, SocketAddr)],
 ) -> anyhow::Result<Vec<Registration>> {

@@ -1,11 +1,9 @@
 //! The command line of `nfs3`.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use sha2::{Digest as _, Sha256};
 
 use crate::client::{Digest, Url};
 use crate::provider::Provider;
@@ -13,16 +11,16 @@ use crate::provider::Provider;
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///
 /// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is
-/// called on the same connection, or at the port that the server's rpcbind returns; ?mountport=PORT at the
+/// called on the same connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the
 /// end of the URL overrides both. ?sec=krb5, krb5i or krb5p uses the Kerberos ticket of this user. In a path,
 /// %20 is a space and %3F a question mark.
 ///
-/// Exit status: 0 success; 1 the server or this machine refuses; 2 the command line is wrong; 3 the server
-/// cannot be reached; 4 the data is not as expected; 130 interrupted; 141 standard output is closed. RUST_LOG
-/// controls the log, for example RUST_LOG=debug.
+/// Exit status: 0 success; 1 error of the server or this machine; 2 invalid command line; 3 server
+/// unreachable; 4 data mismatch; 130 interrupted; 141 standard output closed. RUST_LOG controls the log, for
+/// example RUST_LOG=debug.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3", version)]
-pub struct Arguments {
+pub struct Nfs3Arguments {
     /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
     /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
@@ -35,18 +33,18 @@ pub struct Arguments {
     pub json: bool,
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Nfs3Command,
 }
 
 /// The commands of `nfs3`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum Nfs3Command {
     /// List a directory, or name a file
     Ls {
-        /// Also print kind, mode, link count, owner, group, size and time
+        /// Also print type, mode, link count, owner, group, size and time
         #[arg(short = 'l')]
         long: bool,
-        /// With -l, print sizes with units of 1024
+        /// With -l, print sizes in units of powers of 1024
         #[arg(short = 'H', long, requires = "long")]
         human: bool,
         /// Directory or file
@@ -54,28 +52,28 @@ pub enum Command {
     },
     /// Write a file to standard output
     Cat {
-        /// Fail unless the file has this SHA-256
+        /// Fail unless the file has this SHA-256 digest
         #[arg(long, value_name = "SUM")]
-        sha256: Option<Sum>,
+        sha256: Option<Digest>,
         /// File
         url: Url,
     },
-    /// Fetch a file and print its SHA-256
+    /// Fetch a file and print its SHA-256 digest
     Get {
         /// How to copy
         #[command(flatten)]
-        how: How,
+        how: CopyOptions,
         /// File, or with -r a directory
         url: Url,
-        /// Local file or directory; the default is the file's own name in the working directory
+        /// Local file or directory; the default is the file's name in the working directory
         to: Option<PathBuf>,
     },
-    /// Store a file and print its SHA-256
+    /// Store a file and print its SHA-256 digest
     Put {
         /// How to copy
         #[command(flatten)]
-        how: How,
-        /// Read back the stored data, and fail if it differs
+        how: CopyOptions,
+        /// Read the stored data back, and fail if it differs
         #[arg(long)]
         verify: bool,
         /// Local file, or with -r a directory
@@ -83,7 +81,7 @@ pub enum Command {
         /// File, or a directory to put it in
         url: Url,
     },
-    /// Remove files, and symbolic links but not their targets
+    /// Remove files and symbolic links; does not remove the targets of links
     Rm {
         /// Also remove directories with everything below them
         #[arg(short, long)]
@@ -92,9 +90,9 @@ pub enum Command {
         #[arg(required = true)]
         urls: Vec<Url>,
     },
-    /// Make directories
+    /// Create directories
     Mkdir {
-        /// Also make missing parent directories, and accept directories that exist
+        /// Also create missing parent directories, and accept existing directories
         #[arg(short, long)]
         parents: bool,
         /// Directories
@@ -105,23 +103,23 @@ pub enum Command {
     Mv {
         /// File or directory
         from: Url,
-        /// New name, or a directory to move it to. An existing file is replaced
+        /// New name, or a directory to move the file to. An existing file is replaced
         to: Url,
     },
-    /// Copy the changes of a directory to another one, of which one is a URL. Removes nothing
+    /// Copy changed files from one directory to another; exactly one of them is a URL. Removes nothing
     ///
-    /// A file is copied if its size or its time of modification differs. Its time is copied with it.
+    /// A file is copied if its size or modification time differs. The modification time is copied too.
     Sync {
-        /// The selection of files, and the concurrency
+        /// Selection of files, and concurrency
         #[command(flatten)]
-        tree: Tree,
-        /// Compare the content of files of equal size, and not their times
+        tree: TreeOptions,
+        /// Compare files of equal size by content instead of modification time
         #[arg(long)]
         checksum: bool,
         /// Directory to copy from
-        from: Place,
-        /// Directory to copy to; it is made if it does not exist
-        to: Place,
+        from: Location,
+        /// Directory to copy to; created if it does not exist
+        to: Location,
     },
     /// Describe the server and the connection to it
     Info {
@@ -130,51 +128,51 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl Nfs3Command {
     /// Returns every URL of the command line.
     pub fn urls(&mut self) -> Vec<&mut Url> {
         match self {
-            Command::Ls { url, .. }
-            | Command::Cat { url, .. }
-            | Command::Get { url, .. }
-            | Command::Put { url, .. }
-            | Command::Info { url } => vec![url],
-            Command::Rm { urls, .. } | Command::Mkdir { urls, .. } => urls.iter_mut().collect(),
-            Command::Mv { from, to } => vec![from, to],
-            Command::Sync { from, to, .. } => [from, to].into_iter().filter_map(Place::url).collect(),
+            Nfs3Command::Ls { url, .. }
+            | Nfs3Command::Cat { url, .. }
+            | Nfs3Command::Get { url, .. }
+            | Nfs3Command::Put { url, .. }
+            | Nfs3Command::Info { url } => vec![url],
+            Nfs3Command::Rm { urls, .. } | Nfs3Command::Mkdir { urls, .. } => urls.iter_mut().collect(),
+            Nfs3Command::Mv { from, to } => vec![from, to],
+            Nfs3Command::Sync { from, to, .. } => [from, to].into_iter().filter_map(Location::url).collect(),
         }
     }
 }
 
 /// How files are copied.
 #[derive(Args, Debug)]
-pub struct How {
-    /// Continue an interrupted copy. Data that is there already is compared, and copied again where it
-    /// differs
+pub struct CopyOptions {
+    /// Resume an interrupted copy. Existing data is compared, and copied again from the first difference
     #[arg(long, conflicts_with = "recursive")]
     pub resume: bool,
     /// Copy a directory with everything below it
     #[arg(short, long)]
     pub recursive: bool,
-    /// Fail unless the file has this SHA-256
+    /// Fail unless the file has this SHA-256 digest
     #[arg(long, value_name = "SUM", conflicts_with = "recursive")]
-    pub sha256: Option<Sum>,
-    /// The selection of files, and the concurrency
+    pub sha256: Option<Digest>,
+    /// Selection of files, and concurrency
     #[command(flatten)]
-    pub tree: Tree,
+    pub tree: TreeOptions,
 }
 
-/// The selection of files in a tree, and the concurrency. Patterns have `*`, `?` and `**`; only `**`
-/// matches a slash. A pattern with a slash matches the path below the top, any other pattern the name.
+/// The selection of files in a tree, and the concurrency. Patterns may contain `*`, `?` and `**`; only `**`
+/// matches a slash. A pattern with a slash is matched against the path below the copied directory, any other
+/// pattern against the name.
 #[derive(Args, Clone, Debug)]
-pub struct Tree {
-    /// Copy so many files at a time
+pub struct TreeOptions {
+    /// Maximum number of concurrent copies
     #[arg(long, value_name = "N", default_value = "1", value_parser = transfers)]
     pub transfers: usize,
     /// Copy only files that match a pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
-    /// Leave out files, and directories with everything below them, that match a pattern; may be repeated
+    /// Skip files, and directories with everything below them, that match a pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
 }
@@ -183,11 +181,11 @@ fn transfers(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
         .filter(|count| (1..=64).contains(count))
-        .ok_or_else(|| "a number from 1 to 64".to_owned())
+        .ok_or_else(|| "expected a number from 1 to 64".to_owned())
 }
 
-impl Tree {
-    /// Returns true if a file or directory with this path below the top is copied.
+impl TreeOptions {
+    /// Returns true if a file or directory with this path below the copied directory is selected.
     #[must_use]
     pub fn selects(&self, path: &[u8], is_directory: bool) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -215,73 +213,38 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 
 /// A directory of this machine or of a server.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Location {
     /// On this machine.
-    Here(PathBuf),
+    Local(PathBuf),
     /// On a server.
-    There(Url),
+    Server(Url),
 }
 
-impl Place {
+impl Location {
     fn url(&mut self) -> Option<&mut Url> {
         match self {
-            Place::Here(_) => None,
-            Place::There(url) => Some(url),
+            Location::Local(_) => None,
+            Location::Server(url) => Some(url),
         }
     }
 }
 
-impl FromStr for Place {
+impl FromStr for Location {
     type Err = crate::client::UrlError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.contains("://") { text.parse().map(Place::There) } else { Ok(Place::Here(text.into())) }
-    }
-}
-
-/// A SHA-256 sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sum([u8; 32]);
-
-impl FromStr for Sum {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "a SHA-256 has 64 hexadecimal digits";
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(WRONG);
+        if text.contains("://") {
+            text.parse().map(Location::Server)
+        } else {
+            Ok(Location::Local(text.into()))
         }
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| WRONG)?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| WRONG)?;
-        }
-        Ok(Sum(bytes))
-    }
-}
-
-impl fmt::Display for Sum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Digest(self.0).fmt(f)
-    }
-}
-
-impl From<Sha256> for Sum {
-    fn from(sum: Sha256) -> Self {
-        Sum(sum.finalize().into())
-    }
-}
-
-impl From<Digest> for Sum {
-    fn from(Digest(sum): Digest) -> Self {
-        Sum(sum)
     }
 }
 
 /// Returns the definition of the command line, for man pages and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
-    Arguments::command()
+    Nfs3Arguments::command()
 }
 
 #[cfg(test)]
@@ -292,7 +255,7 @@ mod tests {
     fn patterns_select_names_and_paths() {
         let tree = |include: &[&str], exclude: &[&str]| {
             let owned = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect();
-            Tree { transfers: 1, include: owned(include), exclude: owned(exclude) }
+            TreeOptions { transfers: 1, include: owned(include), exclude: owned(exclude) }
         };
         let c_files = tree(&["*.c", "doc/**/*.md"], &["tmp*", "a/b?/x.c"]);
         for path in ["x.c", "a/x.c", "doc/a/b.md", "a/b/x.c"] {
@@ -306,11 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_has_64_digits() {
+    fn a_digest_has_64_digits() {
         let text = "00ff".repeat(16);
-        assert_eq!(text.to_uppercase().parse::<Sum>().unwrap().to_string(), text);
+        assert_eq!(text.to_uppercase().parse::<Digest>().unwrap().to_string(), text);
         for wrong in ["", "00", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32)] {
-            assert!(wrong.parse::<Sum>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
         }
     }
 }

@@ -12,61 +12,60 @@ use ipnet::IpNet;
 use crate::provider::Provider;
 use crate::security::Security;
 
-pub use config::Config;
+pub use config::Nfs3dConfig;
 
 /// Serves directories by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
-/// If root runs it, callers have the rights of the user whose number they send, and own the files that they
-/// create. If another user runs it, all callers have that user's rights. Root without CAP_SETUID and
-/// CAP_SETGID cannot start it. AUTH_SYS proves nothing, not even for programs of this machine: any caller
-/// can claim to be any user except root. --all-squash makes every caller anonymous; --secure accepts calls
-/// only from ports that root alone may use. Serve only networks whose machines you trust to send the right
-/// user.
+/// If nfs3d runs as root, callers have the rights of the user whose number they send, and own the files that
+/// they create. Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that
+/// user's rights. AUTH_SYS proves nothing, not even for programs on this machine: any caller can claim to be
+/// any user except root. --all-squash makes every caller anonymous. --secure accepts calls only from ports
+/// reserved for root. Serve only networks whose machines you trust to send the correct user.
 ///
-/// File handles cannot be guessed. Their key is kept in a file, so handles stay valid when the server
-/// restarts: handle-key in STATE_DIRECTORY, or in nfs3d below XDG_STATE_HOME or ~/.local/state, unless
-/// --handle-key names another file.
+/// File handles cannot be guessed. Their key is stored in a file, so handles stay valid when the server
+/// restarts. --handle-key names the file. The default is handle-key in STATE_DIRECTORY, or in nfs3d below
+/// XDG_STATE_HOME or ~/.local/state.
 ///
-/// SIGHUP reads the file of --config again and replaces the exports; without a file it stops the server, as
-/// SIGTERM and SIGINT do. The server takes part in systemd's readiness and watchdog protocols. Sockets that
-/// systemd passes replace the addresses: the first one carries RPC-over-RDMA, the second one TCP.
+/// SIGHUP reloads the exports from the file of --config. Without a file it stops the server, as SIGTERM and
+/// SIGINT do. The server supports systemd's readiness and watchdog protocols. Sockets passed by systemd
+/// replace the addresses: the first is for RPC-over-RDMA, the second for TCP.
 ///
 /// RUST_LOG controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser, PartialEq)]
 #[command(name = "nfs3d", version)]
-pub struct Arguments {
-    /// The exported directory; further ones are export tables of the configuration file.
+pub struct Nfs3dArguments {
+    /// The exported directory. The configuration file can export further directories in export tables.
     #[command(flatten)]
     pub export: ExportOptions,
     /// Read options from this TOML file: NAME = VALUE for each long option, dir = "DIR", and export tables
     /// with options of one export. Options outside of tables are the defaults of each export. The command
-    /// line overrides the file
+    /// line overrides the file.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check the options and the directories, and exit
+    /// Check the options and directories, then exit
     #[arg(long)]
     pub check_config: bool,
-    /// The address to listen on; port 0 takes a free one
+    /// The address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20049")]
     pub listen: String,
     /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device that has the address,
     /// else iwarp)
     #[arg(long, value_name = "PROVIDER", default_value_t)]
     pub provider: Provider,
-    /// Require CRCs over iWARP. Clients that require CRCs get them in any case. Linux's siw rejects a CRC
-    /// that arrives in two TCP segments, and connects again
+    /// Require CRCs over iWARP. Clients that require CRCs always get them. Linux's siw rejects a CRC that is
+    /// split between two TCP segments, and reconnects
     #[arg(long)]
     pub crc: bool,
     /// Also serve NFS and MOUNT over TCP at this address. Linux's mount calls MOUNT there (mountport=PORT)
     #[arg(long, value_name = "ADDR:PORT")]
     pub tcp: Option<String>,
-    /// The file that keeps the key of file handles; it is made if it does not exist
+    /// The file with the key of file handles; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub handle_key: Option<PathBuf>,
-    /// Print statistics at the end: transport of the calls, their outcomes, and rejections
+    /// Print statistics at the end: calls by transport, outcomes, and rejections
     #[arg(long)]
     pub stats: bool,
-    /// Serve metrics as Prometheus reads them, and /healthz, over HTTP at this address
+    /// Serve metrics for Prometheus, and /healthz, over HTTP at this address
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
     /// How long a stopping server waits for running calls
@@ -79,7 +78,7 @@ pub struct Arguments {
     /// other registrations of both programs
     #[arg(long)]
     pub register: bool,
-    /// The rpcbind to register with, if it is not the usual one of this machine
+    /// The address of the rpcbind to register with, instead of this machine's
     #[arg(long, value_name = "ADDR:PORT", requires = "register")]
     pub rpcbind: Option<String>,
 }
@@ -89,10 +88,10 @@ pub struct Arguments {
 pub struct ExportOptions {
     /// The directory; nothing outside it can be reached
     pub dir: Option<PathBuf>,
-    /// The path by which clients mount the directory
+    /// The path at which clients mount the directory
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = mount_path)]
     pub path: String,
-    /// Refuse every change
+    /// Reject all changes
     #[arg(long)]
     pub read_only: bool,
     /// Also serve file systems mounted below the directory
@@ -102,16 +101,15 @@ pub struct ExportOptions {
     /// only this machine is served: its loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
-    /// The security that NFS calls may have, the preferred one first: sys (AUTH_SYS), krb5 (Kerberos), krb5i
-    /// (with integrity), krb5p (with encryption). Others are refused. Kerberos needs a key of the service nfs
+    /// The accepted security of NFS calls, most preferred first: sys (AUTH_SYS), krb5 (Kerberos), krb5i (with
+    /// integrity), krb5p (with encryption). Other calls are rejected. Kerberos needs a key of the service nfs
     /// in the keytab (KRB5_KTNAME)
     #[arg(long, value_name = "SECURITY", value_delimiter = ',', default_value = "sys")]
     pub sec: Vec<Security>,
-    /// Let root of other machines be root here instead of anonymous
+    /// Give root of other machines root rights instead of making it anonymous
     #[arg(long, conflicts_with = "all_squash")]
     pub no_root_squash: bool,
-    /// Refuse calls from ports of 1024 and above, which any user of the calling machine may use. nfs3 calls
-    /// from such ports
+    /// Reject calls from unprivileged ports (1024 and above). nfs3 uses unprivileged ports
     #[arg(long)]
     pub secure: bool,
     /// Make every caller anonymous
@@ -125,39 +123,39 @@ pub struct ExportOptions {
 /// The format of warnings and of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Human-readable lines.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Parses the path of an export, and returns it without needless slashes.
+/// Parses the path of an export. Removes redundant slashes.
 fn mount_path(text: &str) -> Result<String, String> {
     let names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
     if !text.starts_with('/') || names.iter().any(|name| matches!(*name, "." | "..")) {
-        return Err("a path begins with / and has no . or ..".to_owned());
+        return Err("expected a path that starts with / and contains no . or ..".to_owned());
     }
     Ok(format!("/{}", names.join("/")))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_secs).map_err(|_| "a whole number of seconds".to_owned())
+    text.parse().map(Duration::from_secs).map_err(|_| "expected a whole number of seconds".to_owned())
 }
 
 /// Parses a network or a single address.
 fn network(text: &str) -> Result<IpNet, String> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
-    address.or_else(|_| text.parse()).map_err(|_| "a network is ADDRESS or ADDRESS/BITS".to_owned())
+    address.or_else(|_| text.parse()).map_err(|_| "expected ADDRESS or ADDRESS/BITS".to_owned())
 }
 
 fn identity(text: &str) -> Result<(u32, u32), String> {
-    let (uid, gid) = text.split_once(':').ok_or("a user's number, a colon, a group's number")?;
+    let (uid, gid) = text.split_once(':').ok_or("expected UID:GID")?;
     let number = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
-    number(uid).zip(number(gid)).ok_or_else(|| "users and groups are numbers below 4294967295".to_owned())
+    number(uid).zip(number(gid)).ok_or_else(|| "expected user and group numbers below 4294967295".to_owned())
 }
 
 /// Returns the definition of the command line, for man pages and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
-    Arguments::command()
+    Nfs3dArguments::command()
 }

@@ -34,9 +34,9 @@ impl Remote {
         above: &RemoteFile,
         name: Bytes,
         path: String,
-        said: Option<(NfsFh3, Fattr3)>,
+        found: Option<(NfsFh3, Fattr3)>,
     ) -> Result<RemoteFile, ClientError> {
-        match said {
+        match found {
             Some((handle, attributes)) => Ok(RemoteFile { path, handle, attributes }),
             None => self.lookup(above, name, path).await,
         }
@@ -72,7 +72,7 @@ impl Remote {
         let result = self.nfs().symlink(&Symlink3Args { r#where, symlink }).await;
         match result.map_err(|source| ClientError::call("SYMLINK", &path, source))? {
             Symlink3Res::Nfs3Ok(_) => Ok(()),
-            Symlink3Res::Default(Nfsstat3::Nfs3errExist, _) if self.leads(above, name, target).await => {
+            Symlink3Res::Default(Nfsstat3::Nfs3errExist, _) if self.is_link_to(above, name, target).await => {
                 Ok(())
             }
             Symlink3Res::Default(status, _) => Err(ClientError::status("SYMLINK", &path, status as i32)),
@@ -80,7 +80,7 @@ impl Remote {
     }
 
     /// Returns true if the name is a symbolic link with this target.
-    async fn leads(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> bool {
+    async fn is_link_to(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> bool {
         let Ok(found) = self.lookup_in(above, name).await else { return false };
         self.readlink(found.handle, &found.path).await.is_ok_and(|there| there == target)
     }
@@ -113,7 +113,7 @@ impl Remote {
         }
     }
 
-    /// Gives a file or directory another name in a directory of the same export. Replaces an existing file.
+    /// Renames a file or directory within an export. Replaces an existing file.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -139,7 +139,7 @@ impl Remote {
         self.set(file, Sattr3 { size: Some(size), ..Sattr3::default() }).await
     }
 
-    /// Sets the time of a file's last modification.
+    /// Sets the modification time of a file.
     ///
     /// # Errors
     /// [`ClientError::Status`].
@@ -156,7 +156,7 @@ impl Remote {
         }
     }
 
-    /// Opens the regular file with this name, whatever its content, or creates an empty one.
+    /// Opens the regular file with this name, or creates an empty one.
     ///
     /// # Errors
     /// [`ClientError`], also if the name exists but is not a regular file.

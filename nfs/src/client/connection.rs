@@ -19,48 +19,48 @@ use crate::kerberos;
 
 /// A connection to a server, over either transport.
 #[derive(Clone, Debug)]
-pub enum Connection {
+pub enum ServerConnection {
     /// RPC-over-RDMA.
     Rdma(Client),
     /// RPC over TCP.
     Tcp(TcpClient),
 }
 
-impl From<Client> for Connection {
+impl From<Client> for ServerConnection {
     fn from(client: Client) -> Self {
-        Connection::Rdma(client)
+        ServerConnection::Rdma(client)
     }
 }
 
-impl From<TcpClient> for Connection {
+impl From<TcpClient> for ServerConnection {
     fn from(client: TcpClient) -> Self {
-        Connection::Tcp(client)
+        ServerConnection::Tcp(client)
     }
 }
 
-impl<P: Binding> Caller<P> for Connection {
+impl<P: Binding> Caller<P> for ServerConnection {
     type Error = CallError;
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         match self {
-            Connection::Rdma(client) => client.call::<Q>(args).await,
-            Connection::Tcp(client) => client.call::<Q>(args).await,
+            ServerConnection::Rdma(client) => client.call::<Q>(args).await,
+            ServerConnection::Tcp(client) => client.call::<Q>(args).await,
         }
     }
 }
 
-impl<P: Binding> MessageTransport<P> for Connection {
+impl<P: Binding> MessageTransport<P> for ServerConnection {
     fn next_xid(&self) -> u32 {
         match self {
-            Connection::Rdma(client) => MessageTransport::<P>::next_xid(client),
-            Connection::Tcp(client) => MessageTransport::<P>::next_xid(client),
+            ServerConnection::Rdma(client) => MessageTransport::<P>::next_xid(client),
+            ServerConnection::Tcp(client) => MessageTransport::<P>::next_xid(client),
         }
     }
 
     fn min_item(&self) -> usize {
         match self {
-            Connection::Rdma(client) => MessageTransport::<P>::min_item(client),
-            Connection::Tcp(client) => MessageTransport::<P>::min_item(client),
+            ServerConnection::Rdma(client) => MessageTransport::<P>::min_item(client),
+            ServerConnection::Tcp(client) => MessageTransport::<P>::min_item(client),
         }
     }
 
@@ -70,8 +70,8 @@ impl<P: Binding> MessageTransport<P> for Connection {
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
         match self {
-            Connection::Rdma(client) => client.observe::<Q>(xid, exchange).await,
-            Connection::Tcp(client) => client.observe::<Q>(xid, exchange).await,
+            ServerConnection::Rdma(client) => client.observe::<Q>(xid, exchange).await,
+            ServerConnection::Tcp(client) => client.observe::<Q>(xid, exchange).await,
         }
     }
 
@@ -83,27 +83,27 @@ impl<P: Binding> MessageTransport<P> for Connection {
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
         match self {
-            Connection::Rdma(client) => {
+            ServerConnection::Rdma(client) => {
                 MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
             }
-            Connection::Tcp(client) => {
+            ServerConnection::Tcp(client) => {
                 MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
             }
         }
     }
 }
 
-/// The calls of the NFS program over a connection, with the security of a URL.
+/// A connection for calls of the NFS program, with the security of a URL.
 #[derive(Clone, Debug)]
 pub enum NfsConnection {
     /// With the credential of the connection.
-    Sys(Connection),
+    Sys(ServerConnection),
     /// Over RPCSEC_GSS.
-    Gss(GssClient<Connection, NfsV3>),
+    Gss(GssClient<ServerConnection, NfsV3>),
 }
 
-impl From<Connection> for NfsConnection {
-    fn from(connection: Connection) -> Self {
+impl From<ServerConnection> for NfsConnection {
+    fn from(connection: ServerConnection) -> Self {
         NfsConnection::Sys(connection)
     }
 }
@@ -120,19 +120,19 @@ impl Caller<NfsV3> for NfsConnection {
 }
 
 impl NfsConnection {
-    /// Returns the calls over a connection to the server of a URL, with the URL's security.
+    /// Adds the security of a URL to a connection to its server.
     ///
     /// # Errors
-    /// [`ClientError::Call`] without the feature `krb5`, if the URL asks for Kerberos.
-    pub fn new(connection: Connection, url: &Url) -> Result<Self, ClientError> {
+    /// [`ClientError::Call`] if the URL requests Kerberos and the feature `krb5` is disabled.
+    pub fn new(connection: ServerConnection, url: &Url) -> Result<Self, ClientError> {
         let Some(service) = url.security.service() else { return Ok(connection.into()) };
         let mechanism = kerberos::client(&url.host)
             .map_err(|error| ClientError::call("?sec=", "/", GssFailure::from(error).into()))?;
         Ok(NfsConnection::Gss(GssClient::new(connection, mechanism, service)))
     }
 
-    /// Returns a connection whose calls receive the eligible item of their result in this memory, as
-    /// [`Connection::with_result_memory`] does. Over RPCSEC_GSS, results do not use it.
+    /// Returns a connection whose calls receive the eligible item of their result in this memory, like
+    /// [`ServerConnection::with_result_memory`]. RPCSEC_GSS calls do not use the memory.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         match self {
@@ -142,9 +142,9 @@ impl NfsConnection {
     }
 }
 
-impl Connection {
-    /// Connects to a URL's server for NFS over the provider that the URL names. Over TCP, only the
-    /// credential and the timeout of the options apply.
+impl ServerConnection {
+    /// Connects to the server of a URL over the provider in the URL. Over TCP, only the credential and the
+    /// timeout of the options apply.
     ///
     /// # Errors
     /// [`ClientError::Connect`].
@@ -159,26 +159,26 @@ impl Connection {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         match self {
-            Connection::Rdma(client) => client.peer(),
-            Connection::Tcp(client) => Some(client.peer()),
+            ServerConnection::Rdma(client) => client.peer(),
+            ServerConnection::Tcp(client) => Some(client.peer()),
         }
     }
 
     /// Returns a client on the same connection whose calls receive the first eligible item of the result in
-    /// this memory, as [`Client::with_result_memory`] does.
+    /// this memory, like [`Client::with_result_memory`].
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         match self {
-            Connection::Rdma(client) => client.with_result_memory(memory).into(),
-            Connection::Tcp(client) => client.with_result_memory(memory).into(),
+            ServerConnection::Rdma(client) => client.with_result_memory(memory).into(),
+            ServerConnection::Tcp(client) => client.with_result_memory(memory).into(),
         }
     }
 
     /// Closes the connection permanently. Outstanding and later calls fail.
     pub fn close(&self) {
         match self {
-            Connection::Rdma(client) => client.close(),
-            Connection::Tcp(client) => client.close(),
+            ServerConnection::Rdma(client) => client.close(),
+            ServerConnection::Tcp(client) => client.close(),
         }
     }
 }
@@ -189,17 +189,17 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
     Ok(TcpClient::connect_with(address, options).await?)
 }
 
-/// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise
-/// tries the NFS connection, where servers of this project offer MOUNT. Otherwise asks the server's
-/// rpcbind, as Linux's server requires (RFC 8267 section 5.1 keeps MOUNT on TCP).
+/// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise tries
+/// the NFS connection, on which this project's servers offer MOUNT. Otherwise queries the server's rpcbind:
+/// Linux's server offers MOUNT only on TCP (RFC 8267 section 5.1).
 ///
 /// # Errors
 /// [`ClientError::Connect`], [`ClientError::Find`], and [`ClientError::NoMount`] if MOUNT was not found.
 pub(super) async fn mount_of(
-    connection: &Connection,
+    connection: &ServerConnection,
     url: &Url,
     options: &ClientOptions,
-) -> Result<mount_v3::Client<Connection>, ClientError> {
+) -> Result<mount_v3::Client<ServerConnection>, ClientError> {
     let mount = match url.mount_port {
         Some(port) => by_tcp(url.with_port(port), options).await?.into(),
         None if has_mount(connection).await? => connection.clone(),
@@ -209,12 +209,12 @@ pub(super) async fn mount_of(
 }
 
 /// Returns true if MOUNT is available on the NFS connection.
-async fn has_mount(connection: &Connection) -> Result<bool, ClientError> {
+async fn has_mount(connection: &ServerConnection) -> Result<bool, ClientError> {
     use rpcrdma_runtime::wire::rpc::ReplyError::{ProgramMismatch, ProgramUnavailable};
     match mount_v3::Client(connection.clone()).null().await {
         Ok(()) => Ok(true),
         Err(CallError::Rejected(ProgramUnavailable | ProgramMismatch { .. })) => Ok(false),
-        Err(source) => Err(ClientError::call("NULL of MOUNT", "/", source)),
+        Err(source) => Err(ClientError::call("MOUNT NULL", "/", source)),
     }
 }
 

@@ -4,7 +4,7 @@ use rpcrdma_runtime::{CallError, ConnectError};
 
 use rpcrdma_services::rpcbind;
 
-use crate::export::Error;
+use crate::export::NfsError;
 use crate::security::Security;
 
 /// Why an operation on a server's file failed.
@@ -14,11 +14,11 @@ pub enum ClientError {
     /// The connection failed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// MOUNT is not on this connection, and the server's rpcbind does not help.
+    /// MOUNT is not available on this connection, and the query of the server's rpcbind failed.
     #[error(
-        "MOUNT is not on this connection, and {0}; set its port with ?mountport=PORT at the end of the URL"
+        "MOUNT is not available on this connection, and {0}; set its port with ?mountport=PORT at the end of the URL"
     )]
-    Find(#[from] rpcbind::Error),
+    Find(#[from] rpcbind::RpcbindError),
     /// The port of MOUNT is unknown.
     #[error("{host} has not registered MOUNT; set its port with ?mountport=PORT at the end of the URL")]
     NoMount {
@@ -47,7 +47,7 @@ pub enum ClientError {
     },
     /// The server does not accept the security of the URL.
     #[error(
-        "{path}: the server does not accept {wanted}, only {offered}; ?sec=NAME at the end of the URL chooses"
+        "{path}: the server does not accept {wanted}, only {offered}; select one with ?sec=NAME at the end of the URL"
     )]
     Security {
         /// The export.
@@ -57,7 +57,7 @@ pub enum ClientError {
         /// The values that the server accepts.
         offered: String,
     },
-    /// The server violates the protocol in a way that only shows across calls.
+    /// The server violates the protocol.
     #[error("{path}: {procedure}: {what}")]
     Server {
         /// The procedure.
@@ -67,7 +67,7 @@ pub enum ClientError {
         /// The violation.
         what: &'static str,
     },
-    /// The file is of an unsuitable kind.
+    /// The file has an unsuitable type.
     #[error("{path}: {what}")]
     Kind {
         /// The file.
@@ -87,11 +87,11 @@ impl ClientError {
     /// Returns true if the server reports that the file does not exist or was removed.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        let missing = [Error::NoEnt.number(), Error::Stale.number()];
+        let missing = [NfsError::NoEnt.number(), NfsError::Stale.number()];
         matches!(self, ClientError::Status { status, .. } if missing.contains(status))
     }
 
-    /// Returns true if the server was not reached or did not reply. The outcome of the request is then
+    /// Returns true if the server was unreachable or did not reply. Then the outcome of the request is
     /// unknown.
     #[must_use]
     pub fn is_unreached(&self) -> bool {
@@ -118,9 +118,9 @@ impl ClientError {
 }
 
 fn reason(status: u32) -> String {
-    Error::from_number(status).map_or_else(|| format!("status {status}"), |error| error.to_string())
+    NfsError::from_number(status).map_or_else(|| format!("status {status}"), |error| error.to_string())
 }
 
 fn name(status: u32) -> String {
-    Error::from_number(status).map_or_else(|| status.to_string(), |error| error.name().to_owned())
+    NfsError::from_number(status).map_or_else(|| status.to_string(), |error| error.name().to_owned())
 }

@@ -7,14 +7,14 @@ use rpcrdma_nfs3::{
 
 use super::{ClientError, Remote, RemoteFile, below};
 
-/// The size of one reply, which uses a Reply chunk.
+/// The maximum size of one reply, which uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
-/// Maximum memory of listings, in bytes: about a million entries.
+/// Maximum memory for listings, in bytes: about a million entries.
 pub(super) const HELD_MAX: usize = 256 << 20;
 
 /// One entry of a directory.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct DirectoryItem {
     /// Its name.
     pub name: Bytes,
     /// Its handle.
@@ -25,7 +25,7 @@ pub struct Item {
     pub target: Option<Bytes>,
 }
 
-impl Item {
+impl DirectoryItem {
     fn target_len(&self) -> usize {
         self.target.as_ref().map_or(0, Bytes::len)
     }
@@ -36,19 +36,20 @@ impl Remote {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`]: also if the server withholds an entry's attributes or a link's target, returns a
-    /// cookie twice, or lists more than 256 MiB of entries.
-    pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<Item>, ClientError> {
+    /// [`ClientError`], including if the server omits an entry's attributes or a link's target, repeats a
+    /// cookie, or lists more than 256 MiB of entries.
+    pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<DirectoryItem>, ClientError> {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }
 
-    /// As `Remote::list`, with a limit on the bytes of the entries. Also returns the rest of the limit.
+    /// As `Remote::list`, with a limit on the size of the entries in bytes. Also returns the unused part of
+    /// the limit.
     pub(super) async fn list_within(
         &self,
         dir: &RemoteFile,
         mut room: usize,
-    ) -> Result<(Vec<Item>, usize), ClientError> {
-        let refuse = |what| ClientError::server("READDIRPLUS", &dir.path, what);
+    ) -> Result<(Vec<DirectoryItem>, usize), ClientError> {
+        let violation = |what| ClientError::server("READDIRPLUS", &dir.path, what);
         let (mut items, mut cookies) = (Vec::new(), HashSet::from([0]));
         let mut args = Readdirplus3Args {
             dir: dir.handle,
@@ -62,18 +63,19 @@ impl Remote {
             let last = reply.entries.last().map(|entry| entry.cookie);
             for entry in reply.entries {
                 // Skipped entries count too: a server could return `.` forever.
-                let mut held = size_of::<Item>().saturating_add(entry.name.len());
+                let mut held = size_of::<DirectoryItem>().saturating_add(entry.name.len());
                 let item = self.item(dir, entry).await?;
-                held = held.saturating_add(item.as_ref().map_or(0, Item::target_len));
-                room = room.checked_sub(held).ok_or_else(|| refuse("the listing exceeds 256 MiB"))?;
+                held = held.saturating_add(item.as_ref().map_or(0, DirectoryItem::target_len));
+                room = room.checked_sub(held).ok_or_else(|| violation("the listing exceeds 256 MiB"))?;
                 items.extend(item);
             }
             if reply.eof {
                 return Ok((items, room));
             }
-            let last = last.ok_or_else(|| refuse("no entries and no end"))?;
+            let last =
+                last.ok_or_else(|| violation("the reply has neither entries nor the end of the listing"))?;
             if !cookies.insert(last) {
-                return Err(refuse("a cookie came twice"));
+                return Err(violation("repeated cookie"));
             }
             args = Readdirplus3Args { cookie: last, cookieverf, ..args };
         }
@@ -95,8 +97,12 @@ impl Remote {
 
     /// Completes an entry with attributes that the server omitted. Returns `None` if the file was removed
     /// meanwhile.
-    async fn item(&self, dir: &RemoteFile, entry: Entryplus3Element) -> Result<Option<Item>, ClientError> {
-        // A copy, so that the entry does not keep the whole reply in memory.
+    async fn item(
+        &self,
+        dir: &RemoteFile,
+        entry: Entryplus3Element,
+    ) -> Result<Option<DirectoryItem>, ClientError> {
+        // A copy does not keep the complete reply in memory.
         let name = Bytes::copy_from_slice(&entry.name);
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);
@@ -108,15 +114,15 @@ impl Remote {
         };
         let Some(RemoteFile { handle, attributes, .. }) = ok_if_present(found)? else { return Ok(None) };
         if attributes.r#type != Ftype3::Nf3lnk {
-            return Ok(Some(Item { name, handle, attributes, target: None }));
+            return Ok(Some(DirectoryItem { name, handle, attributes, target: None }));
         }
         let target = ok_if_present(self.readlink(handle, &path).await)?;
         let target = target.map(|target| Bytes::copy_from_slice(&target));
-        Ok(target.map(|target| Item { name, handle, attributes, target: Some(target) }))
+        Ok(target.map(|target| DirectoryItem { name, handle, attributes, target: Some(target) }))
     }
 }
 
-/// Returns `None` if the server reports that the file does not exist. Returns any other error.
+/// Returns `None` if the server reports that the file does not exist, and passes on any other error.
 pub(super) fn ok_if_present<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match found {
         Err(error) if error.is_missing() => Ok(None),

@@ -3,6 +3,7 @@ use std::fmt;
 use std::future::Future;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -16,16 +17,39 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{CHUNK_MAX, ClientError, Connection, NfsConnection, Remote, RemoteFile, WINDOW, below};
+use super::{CHUNK_MAX, ClientError, NfsConnection, Remote, RemoteFile, ServerConnection, WINDOW, below};
 
 /// Maximum number of attempts to write everything when the server restarts before the commit.
 const ATTEMPTS: u32 = 3;
-/// How long to wait for the call that works around a server bug.
-const ONCE_MORE: Duration = Duration::from_secs(1);
+/// The timeout of the call that works around a server bug.
+const WORKAROUND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A SHA-256 digest, displayed in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest(pub [u8; 32]);
+
+impl From<Sha256> for Digest {
+    fn from(sum: Sha256) -> Self {
+        Digest(sum.finalize().into())
+    }
+}
+
+impl FromStr for Digest {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "expected 64 hexadecimal digits";
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(WRONG);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| WRONG)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| WRONG)?;
+        }
+        Ok(Digest(bytes))
+    }
+}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,8 +69,8 @@ pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 /// Consumes the next bytes and returns whether to continue.
 pub type Take<'a> = &'a mut (dyn FnMut(Bytes) -> io::Result<ControlFlow<()>> + Send);
 
-/// Outstanding calls, whose results are taken in the order in which they were made. Dropping it abandons
-/// the remaining calls.
+/// Outstanding calls. Results are returned in the order of the calls. Dropping the window abandons the
+/// remaining calls.
 struct Window<T>(VecDeque<JoinHandle<Result<T, ClientError>>>);
 
 impl<T: Send + 'static> Window<T> {
@@ -94,21 +118,21 @@ impl Remote {
         };
         self.read_from(file, 0, &mut sum_and_take).await?;
         self.call_once_more().await;
-        Ok(Digest(sum.finalize().into()))
+        Ok(sum.into())
     }
 
-    /// Avoids a READ as the last call before an RDMA connection closes. Another thread of Linux 6.12's
-    /// server releases the resources of RDMA Writes after the reply. That kernel crashes if the connection
-    /// no longer exists (`svc_rdma_write_info_free_async`). The data is already complete, so the result is
-    /// ignored and the wait is short.
+    /// Avoids a READ as the last call before an RDMA connection closes. Linux 6.12 releases the resources of
+    /// RDMA Writes on another thread after the reply. It crashes if the connection no longer exists
+    /// (`svc_rdma_write_info_free_async`). The data is complete, so the result is ignored and the timeout is
+    /// short.
     async fn call_once_more(&self) {
-        if matches!(self.connection, Connection::Rdma(_)) {
-            let _ = timeout(ONCE_MORE, self.nfs.null()).await;
+        if matches!(self.connection, ServerConnection::Rdma(_)) {
+            let _ = timeout(WORKAROUND_TIMEOUT, self.nfs.null()).await;
         }
     }
 
     /// # Errors
-    /// [`ClientError::Kind`] if a file is not a regular file.
+    /// [`ClientError::Kind`] if the file is not a regular file.
     pub fn must_be_regular(&self, file: &RemoteFile) -> Result<(), ClientError> {
         match file.attributes.r#type {
             Ftype3::Nf3reg => Ok(()),
@@ -125,12 +149,12 @@ impl Remote {
     pub async fn read_from(&self, file: &RemoteFile, offset: u64, take: Take<'_>) -> Result<(), ClientError> {
         self.must_be_regular(file)?;
         let mut window = Window::new();
-        let mut asked = offset;
+        let mut next_offset = offset;
         // Clients with memory for one READ each, the least recently used one first.
         let mut readers = VecDeque::with_capacity(WINDOW);
         // The file may have grown: beyond the known size, one call at a time finds the end.
-        while asked < file.attributes.size || window.0.is_empty() {
-            let range = Range { handle: file.handle, offset: asked, count: self.read_size };
+        while next_offset < file.attributes.size || window.0.is_empty() {
+            let range = Range { handle: file.handle, offset: next_offset, count: self.read_size };
             let free = if readers.len() < WINDOW { None } else { readers.pop_front() };
             let reader = free.unwrap_or_else(|| {
                 let memory = BytesMut::with_capacity(self.read_size as usize);
@@ -138,9 +162,9 @@ impl Remote {
             });
             readers.push_back(reader.clone());
             window.start(read_range([reader, self.nfs.clone()], range, file.path.clone()));
-            asked = asked.saturating_add(u64::from(self.read_size));
-            let more_to_ask = asked < file.attributes.size;
-            while (window.is_full() || !more_to_ask)
+            next_offset = next_offset.saturating_add(u64::from(self.read_size));
+            let is_before_known_end = next_offset < file.attributes.size;
+            while (window.is_full() || !is_before_known_end)
                 && let Some(read) = window.next().await
             {
                 let (pieces, eof) = read?;
@@ -157,12 +181,12 @@ impl Remote {
         Ok(())
     }
 
-    /// Returns the length of the common prefix of a file and a source, up to about the first difference.
-    /// The common prefix is then on the server's stable storage.
+    /// Returns the length of the common prefix of a file and a source. On return, the prefix is on the
+    /// server's stable storage.
     ///
     /// # Errors
     /// [`ClientError`], and errors of the source.
-    pub async fn alike(
+    pub async fn common_prefix(
         &self,
         file: &RemoteFile,
         source: &mut (impl Read + Seek + Send),
@@ -177,8 +201,8 @@ impl Remote {
             let equal = data.iter().zip(&local).take_while(|(remote, local)| remote == local).count();
             same = same.saturating_add(equal as u64);
             progress(same);
-            let goes_on = equal == data.len();
-            Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            let continues = equal == data.len();
+            Ok(if continues { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         };
         self.read_from(file, 0, &mut compare).await?;
         Ok(same)
@@ -202,8 +226,8 @@ impl Remote {
         }
     }
 
-    /// Writes everything from a source and commits it to stable storage. If the server restarts meanwhile,
-    /// writes everything again.
+    /// Writes everything from a source and commits it to stable storage. Writes everything again if the
+    /// server restarts meanwhile.
     ///
     /// # Errors
     /// [`ClientError`], and errors of the source.
@@ -230,8 +254,8 @@ impl Remote {
         let sum_before = sum_of_first(source, offset)?;
         for _ in 0..ATTEMPTS {
             source.seek(SeekFrom::Start(offset))?;
-            let begun = (offset, sum_before.clone());
-            let (sum, verifier) = self.write_once(file, source, begun, progress).await?;
+            let start = (offset, sum_before.clone());
+            let (sum, verifier) = self.write_once(file, source, start, progress).await?;
             if verifier == Some(self.commit(file).await?) || verifier.is_none() {
                 return Ok(sum);
             }
@@ -269,7 +293,7 @@ impl Remote {
                 progress(done);
             }
             if last {
-                return Ok((Digest(sum.finalize().into()), written.verifier()));
+                return Ok((sum.into(), written.verifier()));
             }
         }
     }
@@ -283,7 +307,7 @@ impl Remote {
     }
 }
 
-/// The verifiers of data that the server may still lose.
+/// The verifiers of uncommitted data.
 #[derive(Default)]
 struct Unstable {
     first: Option<Writeverf3>,
@@ -295,7 +319,8 @@ impl Unstable {
         self.differ |= *self.first.get_or_insert(verifier) != verifier;
     }
 
-    /// Returns a verifier that no later COMMIT returns if the server restarted between two writes.
+    /// Returns the verifier of all writes. If the server restarted between two writes, returns a verifier
+    /// that no COMMIT will match.
     fn verifier(&self) -> Option<Writeverf3> {
         self.first.map(|first| if self.differ { first.map(|byte| !byte) } else { first })
     }
@@ -321,7 +346,7 @@ fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256>
     Ok(sum)
 }
 
-/// Reads at most `size` bytes; empty only at the end.
+/// Reads at most `size` bytes. Returns no bytes only at the end.
 fn next_chunk(source: &mut impl Read, size: u32) -> io::Result<Bytes> {
     let mut data = Vec::with_capacity(size as usize);
     source.take(u64::from(size)).read_to_end(&mut data)?;
@@ -336,8 +361,8 @@ struct Range {
     count: u32,
 }
 
-/// Reads a range with as many calls as the server needs. Also returns whether the file ends with it. `reader`
-/// has memory for a result.
+/// Reads a range with as many calls as the server needs. Also returns true if the file ends with the range.
+/// `reader` has memory for a result.
 async fn read_range(
     [reader, nfs]: [Client<NfsConnection>; 2],
     range: Range,
@@ -356,10 +381,14 @@ async fn read_range(
             Read3Res::Default(status, _) => return Err(ClientError::status("READ", &path, status as i32)),
         };
         let len = u32::try_from(read.data.len()).ok().filter(|len| *len <= count && *len == read.count);
-        let len =
-            len.ok_or_else(|| ClientError::server("READ", &path, "the count is not that of the data"))?;
+        let len = len
+            .ok_or_else(|| ClientError::server("READ", &path, "count differs from the length of the data"))?;
         if len == 0 && !read.eof {
-            return Err(ClientError::server("READ", &path, "no data and no end"));
+            return Err(ClientError::server(
+                "READ",
+                &path,
+                "the reply has neither data nor the end of the file",
+            ));
         }
         offset = offset.saturating_add(u64::from(len));
         count = count.saturating_sub(len);
@@ -370,8 +399,7 @@ async fn read_range(
     }
 }
 
-/// Writes a range with as many calls as the server needs. Returns the verifiers of data that the server may
-/// still lose.
+/// Writes a range with as many calls as the server needs. Returns the verifiers of uncommitted data.
 async fn write_range(
     nfs: Client<NfsConnection>,
     file: NfsFh3,
@@ -391,7 +419,7 @@ async fn write_range(
             Write3Res::Default(status, _) => return Err(ClientError::status("WRITE", &path, status as i32)),
         };
         if done.count == 0 || done.count > count {
-            return Err(ClientError::server("WRITE", &path, "the count written makes no sense"));
+            return Err(ClientError::server("WRITE", &path, "invalid count of written bytes"));
         }
         if done.committed != StableHow::FileSync {
             verifiers.push(done.verf);

@@ -47,7 +47,7 @@ pub struct Url {
     pub path: Vec<u8>,
     /// The port of MOUNT over TCP, if given.
     pub mount_port: Option<u16>,
-    /// The port of rpcbind, which is queried for MOUNT if needed (default 111).
+    /// The port of rpcbind, which may be queried for the port of MOUNT (default 111).
     pub rpcbind_port: u16,
     /// The provider for RPC-over-RDMA.
     pub provider: Provider,
@@ -58,17 +58,17 @@ pub struct Url {
 /// Why a URL is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not start with `rdma://` or `tcp://`.
-    #[error("a URL is rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
+    /// The URL does not start with `rdma://` or `tcp://`.
+    #[error("invalid URL: expected rdma://HOST[:PORT]/PATH or tcp://HOST[:PORT]/PATH")]
     Scheme,
     /// The host is missing.
     #[error("the URL has no host")]
     Host,
     /// A port is invalid.
-    #[error("a port of a URL is a number from 1 to 65535")]
+    #[error("invalid port in the URL: expected a number from 1 to 65535")]
     Port,
-    /// A `%` that is not followed by two hexadecimal digits.
-    #[error("in the URL's path, % needs two hexadecimal digits after it; %25 is a percent sign")]
+    /// A `%` is not followed by two hexadecimal digits.
+    #[error("invalid % in the URL's path: expected two hexadecimal digits after it; %25 is a percent sign")]
     Escape,
     /// An option after `?` is unknown.
     #[error(
@@ -76,7 +76,7 @@ pub enum UrlError {
     )]
     Option,
     /// The security after `sec=` is unknown.
-    #[error("in a URL, {0}")]
+    #[error("invalid sec in the URL: {0}")]
     Security(#[from] UnknownSecurity),
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     /// Requirement: R251
     #[test]
-    fn a_url_has_a_host_perhaps_a_port_and_a_path() {
+    fn urls_have_a_host_an_optional_port_and_a_path() {
         let url = |text: &str| text.parse::<Url>().map(|url| (url.address(), url.path));
         let is = |address: &str, path: &[u8]| Ok((address.to_owned(), path.to_vec()));
         assert_eq!(url("rdma://host/a/b"), is("host:20049", b"/a/b"));

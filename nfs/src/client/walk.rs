@@ -2,7 +2,7 @@ use bytes::Bytes;
 use rpcrdma_nfs3::NfsFh3;
 
 use super::listing::{HELD_MAX, ok_if_present};
-use super::{ClientError, Item, Remote, RemoteFile, below};
+use super::{ClientError, DirectoryItem, Remote, RemoteFile, below};
 
 /// Maximum depth of a walk.
 const DEPTH_MAX: usize = 512;
@@ -13,12 +13,12 @@ pub struct Visit {
     /// The directory that has the entry.
     pub dir: RemoteFile,
     /// The entry.
-    pub item: Item,
-    /// Why it is visited.
+    pub item: DirectoryItem,
+    /// The reason for the visit.
     pub step: Step,
 }
 
-/// Why a [`Walk`] visits an entry.
+/// The reason why a [`Walk`] visits an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The entry is a directory. Its own entries follow.
@@ -33,7 +33,7 @@ impl Visit {
     /// Returns the entry as a file.
     #[must_use]
     pub fn file(&self) -> RemoteFile {
-        let Item { handle, attributes, .. } = self.item;
+        let DirectoryItem { handle, attributes, .. } = self.item;
         RemoteFile { path: below(&self.dir, &self.item.name), handle, attributes }
     }
 }
@@ -42,24 +42,24 @@ impl Visit {
 #[derive(Debug)]
 struct Level {
     dir: RemoteFile,
-    /// Its entry in the level above; absent at the root of the walk.
-    item: Option<Item>,
-    /// Its entries that are not visited yet.
-    items: std::vec::IntoIter<Item>,
+    /// Its entry in the level above, or `None` at the root of the walk.
+    item: Option<DirectoryItem>,
+    /// Its unvisited entries.
+    items: std::vec::IntoIter<DirectoryItem>,
     /// The bytes that this level holds.
     held: usize,
 }
 
-/// Visits everything below a directory, depth first and in the order of names. Follows no links. Bounds the
-/// memory that a hostile server can make it hold. It fails if a directory contains itself, at more than 512
-/// levels, and if its listings exceed 256 MiB together.
+/// Visits everything below a directory, depth first and in the order of names. Follows no links. To bound
+/// memory, the walk fails if a directory contains itself, if there are more than 512 levels, or if listings
+/// exceed 256 MiB in total.
 #[derive(Debug)]
 pub struct Walk<'a> {
     remote: &'a Remote,
     levels: Vec<Level>,
     /// The directory to list next.
-    entering: Option<(RemoteFile, Option<Item>)>,
-    /// The bytes that further levels may hold.
+    entering: Option<(RemoteFile, Option<DirectoryItem>)>,
+    /// The remaining memory for further levels, in bytes.
     room: usize,
 }
 
@@ -70,12 +70,12 @@ impl Remote {
         Walk { remote: self, levels: Vec::new(), entering: Some((top, None)), room: HELD_MAX }
     }
 
-    /// Removes a name and, if it belongs to a directory, everything below it. Follows no links. Ignores
-    /// files that disappear meanwhile.
+    /// Removes a file, or a directory with everything below it. Follows no links. Ignores files that
+    /// disappear meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`] for the first entry that cannot be removed, or a failure of the [`Walk`]. Earlier
-    /// entries are removed.
+    /// [`ClientError`] for the first entry that cannot be removed, or a failure of the [`Walk`]. Entries
+    /// before it are already removed.
     pub async fn remove_tree(&self, above: &RemoteFile, name: Bytes) -> Result<(), ClientError> {
         let found = self.lookup_in(above, name.clone()).await?;
         if !found.is_directory() {
@@ -126,14 +126,14 @@ impl Walk<'_> {
         self.entering = None;
     }
 
-    async fn enter(&mut self, dir: RemoteFile, item: Option<Item>) -> Result<(), ClientError> {
-        let refuse = |what| Err(ClientError::server("READDIRPLUS", &dir.path, what));
+    async fn enter(&mut self, dir: RemoteFile, item: Option<DirectoryItem>) -> Result<(), ClientError> {
+        let violation = |what| Err(ClientError::server("READDIRPLUS", &dir.path, what));
         let is_it = |handle: &NfsFh3| *handle == dir.handle;
         if self.levels.iter().any(|level| is_it(&level.dir.handle)) {
-            return refuse("the directory is below itself");
+            return violation("the directory contains itself");
         }
         if self.levels.len() >= DEPTH_MAX {
-            return refuse("too many levels of directories (limit 512)");
+            return violation("too many levels of directories (limit 512)");
         }
         let room = self.room.saturating_sub(dir.path.len());
         let (mut items, room) = self.remote.list_within(&dir, room).await?;

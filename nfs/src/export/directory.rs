@@ -1,4 +1,4 @@
-//! A directory of this machine.
+//! Serves a directory of this machine.
 //!
 //! No call reaches a file outside the directory. The path from the root to a directory is resolved in a
 //! sandbox (cap-std), and names in a directory are single components. Links are never followed. An opened
@@ -9,22 +9,22 @@
 //!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
 //!   has the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
-//! - A file that another process renames is stale until it is looked up again. On file systems without
+//! - A file that another process renames is stale until it is looked up reopened. On file systems without
 //!   creation times, a handle can refer to a later file with the same number. The file of a handle from an
 //!   earlier server is found by one walk over the whole directory, which ends after a million files.
 //! - Attributes before and after a change are atomic with it only among this server's callers; other
 //!   processes of this machine can interfere.
-//! - NFS lets the owner read and write a file whatever its mode. If the server is not root, it widens the
-//!   mode for a moment to do so. If the server is killed in that moment, the mode stays widened for the
-//!   owner.
-//! - It needs `/proc`, through which it reopens a checked file for reading.
-//! - Files stay open for two seconds after they were last read or written. A program that was written
-//!   cannot be run during that time (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
+//! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
+//!   adds these rights to the mode. If the server is killed at that time, the rights remain.
+//! - Requires `/proc`, which is used to reopen a checked file for reading.
+//! - Files stay open for two seconds after they were last read or written. A program cannot be run within
+//!   that time after it was written (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
 //!   the process's limit.
 //! - A WRITE past RLIMIT_FSIZE ends the process by SIGXFSZ unless the process handles or ignores that
-//!   signal, as `nfs3d` does. Then the WRITE fails with [`Error::FBig`].
-//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. Of the files
-//!   that other processes removed, up to 65,536 are kept, or as many as there are existing files.
+//!   signal, as `nfs3d` does. Then the WRITE fails with [`NfsError::FBig`].
+//! - Each file that was looked up takes about a hundred bytes of memory until it is removed. The memory of
+//!   files that other processes removed is freed when the number of known files reaches 65,536, and each time
+//!   it doubles.
 
 mod change;
 mod errno;
@@ -56,15 +56,15 @@ use self::identity::{Acting, Identities};
 use self::locks::Locks;
 use self::open_files::{OpenFiles, Purpose};
 use self::stat::{Key, Stat};
-use self::sweep::at_place;
+use self::sweep::open_at;
 use self::syncs::Syncs;
 use self::table::Table;
 use self::try_ops::Storage;
 use super::permissions::access_bits;
-use super::{Caller, Error, FileHandle, FileKind, Found, Outcome, Verifier, Wcc, names};
+use super::{FileHandle, FileKind, Found, NfsCaller, NfsError, NfsVerifier, Outcome, Wcc, names};
 use crate::export::Before;
 
-/// Octets of a handle: four numbers and their checksum.
+/// The length of a handle in bytes: four numbers and their checksum.
 const HANDLE: usize = 4 * 8 + 16;
 
 /// An export of a directory.
@@ -76,9 +76,9 @@ pub struct DirectoryExport {
     locks: Locks,
     syncs: Syncs,
     open_files: OpenFiles,
-    /// Set once the whole directory was walked to find files of handles from an earlier server.
+    /// Set after the one walk over the whole directory for the files of handles from an earlier server.
     walked: Once,
-    write_verifier: Verifier,
+    write_verifier: NfsVerifier,
     key: HandleKey,
     /// The identities that the server can use.
     identities: Identities,
@@ -87,8 +87,8 @@ pub struct DirectoryExport {
     read_only: bool,
 }
 
-/// An open file and its attributes, with a descriptor for everything except its content. It was checked
-/// against the requested file.
+/// An open file and its attributes. The file was verified against the handle. The descriptor gives no access
+/// to the content.
 #[derive(Debug)]
 struct Located {
     file: OwnedFd,
@@ -97,21 +97,21 @@ struct Located {
 
 impl Located {
     /// Reopens the same file for its content.
-    fn open(&self, flags: OFlags) -> Result<OwnedFd, Error> {
+    fn open(&self, flags: OFlags) -> Result<OwnedFd, NfsError> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         Ok(openat(CWD, self.path(), flags, Mode::empty())?)
     }
 
-    /// Opens the content of a regular file, also where NFS permits it despite the mode: the owner may read
-    /// and write, and a caller that may execute may read. NFS has no open, so a program that makes a file
-    /// read-only must be able to go on writing (RFC 1813 section 4.4). The system has no such exceptions.
+    /// Opens the content of a regular file. NFS permits more than the mode: the owner may read and write, and
+    /// a caller that may execute may read. NFS has no OPEN, so a program that makes its open file read-only
+    /// must be able to continue writing (RFC 1813 section 4.4).
     ///
-    /// A server without its callers' identities widens the mode of its own file for a moment. The file's
-    /// lock must be held meanwhile, and `stat` must have been read under it.
-    fn open_content(&self, purpose: Purpose, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
+    /// A server that does not impersonate its callers temporarily widens the mode of its own file. The caller
+    /// must hold the file's lock and must have read `stat` under it.
+    fn open_content(&self, purpose: Purpose, acting: &Acting<'_>) -> Result<OwnedFd, NfsError> {
         let open = || self.open(purpose.flags());
         let opened = open();
-        if !matches!(opened, Err(Error::Acces)) || !self.is_excepted(purpose, acting) {
+        if !matches!(opened, Err(NfsError::Acces)) || !self.is_permitted_by_nfs(purpose, acting) {
             return opened;
         }
         if acting.is_caller() {
@@ -125,7 +125,7 @@ impl Located {
     }
 
     /// Returns true if NFS permits the access despite the file's mode.
-    fn is_excepted(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
+    fn is_permitted_by_nfs(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
         if !acting.is_caller() {
             return self.is_ours();
         }
@@ -135,7 +135,7 @@ impl Located {
 
     /// Returns true if [`Located::open_content`] would permit the access.
     fn may_open(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
-        self.allows(purpose.right()) || self.is_excepted(purpose, acting)
+        self.allows(purpose.right()) || self.is_permitted_by_nfs(purpose, acting)
     }
 
     /// Returns true if the system grants this access to the current thread's identity.
@@ -164,18 +164,18 @@ impl Located {
         self.stat.is(FileKind::Regular) && self.stat.attributes.uid == geteuid().as_raw()
     }
 
-    /// Returns a path to this file and no other, whatever its current names.
+    /// Returns a path that refers to this file even after a rename.
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
     /// # Errors
-    /// [`Error::IsDir`], or [`Error::Inval`] for any other file that is not a regular file.
-    fn must_be_regular(&self) -> Result<(), Error> {
+    /// [`NfsError::IsDir`], or [`NfsError::Inval`] for any other file that is not a regular file.
+    fn must_be_regular(&self) -> Result<(), NfsError> {
         match self.stat.attributes.kind {
             FileKind::Regular => Ok(()),
-            FileKind::Directory => Err(Error::IsDir),
-            _ => Err(Error::Inval),
+            FileKind::Directory => Err(NfsError::IsDir),
+            _ => Err(NfsError::Inval),
         }
     }
 }
@@ -215,7 +215,7 @@ impl DirectoryExport {
     }
 
     /// Sets whether file systems mounted below the directory are served. The default refuses them with
-    /// [`Error::Acces`] and omits them from listings.
+    /// [`NfsError::Acces`] and omits them from listings.
     #[must_use]
     pub fn cross_mounts(self, cross_mounts: bool) -> Self {
         DirectoryExport { cross_mounts, ..self }
@@ -243,34 +243,34 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`Error::BadHandle`] for an invalid handle, [`Error::Stale`] for a handle of another directory or
-    /// with another key.
-    fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), Error> {
-        let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
-        let (bytes, sum) = bytes.split_last_chunk().ok_or(Error::BadHandle)?;
-        // Compare numbers: a comparison of bytes stops at the first difference, and its time would reveal
-        // the position.
+    /// [`NfsError::BadHandle`] for an invalid handle, [`NfsError::Stale`] for a handle of another directory
+    /// or with another key.
+    fn identity(&self, handle: &FileHandle) -> Result<(Key, u64), NfsError> {
+        let bytes: &[u8; HANDLE] = handle.as_slice().try_into().map_err(|_| NfsError::BadHandle)?;
+        let (bytes, sum) = bytes.split_last_chunk().ok_or(NfsError::BadHandle)?;
+        // Numbers are compared because a comparison of bytes stops at the first difference: its duration
+        // would reveal the position.
         if self.key.sum(bytes) != u128::from_be_bytes(*sum) {
-            return Err(Error::Stale);
+            return Err(NfsError::Stale);
         }
         let mut words = [0; 4];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = bytes.try_into().map(u64::from_be_bytes).map_err(|_| Error::BadHandle)?;
+            *word = bytes.try_into().map(u64::from_be_bytes).map_err(|_| NfsError::BadHandle)?;
         }
         let [root, dev, ino, generation] = words;
         if root != self.root.key.ino {
-            return Err(Error::Stale);
+            return Err(NfsError::Stale);
         }
         Ok((Key { dev, ino }, generation))
     }
 
     /// Opens the file of a handle.
-    fn locate(&self, handle: &FileHandle) -> Result<Located, Error> {
+    fn locate(&self, handle: &FileHandle) -> Result<Located, NfsError> {
         let (key, generation) = self.identity(handle)?;
         self.sweep_if_due();
         match self.locate_known(key, generation) {
-            Err(Error::Stale) if key != self.root.key => {
-                self.walked.call_once(|| self.learn_all());
+            Err(NfsError::Stale) if key != self.root.key => {
+                self.walked.call_once(|| self.record_all());
                 self.locate_known(key, generation)
             }
             located => located,
@@ -278,20 +278,20 @@ impl DirectoryExport {
     }
 
     /// Opens the file by its known names.
-    fn locate_known(&self, key: Key, generation: u64) -> Result<Located, Error> {
+    fn locate_known(&self, key: Key, generation: u64) -> Result<Located, NfsError> {
         let is_it = |Located { stat, .. }: &Located| {
             stat.key == key && stat.generation == generation && self.must_be_served(stat).is_ok()
         };
         if key == self.root.key {
-            return Some(at_name(&self.top, b".")?).filter(is_it).ok_or(Error::Stale);
+            return Some(at_name(&self.top, b".")?).filter(is_it).ok_or(NfsError::Stale);
         }
-        let mut refused = Error::Stale;
+        let mut refused = NfsError::Stale;
         for (path, place) in self.table.candidates(key, self.root.key) {
             let Some(path) = path else { continue };
-            match at_place(&self.top, &path, &place.name) {
+            match open_at(&self.top, &path, &place.name) {
                 Ok(located) if is_it(&located) => return Ok(located),
                 // Another file has the name: the known name is outdated.
-                Ok(_) | Err(Error::NoEnt | Error::NotDir | Error::Inval) => {}
+                Ok(_) | Err(NfsError::NoEnt | NfsError::NotDir | NfsError::Inval) => {}
                 Err(error) => refused = error,
             }
         }
@@ -299,21 +299,21 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`Error::NotDir`].
-    fn locate_directory(&self, handle: &FileHandle) -> Result<Located, Error> {
+    /// [`NfsError::NotDir`].
+    fn locate_directory(&self, handle: &FileHandle) -> Result<Located, NfsError> {
         let located = self.locate(handle)?;
-        if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(Error::NotDir) }
+        if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(NfsError::NotDir) }
     }
 
-    /// Returns the content of a regular file, through a kept descriptor if there is one. Checks the
-    /// caller's rights for each call.
+    /// Returns the content of a regular file, using a cached descriptor if there is one. Checks the caller's
+    /// rights for each call.
     fn content(
         &self,
         located: &Located,
         purpose: Purpose,
         acting: &Acting<'_>,
-        open: impl FnOnce() -> Result<OwnedFd, Error>,
-    ) -> Result<Arc<OwnedFd>, Error> {
+        open: impl FnOnce() -> Result<OwnedFd, NfsError>,
+    ) -> Result<Arc<OwnedFd>, NfsError> {
         match self.open_files.get(&located.stat, purpose, acting.caller()) {
             Some(file) if located.may_open(purpose, acting) => Ok(file),
             _ => Ok(self.open_files.keep(&located.stat, purpose, acting.caller(), open()?)),
@@ -326,46 +326,46 @@ impl DirectoryExport {
         located: &Located,
         purpose: Purpose,
         acting: &Acting<'_>,
-    ) -> Result<Arc<OwnedFd>, Error> {
+    ) -> Result<Arc<OwnedFd>, NfsError> {
         self.content(located, purpose, acting, || located.open_content(purpose, acting))
     }
 
     /// Opens a regular file for reading.
-    fn open_to_read(&self, located: &Located, acting: &Acting<'_>) -> Result<OwnedFd, Error> {
+    fn open_to_read(&self, located: &Located, acting: &Acting<'_>) -> Result<OwnedFd, NfsError> {
         if acting.is_caller() {
             return located.open_content(Purpose::Read, acting);
         }
         let opened = located.open(OFlags::RDONLY);
-        if self.read_only || !matches!(opened, Err(Error::Acces)) || !located.is_ours() {
+        if self.read_only || !matches!(opened, Err(NfsError::Acces)) || !located.is_ours() {
             return opened;
         }
         let _held = self.locks.one(located.stat.key);
-        let again = Located { file: located.file.try_clone()?, stat: Stat::of(&located.file)? };
-        again.open_content(Purpose::Read, acting)
+        let reopened = Located { file: located.file.try_clone()?, stat: Stat::of(&located.file)? };
+        reopened.open_content(Purpose::Read, acting)
     }
 
     /// # Errors
-    /// [`Error::Acces`] for a file of another mount that is not served.
-    fn must_be_served(&self, stat: &Stat) -> Result<(), Error> {
+    /// [`NfsError::Acces`] for a file of another mount that is not served.
+    fn must_be_served(&self, stat: &Stat) -> Result<(), NfsError> {
         let is_served = self.cross_mounts || stat.mount == self.root.mount;
-        if is_served { Ok(()) } else { Err(Error::Acces) }
+        if is_served { Ok(()) } else { Err(NfsError::Acces) }
     }
 
     /// Records the name of a file and returns its handle and attributes.
-    fn learn(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
+    fn record(&self, dir: &Stat, name: &[u8], stat: Stat) -> Found {
         if stat.key != self.root.key {
-            self.table.learn(stat.key, stat.is(FileKind::Directory), dir.key, name);
+            self.table.record(stat.key, stat.is(FileKind::Directory), dir.key, name);
         }
         Found { handle: self.handle(&stat), attributes: stat.attributes }
     }
 
-    /// Changes a file or directory as the caller, excluding other callers, and returns the attributes
-    /// around the change.
+    /// Changes a file or directory as the caller, excluding other callers. Returns the attributes before and
+    /// after the change.
     fn change<T>(
         &self,
-        caller: &Caller,
-        located: Result<Located, Error>,
-        change: impl FnOnce(&Located, &Acting<'_>) -> Result<T, Error>,
+        caller: &NfsCaller,
+        located: Result<Located, NfsError>,
+        change: impl FnOnce(&Located, &Acting<'_>) -> Result<T, NfsError>,
     ) -> Outcome<T> {
         let mut located = match located {
             Ok(located) => located,
@@ -373,18 +373,18 @@ impl DirectoryExport {
         };
         if self.read_only {
             return Outcome {
-                result: Err(Error::RoFs),
+                result: Err(NfsError::RoFs),
                 wcc: Wcc { before: None, after: Some(located.stat.attributes) },
             };
         }
         let _held = self.locks.one(located.stat.key);
-        // Read again under the lock.
+        // Read reopened under the lock.
         match Stat::of(&located.file) {
             Ok(stat) => located.stat = stat,
             Err(error) => return Outcome::failed(error),
         }
         let before = Some(Before::from(&located.stat.attributes));
-        let result = self.identities.become_caller(caller).and_then(|acting| change(&located, &acting));
+        let result = self.identities.impersonate(caller).and_then(|acting| change(&located, &acting));
         Outcome { result, wcc: Wcc { before, after: after(&located) } }
     }
 }
@@ -394,7 +394,7 @@ fn after(located: &Located) -> Option<super::Attributes> {
 }
 
 /// Opens a name of one component. Opens a link itself and not its target.
-fn at_name(dir: impl AsFd, name: &[u8]) -> Result<Located, Error> {
+fn at_name(dir: impl AsFd, name: &[u8]) -> Result<Located, NfsError> {
     let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let stat = Stat::of(&file)?;
     Ok(Located { file, stat })

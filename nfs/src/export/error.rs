@@ -1,11 +1,10 @@
 use core::fmt;
 
-/// Why an export refuses a request: the errors of NFS version 3 (RFC 1813 section 2.6, `nfsstat3`), one for
-/// one.
+/// Why an export refuses a request: the errors of NFS version 3 (RFC 1813 section 2.6, `nfsstat3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
-pub enum Error {
-    /// Only the owner may do this.
+pub enum NfsError {
+    /// The caller is not the owner.
     Perm = 1,
     /// The name does not exist.
     NoEnt = 2,
@@ -19,7 +18,7 @@ pub enum Error {
     Exist = 17,
     /// A link would cross file systems.
     XDev = 18,
-    /// The device cannot do this.
+    /// The device does not support the operation.
     NoDev = 19,
     /// The file is not a directory.
     NotDir = 20,
@@ -47,11 +46,11 @@ pub enum Error {
     Remote = 71,
     /// The handle is invalid.
     BadHandle = 10001,
-    /// The guard of a change differs.
+    /// The guard of a change differs from the file's ctime.
     NotSync = 10002,
     /// The cookie is outdated.
     BadCookie = 10003,
-    /// The server does not support this.
+    /// The server does not support the operation.
     NotSupp = 10004,
     /// The reply has no room for a single entry.
     TooSmall = 10005,
@@ -63,8 +62,8 @@ pub enum Error {
     JukeBox = 10008,
 }
 
-impl Error {
-    /// Returns the number on the wire.
+impl NfsError {
+    /// Returns the protocol's number.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32
@@ -72,38 +71,38 @@ impl Error {
 }
 
 /// All errors with their names in RFC 1813 and their messages.
-const ALL: [(Error, &str, &str); 28] = [
-    (Error::Perm, "NFS3ERR_PERM", "not the owner"),
-    (Error::NoEnt, "NFS3ERR_NOENT", "no such file or directory"),
-    (Error::Io, "NFS3ERR_IO", "input/output error"),
-    (Error::NxIo, "NFS3ERR_NXIO", "no such device"),
-    (Error::Acces, "NFS3ERR_ACCES", "permission denied"),
-    (Error::Exist, "NFS3ERR_EXIST", "file exists"),
-    (Error::XDev, "NFS3ERR_XDEV", "link across file systems"),
-    (Error::NoDev, "NFS3ERR_NODEV", "the device cannot do this"),
-    (Error::NotDir, "NFS3ERR_NOTDIR", "not a directory"),
-    (Error::IsDir, "NFS3ERR_ISDIR", "is a directory"),
-    (Error::Inval, "NFS3ERR_INVAL", "invalid argument"),
-    (Error::FBig, "NFS3ERR_FBIG", "file too large"),
-    (Error::NoSpc, "NFS3ERR_NOSPC", "no space left"),
-    (Error::RoFs, "NFS3ERR_ROFS", "read-only file system"),
-    (Error::MLink, "NFS3ERR_MLINK", "too many links"),
-    (Error::NameTooLong, "NFS3ERR_NAMETOOLONG", "name too long"),
-    (Error::NotEmpty, "NFS3ERR_NOTEMPTY", "directory not empty"),
-    (Error::DQuot, "NFS3ERR_DQUOT", "quota exceeded"),
-    (Error::Stale, "NFS3ERR_STALE", "stale file handle"),
-    (Error::Remote, "NFS3ERR_REMOTE", "the file is elsewhere"),
-    (Error::BadHandle, "NFS3ERR_BADHANDLE", "not a file handle"),
-    (Error::NotSync, "NFS3ERR_NOT_SYNC", "changed by somebody else meanwhile"),
-    (Error::BadCookie, "NFS3ERR_BAD_COOKIE", "directory cookie out of date"),
-    (Error::NotSupp, "NFS3ERR_NOTSUPP", "not supported"),
-    (Error::TooSmall, "NFS3ERR_TOOSMALL", "reply size too small"),
-    (Error::ServerFault, "NFS3ERR_SERVERFAULT", "server fault"),
-    (Error::BadType, "NFS3ERR_BADTYPE", "file type not supported"),
-    (Error::JukeBox, "NFS3ERR_JUKEBOX", "try again later"),
+const ALL: [(NfsError, &str, &str); 28] = [
+    (NfsError::Perm, "NFS3ERR_PERM", "not the owner"),
+    (NfsError::NoEnt, "NFS3ERR_NOENT", "no such file or directory"),
+    (NfsError::Io, "NFS3ERR_IO", "input/output error"),
+    (NfsError::NxIo, "NFS3ERR_NXIO", "no such device"),
+    (NfsError::Acces, "NFS3ERR_ACCES", "permission denied"),
+    (NfsError::Exist, "NFS3ERR_EXIST", "file exists"),
+    (NfsError::XDev, "NFS3ERR_XDEV", "link across file systems"),
+    (NfsError::NoDev, "NFS3ERR_NODEV", "operation not supported by device"),
+    (NfsError::NotDir, "NFS3ERR_NOTDIR", "not a directory"),
+    (NfsError::IsDir, "NFS3ERR_ISDIR", "is a directory"),
+    (NfsError::Inval, "NFS3ERR_INVAL", "invalid argument"),
+    (NfsError::FBig, "NFS3ERR_FBIG", "file too large"),
+    (NfsError::NoSpc, "NFS3ERR_NOSPC", "no space left"),
+    (NfsError::RoFs, "NFS3ERR_ROFS", "read-only file system"),
+    (NfsError::MLink, "NFS3ERR_MLINK", "too many links"),
+    (NfsError::NameTooLong, "NFS3ERR_NAMETOOLONG", "name too long"),
+    (NfsError::NotEmpty, "NFS3ERR_NOTEMPTY", "directory not empty"),
+    (NfsError::DQuot, "NFS3ERR_DQUOT", "quota exceeded"),
+    (NfsError::Stale, "NFS3ERR_STALE", "stale file handle"),
+    (NfsError::Remote, "NFS3ERR_REMOTE", "file is on a remote file system"),
+    (NfsError::BadHandle, "NFS3ERR_BADHANDLE", "invalid file handle"),
+    (NfsError::NotSync, "NFS3ERR_NOT_SYNC", "file changed concurrently"),
+    (NfsError::BadCookie, "NFS3ERR_BAD_COOKIE", "outdated directory cookie"),
+    (NfsError::NotSupp, "NFS3ERR_NOTSUPP", "not supported"),
+    (NfsError::TooSmall, "NFS3ERR_TOOSMALL", "reply size too small"),
+    (NfsError::ServerFault, "NFS3ERR_SERVERFAULT", "server fault"),
+    (NfsError::BadType, "NFS3ERR_BADTYPE", "file type not supported"),
+    (NfsError::JukeBox, "NFS3ERR_JUKEBOX", "try again later"),
 ];
 
-impl Error {
+impl NfsError {
     /// Returns the error with this number, or `None` if the protocol has none.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
@@ -117,10 +116,10 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for NfsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(ALL.iter().find(|(error, ..)| error == self).map_or("", |(.., text)| text))
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for NfsError {}

@@ -1,4 +1,4 @@
-//! Files in memory. Dropping the export discards them.
+//! Serves files in memory. Dropping the export discards them.
 //!
 //! Unix permissions apply, based on the identity that the caller claims. Reading does not change `atime`.
 //! Every write is as stable as possible, so COMMIT does nothing.
@@ -15,9 +15,9 @@ use self::content::{Content, FILE_MAX};
 use self::tree::{Body, LINKS_MAX, ROOT, Tree};
 use super::permissions::access_bits;
 use super::{
-    Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, FileKind, Found, Limits, Listed,
-    NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TRANSFER_MAX, Time, Verifier, Wcc,
-    Written, names,
+    Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime, Found, Listed,
+    NAME_MAX, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, Space, Stability,
+    TRANSFER_MAX, Wcc, WriteResult, names,
 };
 use crate::export::{Attributes, TryExport};
 
@@ -29,7 +29,7 @@ pub const PATH_MAX: usize = 4096;
 pub struct MemoryExport {
     tree: RwLock<Tree>,
     /// Distinguishes this export's handles and cookies from those of an earlier one.
-    instance: Verifier,
+    instance: NfsVerifier,
 }
 
 impl Default for MemoryExport {
@@ -48,8 +48,7 @@ impl MemoryExport {
         MemoryExport { tree, instance: instance.to_be_bytes() }
     }
 
-    /// A panic leaves the tree without the call's change or with it complete, so the poisoned lock is
-    /// usable.
+    /// Locks the tree. A panic never leaves a partial change, so a poisoned lock is usable.
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,25 +60,25 @@ impl MemoryExport {
         FileHandle::new(&bytes).unwrap_or_default()
     }
 
-    fn id(&self, handle: &FileHandle) -> Result<u64, Error> {
-        let bytes: &[u8; 16] = handle.as_slice().try_into().map_err(|_| Error::BadHandle)?;
+    fn id(&self, handle: &FileHandle) -> Result<u64, NfsError> {
+        let bytes: &[u8; 16] = handle.as_slice().try_into().map_err(|_| NfsError::BadHandle)?;
         let (instance, id) = bytes.split_at(8);
         if *instance != self.instance {
-            return Err(Error::Stale);
+            return Err(NfsError::Stale);
         }
-        id.try_into().map(u64::from_be_bytes).map_err(|_| Error::BadHandle)
+        id.try_into().map(u64::from_be_bytes).map_err(|_| NfsError::BadHandle)
     }
 
-    fn found(&self, tree: &Tree, id: u64) -> Result<Found, Error> {
+    fn found(&self, tree: &Tree, id: u64) -> Result<Found, NfsError> {
         let attributes = tree.node(id)?.attributes.clone();
         Ok(Found { handle: self.handle(id), attributes })
     }
 
-    /// Makes a change and returns the attributes around it.
+    /// Makes a change and returns the attributes before and after it.
     fn change<T>(
         &self,
         handle: &FileHandle,
-        change: impl FnOnce(&mut Tree, u64) -> Result<T, Error>,
+        change: impl FnOnce(&mut Tree, u64) -> Result<T, NfsError>,
     ) -> Outcome<T> {
         let id = match self.id(handle) {
             Ok(id) => id,
@@ -94,7 +93,7 @@ impl MemoryExport {
     /// Creates a file under a name that must be free.
     fn make(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         new: &SetAttributes,
@@ -104,7 +103,7 @@ impl MemoryExport {
             names::check_new(name)?;
             let directory = tree.directory_for(caller, dir, access_bits::LOOKUP)?;
             if directory.get(name).is_some() {
-                return Err(Error::Exist);
+                return Err(NfsError::Exist);
             }
             tree.directory_for(caller, dir, access_bits::EXTEND)?;
             // Only regular files have a settable size.
@@ -115,7 +114,7 @@ impl MemoryExport {
     }
 
     /// Returns the verifier of the exclusive CREATE that created a file.
-    fn created_by(tree: &Tree, id: u64) -> Option<Verifier> {
+    fn created_by(tree: &Tree, id: u64) -> Option<NfsVerifier> {
         match &tree.node(id).ok()?.body {
             Body::Regular(_, verifier) => *verifier,
             _ => None,
@@ -132,15 +131,15 @@ fn after(tree: &Tree, id: u64) -> Option<Attributes> {
 }
 
 /// Renames a file by the rules of RFC 1813 section 3.3.14.
-fn rename(tree: &mut Tree, caller: &Caller, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<(), Error> {
+fn rename(tree: &mut Tree, caller: &NfsCaller, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<(), NfsError> {
     names::check_old(from.1)?;
     names::check(to.1)?;
     if names::is_dot(to.1) {
-        return Err(Error::Inval);
+        return Err(NfsError::Inval);
     }
     let moved = tree.directory_for(caller, from.0, access_bits::LOOKUP)?.get(from.1);
     let replaced = tree.directory_for(caller, to.0, access_bits::LOOKUP)?.get(to.1);
-    let moved = moved.ok_or(Error::NoEnt)?;
+    let moved = moved.ok_or(NfsError::NoEnt)?;
     tree.directory_for(caller, from.0, access_bits::DELETE)?;
     tree.directory_for(caller, to.0, access_bits::EXTEND)?;
     if replaced == Some(moved) {
@@ -148,12 +147,12 @@ fn rename(tree: &mut Tree, caller: &Caller, from: (u64, &[u8]), to: (u64, &[u8])
     }
     let is_directory = tree.directory(moved).is_ok();
     if is_directory && tree.is_above(moved, to.0) {
-        return Err(Error::Inval);
+        return Err(NfsError::Inval);
     }
     if let Some(replaced) = replaced {
         match tree.directory(replaced) {
-            Ok(directory) if !is_directory || !directory.is_empty() => return Err(Error::Exist),
-            Err(_) if is_directory => return Err(Error::Exist),
+            Ok(directory) if !is_directory || !directory.is_empty() => return Err(NfsError::Exist),
+            Err(_) if is_directory => return Err(NfsError::Exist),
             _ => {}
         }
         tree.leave(to.0, to.1)?;
@@ -173,42 +172,42 @@ impl Export for MemoryExport {
         self.handle(ROOT)
     }
 
-    fn write_verifier(&self) -> Verifier {
+    fn write_verifier(&self) -> NfsVerifier {
         self.instance
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> ExportLimits {
+        ExportLimits {
             transfer: TRANSFER_MAX,
             listing: TRANSFER_MAX,
             file_size: FILE_MAX,
-            time_step: Time { seconds: 0, nanoseconds: 1 },
+            time_step: FileTime { seconds: 0, nanoseconds: 1 },
             links: LINKS_MAX,
             name: u32::try_from(NAME_MAX).unwrap_or(u32::MAX),
         }
     }
 
-    fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error> {
+    fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError> {
         let id = self.id(file)?;
         Ok(self.read_tree().node(id)?.attributes.clone())
     }
 
     fn set_attributes(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         new: &SetAttributes,
-        guard: Option<Time>,
+        guard: Option<FileTime>,
     ) -> Outcome<()> {
         self.change(file, |tree, id| {
             if guard.is_some_and(|guard| tree.node(id).is_ok_and(|node| node.attributes.ctime != guard)) {
-                return Err(Error::NotSync);
+                return Err(NfsError::NotSync);
             }
             tree.set(caller, id, new)
         })
     }
 
-    fn lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+    fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         let id = self.id(dir)?;
         let tree = self.read_tree();
         let directory = tree.directory_for(caller, id, access_bits::LOOKUP)?;
@@ -216,31 +215,42 @@ impl Export for MemoryExport {
         let found = match name {
             b"." => id,
             b".." => directory.parent,
-            name => directory.get(name).ok_or(Error::NoEnt)?,
+            name => directory.get(name).ok_or(NfsError::NoEnt)?,
         };
         self.found(&tree, found)
     }
 
-    fn access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error> {
+    fn access(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        wanted: u32,
+    ) -> Result<(u32, Attributes), NfsError> {
         let attributes = self.attributes(file)?;
         Ok((caller.granted(&attributes) & wanted, attributes))
     }
 
-    fn readlink(&self, _caller: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+    fn readlink(&self, _caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
         let id = self.id(file)?;
         match &self.read_tree().node(id)?.body {
             Body::Symlink(target) => Ok(target.clone()),
-            _ => Err(Error::Inval),
+            _ => Err(NfsError::Inval),
         }
     }
 
-    fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
+    fn read(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadData, NfsError> {
         let id = self.id(file)?;
         let tree = self.read_tree();
         let node = tree.node(id)?;
         let content = node.content()?;
         if !caller.may_read(&node.attributes) {
-            return Err(Error::Acces);
+            return Err(NfsError::Acces);
         }
         let (data, eof) = content.read(offset, count.min(TRANSFER_MAX));
         Ok(ReadData { data, eof })
@@ -248,28 +258,28 @@ impl Export for MemoryExport {
 
     fn write(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         _stable: Stability,
-    ) -> Outcome<Written> {
+    ) -> Outcome<WriteResult> {
         self.change(file, |tree, id| {
             let taken = data.slice(..data.len().min(TRANSFER_MAX as usize));
             tree.write(caller, id, offset, &taken)?;
-            let count = u32::try_from(taken.len()).map_err(|_| Error::Inval)?;
-            Ok(Written { count, committed: Stability::FileSync })
+            let count = u32::try_from(taken.len()).map_err(|_| NfsError::Inval)?;
+            Ok(WriteResult { count, committed: Stability::FileSync })
         })
     }
 
-    fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
+    fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
         self.change(dir, |tree, dir| {
             names::check_new(name)?;
             let there = tree.directory_for(caller, dir, access_bits::LOOKUP)?.get(name);
             let none = SetAttributes::default();
             match (there, how) {
                 (Some(id), CreateHow::Unchecked(new)) => {
-                    tree.node(id)?.content().map_err(|_| Error::Exist)?;
+                    tree.node(id)?.content().map_err(|_| NfsError::Exist)?;
                     let size = SetAttributes { size: new.size, ..none };
                     tree.set(caller, id, &size)?;
                     self.found(tree, id)
@@ -279,7 +289,7 @@ impl Export for MemoryExport {
                 {
                     self.found(tree, id)
                 }
-                (Some(_), _) => Err(Error::Exist),
+                (Some(_), _) => Err(NfsError::Exist),
                 (None, how) => {
                     tree.directory_for(caller, dir, access_bits::EXTEND)?;
                     let (new, verifier) = match how {
@@ -294,29 +304,35 @@ impl Export for MemoryExport {
         })
     }
 
-    fn mkdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found> {
+    fn mkdir(
+        &self,
+        caller: &NfsCaller,
+        dir: &FileHandle,
+        name: &[u8],
+        new: &SetAttributes,
+    ) -> Outcome<Found> {
         self.make(caller, dir, name, new, Tree::empty_directory)
     }
 
     fn symlink(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         target: &Bytes,
         new: &SetAttributes,
     ) -> Outcome<Found> {
         if target.len() > PATH_MAX {
-            return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(Error::NameTooLong) };
+            return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(NfsError::NameTooLong) };
         }
-        // A copy: the path is short, and a reference would keep the whole message buffer.
+        // The short path is copied: a reference would keep the whole message buffer.
         self.make(caller, dir, name, new, |_| Body::Symlink(Bytes::copy_from_slice(target)))
     }
 
     /// Only root may create devices.
     fn mknod(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         (kind, device): (FileKind, (u32, u32)),
@@ -325,8 +341,8 @@ impl Export for MemoryExport {
         let refused = match kind {
             FileKind::Fifo | FileKind::Socket => None,
             FileKind::Block | FileKind::Character if caller.uid == 0 => None,
-            FileKind::Block | FileKind::Character => Some(Error::Perm),
-            _ => Some(Error::BadType),
+            FileKind::Block | FileKind::Character => Some(NfsError::Perm),
+            _ => Some(NfsError::BadType),
         };
         if let Some(error) = refused {
             return Outcome { wcc: self.change(dir, |_, _| Ok(())).wcc, result: Err(error) };
@@ -334,33 +350,35 @@ impl Export for MemoryExport {
         self.make(caller, dir, name, new, |_| Body::Special(kind, device))
     }
 
-    fn remove(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+    fn remove(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         self.change(dir, |tree, dir| {
             names::check_old(name)?;
-            let id = tree.directory_for(caller, dir, access_bits::LOOKUP)?.get(name).ok_or(Error::NoEnt)?;
+            let id =
+                tree.directory_for(caller, dir, access_bits::LOOKUP)?.get(name).ok_or(NfsError::NoEnt)?;
             tree.directory_for(caller, dir, access_bits::DELETE)?;
             if tree.directory(id).is_ok() {
-                return Err(Error::IsDir);
+                return Err(NfsError::IsDir);
             }
             tree.leave(dir, name)?;
             tree.release(id)
         })
     }
 
-    fn rmdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+    fn rmdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         self.change(dir, |tree, dir| {
             names::check_old(name)?;
-            let id = tree.directory_for(caller, dir, access_bits::LOOKUP)?.get(name).ok_or(Error::NoEnt)?;
+            let id =
+                tree.directory_for(caller, dir, access_bits::LOOKUP)?.get(name).ok_or(NfsError::NoEnt)?;
             tree.directory_for(caller, dir, access_bits::DELETE)?;
             if !tree.directory(id)?.is_empty() {
-                return Err(Error::NotEmpty);
+                return Err(NfsError::NotEmpty);
             }
             tree.leave(dir, name)?;
             tree.release(id)
         })
     }
 
-    fn rename(&self, caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
+    fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
         let (from_id, to_id) = match (self.id(from.0), self.id(to.0)) {
             (Ok(from), Ok(to)) => (from, to),
             (Err(error), _) | (_, Err(error)) => return Renamed::failed(error),
@@ -375,12 +393,12 @@ impl Export for MemoryExport {
         }
     }
 
-    fn link(&self, caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+    fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         self.change(dir, |tree, dir| {
             let file = self.id(file)?;
             names::check_new(name)?;
             if tree.directory_for(caller, dir, access_bits::LOOKUP)?.get(name).is_some() {
-                return Err(Error::Exist);
+                return Err(NfsError::Exist);
             }
             tree.directory_for(caller, dir, access_bits::EXTEND)?;
             tree.retain(file)?;
@@ -390,18 +408,18 @@ impl Export for MemoryExport {
 
     fn list(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
-        after: (Cookie, Verifier),
+        after: (Cookie, NfsVerifier),
         plus: bool,
         take: &mut dyn FnMut(Entry) -> bool,
-    ) -> Result<Listed, Error> {
+    ) -> Result<Listed, NfsError> {
         let id = self.id(dir)?;
         let tree = self.read_tree();
         let directory = tree.directory_for(caller, id, access_bits::READ)?;
         let (cookie, verifier) = after;
         if cookie != 0 && verifier != self.instance {
-            return Err(Error::BadCookie);
+            return Err(NfsError::BadCookie);
         }
         let dots = [(1, Bytes::from_static(b"."), id), (2, Bytes::from_static(b".."), directory.parent)];
         let dots = dots.iter().map(|(at, name, id)| (*at, name, *id)).filter(|(at, _, _)| *at > cookie);
@@ -414,7 +432,7 @@ impl Export for MemoryExport {
         Ok(Listed { verifier: self.instance, eof: true })
     }
 
-    fn space(&self, file: &FileHandle) -> Result<Space, Error> {
+    fn space(&self, file: &FileHandle) -> Result<Space, NfsError> {
         self.attributes(file)?;
         let tree = self.read_tree();
         let free = tree.bytes_max.saturating_sub(tree.held);
@@ -423,7 +441,7 @@ impl Export for MemoryExport {
         Ok(Space { bytes: [tree.bytes_max, free, free], files: [files, files_free, files_free] })
     }
 
-    fn commit(&self, _caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
+    fn commit(&self, _caller: &NfsCaller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
         self.change(file, |tree, id| tree.node(id)?.content().map(drop))
     }
 }

@@ -1,4 +1,4 @@
-use super::Error;
+use super::NfsError;
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 255;
@@ -6,17 +6,17 @@ pub const NAME_MAX: usize = 255;
 /// Checks that a name is one component of a path. Accepts `.` and `..`.
 ///
 /// # Errors
-/// [`Error::Inval`] if it is empty, [`Error::NameTooLong`], [`Error::Acces`] if it has a slash or a zero
-/// byte.
-pub(super) fn check(name: &[u8]) -> Result<(), Error> {
+/// [`NfsError::Inval`] if it is empty, [`NfsError::NameTooLong`], [`NfsError::Acces`] if it has a slash or a
+/// zero byte.
+pub(super) fn check(name: &[u8]) -> Result<(), NfsError> {
     if name.is_empty() {
-        return Err(Error::Inval);
+        return Err(NfsError::Inval);
     }
     if name.len() > NAME_MAX {
-        return Err(Error::NameTooLong);
+        return Err(NfsError::NameTooLong);
     }
     if name.iter().any(|byte| matches!(byte, b'/' | 0)) {
-        return Err(Error::Acces);
+        return Err(NfsError::Acces);
     }
     Ok(())
 }
@@ -24,21 +24,21 @@ pub(super) fn check(name: &[u8]) -> Result<(), Error> {
 /// Checks that a new file can have the name. `.` and `..` exist already.
 ///
 /// # Errors
-/// As [`check`], and [`Error::Exist`].
-pub(super) fn check_new(name: &[u8]) -> Result<(), Error> {
+/// As [`check`], and [`NfsError::Exist`].
+pub(super) fn check_new(name: &[u8]) -> Result<(), NfsError> {
     check(name)?;
-    if is_dot(name) { Err(Error::Exist) } else { Ok(()) }
+    if is_dot(name) { Err(NfsError::Exist) } else { Ok(()) }
 }
 
 /// Checks that a name can be removed from its directory.
 ///
 /// # Errors
-/// As [`check`]; [`Error::Inval`] for `.`, and [`Error::Exist`] for `..`, which has entries.
-pub(super) fn check_old(name: &[u8]) -> Result<(), Error> {
+/// As [`check`]; [`NfsError::Inval`] for `.`, and [`NfsError::Exist`] for `..`, which has entries.
+pub(super) fn check_old(name: &[u8]) -> Result<(), NfsError> {
     check(name)?;
     match name {
-        b"." => Err(Error::Inval),
-        b".." => Err(Error::Exist),
+        b"." => Err(NfsError::Inval),
+        b".." => Err(NfsError::Exist),
         _ => Ok(()),
     }
 }

@@ -20,9 +20,9 @@ pub mod access_bits {
     pub const CHANGES: u32 = MODIFY | EXTEND | DELETE;
 }
 
-/// The identity of a caller. With AUTH_SYS, it is what the client claims.
+/// The identity of a caller. With AUTH_SYS, the client claims it without proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct NfsCaller {
     /// The user.
     pub uid: u32,
     /// The primary group.
@@ -31,12 +31,12 @@ pub struct Caller {
     pub gids: Vec<u32>,
 }
 
-impl Caller {
+impl NfsCaller {
     /// The anonymous user, for callers without an identity.
-    pub const NOBODY: Caller = Caller { uid: 65_534, gid: 65_534, gids: Vec::new() };
+    pub const NOBODY: NfsCaller = NfsCaller { uid: 65_534, gid: 65_534, gids: Vec::new() };
 
     /// The superuser, with all rights.
-    pub const ROOT: Caller = Caller { uid: 0, gid: 0, gids: Vec::new() };
+    pub const ROOT: NfsCaller = NfsCaller { uid: 0, gid: 0, gids: Vec::new() };
 
     /// Returns true if the caller is in a group.
     #[must_use]
@@ -72,8 +72,8 @@ impl Caller {
     }
 
     /// Returns true if the caller may read the file's content. The owner always may, since it could have
-    /// opened the file before the mode changed, and NFS has no open (RFC 1813 section 4.4). A caller that
-    /// may execute a program may read it.
+    /// opened the file before the mode changed, and NFS has no OPEN (RFC 1813 section 4.4). A caller that may
+    /// execute the file may also read it.
     pub(super) fn may_read(&self, attributes: &Attributes) -> bool {
         self.uid == attributes.uid || self.bits(attributes) & 5 != 0
     }
@@ -97,10 +97,10 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::Time;
+    use crate::export::FileTime;
 
     fn file(kind: FileKind, mode: u32) -> Attributes {
-        let now = Time::default();
+        let now = FileTime::default();
         Attributes {
             kind,
             mode,
@@ -119,22 +119,22 @@ mod tests {
     }
 
     #[test]
-    fn the_first_class_that_fits_decides() {
-        let owner = Caller { uid: 10, gid: 20, gids: Vec::new() };
-        let group = Caller { uid: 11, gid: 1, gids: vec![20] };
+    fn the_first_matching_class_decides() {
+        let owner = NfsCaller { uid: 10, gid: 20, gids: Vec::new() };
+        let group = NfsCaller { uid: 11, gid: 1, gids: vec![20] };
         let of = file(FileKind::Regular, 0o047);
-        assert_eq!(owner.granted(&of), 0, "an owner is not also a member of the group");
-        assert!(owner.may_read(&of) && owner.may_write(&of), "but an owner reads and writes");
+        assert_eq!(owner.granted(&of), 0, "the group bits do not apply to the owner");
+        assert!(owner.may_read(&of) && owner.may_write(&of), "the owner may always read and write");
         assert_eq!(group.granted(&of), access_bits::READ);
         assert!(!group.may_write(&of));
-        assert!(Caller::NOBODY.may_write(&of));
+        assert!(NfsCaller::NOBODY.may_write(&of));
     }
 
     #[test]
     fn root_executes_only_executable_files() {
-        assert_eq!(Caller::ROOT.granted(&file(FileKind::Regular, 0)) & access_bits::EXECUTE, 0);
-        assert_ne!(Caller::ROOT.granted(&file(FileKind::Regular, 0o1)) & access_bits::EXECUTE, 0);
+        assert_eq!(NfsCaller::ROOT.granted(&file(FileKind::Regular, 0)) & access_bits::EXECUTE, 0);
+        assert_ne!(NfsCaller::ROOT.granted(&file(FileKind::Regular, 0o1)) & access_bits::EXECUTE, 0);
         let all = access_bits::READ | access_bits::LOOKUP | access_bits::CHANGES;
-        assert_eq!(Caller::ROOT.granted(&file(FileKind::Directory, 0)), all);
+        assert_eq!(NfsCaller::ROOT.granted(&file(FileKind::Directory, 0)), all);
     }
 }

@@ -1,10 +1,10 @@
-//! Replaces Kerberos without the feature `krb5`.
+//! Stubs for builds without the feature `krb5`.
 
 use rpcrdma_runtime::proto::rpc::gss::{GssError, GssExchange, GssMechanism, GssServer};
 
 use crate::nfs::Principals;
 
-/// The mechanism that does not exist.
+/// An unavailable mechanism.
 enum Never {}
 
 impl GssMechanism for Never {
@@ -18,18 +18,18 @@ fn not_built() -> GssError {
 }
 
 /// # Errors
-/// Always: Kerberos is not part of the program.
+/// Always fails.
 pub fn client(_: &str) -> Result<impl GssMechanism + 'static, GssError> {
     Err::<Never, _>(not_built())
 }
 
 /// # Errors
-/// Always: Kerberos is not part of the program.
+/// Always fails.
 pub fn server() -> Result<GssServer, GssError> {
     Err(not_built())
 }
 
-/// No principal has a user.
+/// Maps no principal to a user.
 #[must_use]
 pub fn principals() -> Principals {
     Principals::default()

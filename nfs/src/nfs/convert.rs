@@ -6,40 +6,40 @@ use rpcrdma_nfs3::{
 };
 
 use crate::export::{
-    Attributes, CreateHow, Error, FileHandle, FileKind, SetAttributes, SetTime, Stability, Time, Wcc,
+    Attributes, CreateHow, FileHandle, FileKind, FileTime, NfsError, SetAttributes, SetTime, Stability, Wcc,
 };
 
 /// Returns the status of an error.
-pub(super) fn status(error: Error) -> Nfsstat3 {
+pub(super) fn status(error: NfsError) -> Nfsstat3 {
     match error {
-        Error::Perm => Nfsstat3::Nfs3errPerm,
-        Error::NoEnt => Nfsstat3::Nfs3errNoent,
-        Error::Io => Nfsstat3::Nfs3errIo,
-        Error::NxIo => Nfsstat3::Nfs3errNxio,
-        Error::Acces => Nfsstat3::Nfs3errAcces,
-        Error::Exist => Nfsstat3::Nfs3errExist,
-        Error::XDev => Nfsstat3::Nfs3errXdev,
-        Error::NoDev => Nfsstat3::Nfs3errNodev,
-        Error::NotDir => Nfsstat3::Nfs3errNotdir,
-        Error::IsDir => Nfsstat3::Nfs3errIsdir,
-        Error::Inval => Nfsstat3::Nfs3errInval,
-        Error::FBig => Nfsstat3::Nfs3errFbig,
-        Error::NoSpc => Nfsstat3::Nfs3errNospc,
-        Error::RoFs => Nfsstat3::Nfs3errRofs,
-        Error::MLink => Nfsstat3::Nfs3errMlink,
-        Error::NameTooLong => Nfsstat3::Nfs3errNametoolong,
-        Error::NotEmpty => Nfsstat3::Nfs3errNotempty,
-        Error::DQuot => Nfsstat3::Nfs3errDquot,
-        Error::Stale => Nfsstat3::Nfs3errStale,
-        Error::Remote => Nfsstat3::Nfs3errRemote,
-        Error::BadHandle => Nfsstat3::Nfs3errBadhandle,
-        Error::NotSync => Nfsstat3::Nfs3errNotSync,
-        Error::BadCookie => Nfsstat3::Nfs3errBadCookie,
-        Error::NotSupp => Nfsstat3::Nfs3errNotsupp,
-        Error::TooSmall => Nfsstat3::Nfs3errToosmall,
-        Error::ServerFault => Nfsstat3::Nfs3errServerfault,
-        Error::BadType => Nfsstat3::Nfs3errBadtype,
-        Error::JukeBox => Nfsstat3::Nfs3errJukebox,
+        NfsError::Perm => Nfsstat3::Nfs3errPerm,
+        NfsError::NoEnt => Nfsstat3::Nfs3errNoent,
+        NfsError::Io => Nfsstat3::Nfs3errIo,
+        NfsError::NxIo => Nfsstat3::Nfs3errNxio,
+        NfsError::Acces => Nfsstat3::Nfs3errAcces,
+        NfsError::Exist => Nfsstat3::Nfs3errExist,
+        NfsError::XDev => Nfsstat3::Nfs3errXdev,
+        NfsError::NoDev => Nfsstat3::Nfs3errNodev,
+        NfsError::NotDir => Nfsstat3::Nfs3errNotdir,
+        NfsError::IsDir => Nfsstat3::Nfs3errIsdir,
+        NfsError::Inval => Nfsstat3::Nfs3errInval,
+        NfsError::FBig => Nfsstat3::Nfs3errFbig,
+        NfsError::NoSpc => Nfsstat3::Nfs3errNospc,
+        NfsError::RoFs => Nfsstat3::Nfs3errRofs,
+        NfsError::MLink => Nfsstat3::Nfs3errMlink,
+        NfsError::NameTooLong => Nfsstat3::Nfs3errNametoolong,
+        NfsError::NotEmpty => Nfsstat3::Nfs3errNotempty,
+        NfsError::DQuot => Nfsstat3::Nfs3errDquot,
+        NfsError::Stale => Nfsstat3::Nfs3errStale,
+        NfsError::Remote => Nfsstat3::Nfs3errRemote,
+        NfsError::BadHandle => Nfsstat3::Nfs3errBadhandle,
+        NfsError::NotSync => Nfsstat3::Nfs3errNotSync,
+        NfsError::BadCookie => Nfsstat3::Nfs3errBadCookie,
+        NfsError::NotSupp => Nfsstat3::Nfs3errNotsupp,
+        NfsError::TooSmall => Nfsstat3::Nfs3errToosmall,
+        NfsError::ServerFault => Nfsstat3::Nfs3errServerfault,
+        NfsError::BadType => Nfsstat3::Nfs3errBadtype,
+        NfsError::JukeBox => Nfsstat3::Nfs3errJukebox,
     }
 }
 
@@ -47,12 +47,12 @@ pub(super) fn handle(handle: FileHandle) -> NfsFh3 {
     NfsFh3 { data: handle }
 }
 
-fn nfstime(time: Time) -> Nfstime3 {
+fn nfstime(time: FileTime) -> Nfstime3 {
     Nfstime3 { seconds: time.seconds, nseconds: time.nanoseconds }
 }
 
-pub(super) fn time(time: Nfstime3) -> Time {
-    Time { seconds: time.seconds, nanoseconds: time.nseconds }
+pub(super) fn time(time: Nfstime3) -> FileTime {
+    FileTime { seconds: time.seconds, nanoseconds: time.nseconds }
 }
 
 pub(super) fn attributes(of: &Attributes) -> Fattr3 {

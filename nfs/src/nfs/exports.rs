@@ -9,7 +9,7 @@ use super::NfsHandler;
 use crate::export::{Export, FileHandle};
 
 /// The exports of a server, by the paths at which clients mount them. They can be replaced while the server
-/// runs. A call goes to the export that made its file handle ([`Export::owns`]).
+/// runs. Each call goes to the export that made its file handle ([`Export::owns`]).
 #[derive(Debug)]
 pub struct Exports<E>(Arc<RwLock<Served<E>>>);
 
@@ -23,13 +23,13 @@ impl<E> Clone for Exports<E> {
 }
 
 impl<E: Export> Exports<E> {
-    /// Serves these exports at these paths. Without any, all calls are refused with SYSTEM_ERR.
+    /// Serves exports at their paths. Without exports, all calls are rejected with SYSTEM_ERR.
     #[must_use]
     pub fn new(exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) -> Self {
         Exports(Arc::new(RwLock::new(exports.into_iter().collect())))
     }
 
-    /// Serves these exports instead. Running calls end on the export on which they began.
+    /// Replaces the exports. Running calls continue on their old export.
     pub fn replace(&self, exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = exports.into_iter().collect();
     }
@@ -45,7 +45,7 @@ impl<E: Export> Exports<E> {
     }
 
     /// Returns the handler of a file. A handle that no export has made goes to the first export, which
-    /// refuses it.
+    /// rejects it.
     fn of(&self, file: &FileHandle) -> Result<NfsHandler<E>, Reject> {
         let served = self.served();
         let owner = match &*served {

@@ -8,11 +8,10 @@ use super::convert::{
 };
 use super::listing::{Room, entry, entry_plus};
 use crate::export::{
-    Error, Export, FileKind, Found, Limits, Outcome, Renamed, TRANSFER_MAX, Wcc, access_bits,
+    Export, ExportLimits, FileKind, Found, NfsError, Outcome, Renamed, TRANSFER_MAX, Wcc, access_bits,
 };
 
-/// The properties of the file system: links, symbolic links, the same PATHCONF for all files, settable
-/// times.
+/// The FSINFO properties: links, symbolic links, one PATHCONF for all files, and settable times.
 const PROPERTIES: u32 = FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME;
 /// The preferred size of a listing, in bytes.
 const LISTING_BEST: u32 = 64 << 10;
@@ -63,10 +62,10 @@ impl<E: Export> Handler for NfsHandler<E> {
             let (found, dir) = export.try_lookup(caller, &dir.data, &wanted)?;
             Some((Ok(found), Some(dir)))
         };
-        let look = move |export: &E, caller: &_| {
+        let lookup = move |export: &E, caller: &_| {
             (export.lookup(caller, &dir.data, &name), export.attributes(&dir.data).ok())
         };
-        let (found, dir) = self.try_or_block(cx, None, inline, look).await?;
+        let (found, dir) = self.try_or_block(cx, None, inline, lookup).await?;
         let dir_attributes = dir.as_ref().map(attributes);
         Ok(match found {
             Ok(found) => Lookup3Res::Nfs3Ok(Lookup3Resok {
@@ -83,8 +82,8 @@ impl<E: Export> Handler for NfsHandler<E> {
         let kept = if self.read_only { !access_bits::CHANGES } else { u32::MAX };
         let inline = |export: &E, caller: &_| export.try_access(caller, &file, wanted).map(Ok);
         let ask = move |export: &E, caller: &_| export.access(caller, &file, wanted);
-        let asked = self.try_or_block(cx, None, inline, ask).await?;
-        Ok(match asked {
+        let outcome = self.try_or_block(cx, None, inline, ask).await?;
+        Ok(match outcome {
             Ok((granted, of)) => Access3Res::Nfs3Ok(Access3Resok {
                 obj_attributes: Some(attributes(&of)),
                 access: granted & kept,
@@ -140,7 +139,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let change = move |export: &E, caller: &_| {
             if too_short {
                 let after = export.attributes(&file).ok();
-                return Outcome { result: Err(Error::Inval), wcc: Wcc { before: None, after } };
+                return Outcome { result: Err(NfsError::Inval), wcc: Wcc { before: None, after } };
             }
             export.write(caller, &file, offset, &data, stable)
         };
@@ -188,7 +187,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             Mknoddata3::PipeAttributes(Ftype3::Nf3sock, new) => (Ok((FileKind::Socket, (0, 0))), Some(new)),
             Mknoddata3::PipeAttributes(_, new) => (Ok((FileKind::Fifo, (0, 0))), Some(new)),
             // Regular files, directories and links have their own procedures.
-            Mknoddata3::Default(_) => (Err(Error::BadType), None),
+            Mknoddata3::Default(_) => (Err(NfsError::BadType), None),
         };
         let new = new.map(set_attributes).unwrap_or_default();
         let change = move |export: &E, caller: &_| match kind {
@@ -229,7 +228,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let change = move |export: &E, caller: &_| {
             if read_only {
                 let after = |dir: &NfsFh3| Wcc { before: None, after: export.attributes(&dir.data).ok() };
-                return Renamed { result: Err(Error::RoFs), from: after(&from.dir), to: after(&to.dir) };
+                return Renamed { result: Err(NfsError::RoFs), from: after(&from.dir), to: after(&to.dir) };
             }
             export.rename(caller, (&from.dir.data, &from.name), (&to.dir.data, &to.name))
         };
@@ -271,7 +270,7 @@ impl<E: Export> Handler for NfsHandler<E> {
                 }
                 fits
             });
-            let listed = listed.and_then(|end| room.must_have_got_on(end));
+            let listed = listed.and_then(|end| room.check_progress(end));
             (listed.map(|end| (end, entries)), export.attributes(&dir).ok())
         };
         cx.reserve(args.count.min(self.export.limits().listing).into()).await;
@@ -299,7 +298,7 @@ impl<E: Export> Handler for NfsHandler<E> {
                 }
                 fits
             });
-            let listed = listed.and_then(|end| room.must_have_got_on(end));
+            let listed = listed.and_then(|end| room.check_progress(end));
             (listed.map(|end| (end, entries)), export.attributes(&dir).ok())
         };
         cx.reserve(args.maxcount.min(self.export.limits().listing).into()).await;
@@ -343,7 +342,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let found = self.ask(cx, move |export, _| (export.attributes(&file), export.limits())).await?;
         Ok(match found {
             (Ok(of), limits) => {
-                let Limits { transfer, file_size, time_step, .. } = limits;
+                let ExportLimits { transfer, file_size, time_step, .. } = limits;
                 Fsinfo3Res::Nfs3Ok(Fsinfo3Resok {
                     obj_attributes: Some(attributes(&of)),
                     rtmax: transfer,

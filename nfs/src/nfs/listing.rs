@@ -1,47 +1,47 @@
-//! The part of a directory that fits into one reply.
+//! Limits a directory listing to the size of one reply.
 
 use rpcrdma_nfs3::{Entry3Element, Entryplus3Element};
 
 use super::convert;
-use crate::export::{Entry, Error, Listed};
+use crate::export::{Entry, Listed, NfsError};
 
-/// READDIR3resok and READDIRPLUS3resok without entries, in bytes of XDR: attributes 4 + 84, verifier 8, end
-/// of the list 4, eof 4.
+/// The length of READDIR3resok and READDIRPLUS3resok without entries, in bytes: attributes 4 + 84, verifier
+/// 8, end of the list 4, eof 4.
 const EMPTY: u64 = 104;
-/// A READDIR entry without its name: 4 for the list, fileid 8, length of the name 4, cookie 8.
+/// The length of a READDIR entry without its name, in bytes: list item 4, fileid 8, length of the name 4,
+/// cookie 8.
 const ENTRY: u64 = 24;
-/// Optional attributes: absent or present.
+/// The length of optional attributes, in bytes: absent and present.
 const ATTRIBUTES: [u64; 2] = [4, 88];
 
 /// Counts the bytes of entries in a reply, and detects when it is full.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Bytes left of the reply.
-    whole: u64,
-    /// Bytes left for the data that READDIR also returns.
+    /// The remaining bytes of the reply.
+    max: u64,
+    /// The remaining bytes for the part of the entries that READDIR also returns.
     names: u64,
     entries: usize,
 }
 
 impl Room {
-    /// Returns the room of a reply of at most `whole` bytes, of which the data that READDIR also returns
-    /// takes at most `names`.
-    pub(super) fn new(whole: u32, names: u32) -> Self {
-        Room { whole: u64::from(whole).saturating_sub(EMPTY), names: u64::from(names), entries: 0 }
+    /// Limits a reply to `max` bytes, and the part of the entries that READDIR also returns to `names` bytes.
+    pub(super) fn new(max: u32, names: u32) -> Self {
+        Room { max: u64::from(max).saturating_sub(EMPTY), names: u64::from(names), entries: 0 }
     }
 
     /// # Errors
-    /// [`Error::TooSmall`] if the directory has further entries and not even one fits.
-    pub(super) fn must_have_got_on(&self, end: Listed) -> Result<Listed, Error> {
-        if self.entries == 0 && !end.eof { Err(Error::TooSmall) } else { Ok(end) }
+    /// [`NfsError::TooSmall`] if the directory has further entries and none fits.
+    pub(super) fn check_progress(&self, end: Listed) -> Result<Listed, NfsError> {
+        if self.entries == 0 && !end.eof { Err(NfsError::TooSmall) } else { Ok(end) }
     }
 
-    /// Reserves room for an entry if there is enough. The first entry ignores `names`: a client whose value
-    /// is too small would never progress.
+    /// Reserves room for an entry. Returns false if there is not enough. The first entry ignores `names`,
+    /// since a client with a small value could never proceed.
     fn take(&mut self, names: u64, more: u64) -> bool {
-        let fits = names.saturating_add(more) <= self.whole && (names <= self.names || self.entries == 0);
+        let fits = names.saturating_add(more) <= self.max && (names <= self.names || self.entries == 0);
         if fits {
-            self.whole -= names + more;
+            self.max -= names + more;
             self.names = self.names.saturating_sub(names);
             self.entries += 1;
         }

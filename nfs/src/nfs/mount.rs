@@ -10,8 +10,8 @@ use rpcrdma_runtime::program::{AuthStat, CallContext, Reject};
 use rpcrdma_runtime::proto::owner::Owner;
 
 use super::exports::Served;
-use super::{Exports, NfsHandler, Policy};
-use crate::export::{Caller, Error, Export, FileHandle, FileKind};
+use super::{ExportPolicy, Exports, NfsHandler};
+use crate::export::{Export, FileHandle, FileKind, NfsCaller, NfsError};
 use crate::security::Security;
 
 /// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
@@ -38,16 +38,16 @@ impl<E: Export> MountHandler<E> {
         MountHandler::of(NfsHandler::new(export).into())
     }
 
-    /// Serves several exports. If one is below another, paths in it belong to it alone.
+    /// Serves several exports. If exports are nested, a path belongs to the innermost one.
     #[must_use]
     pub fn of(exports: Exports<E>) -> Self {
         MountHandler { exports, mounts: Mutex::default() }
     }
 
-    /// Sets which addresses may mount the exports. For others, MNT returns MNT3ERR_ACCES, and all other
-    /// procedures except NULL are refused with AUTH_TOOWEAK.
+    /// Sets which addresses may mount the exports. For other addresses, MNT returns MNT3ERR_ACCES, and all
+    /// procedures except NULL and MNT are rejected with AUTH_TOOWEAK.
     #[must_use]
-    pub fn policy(self, policy: Arc<Policy>) -> Self {
+    pub fn policy(self, policy: Arc<ExportPolicy>) -> Self {
         let with = |(path, handler): &(String, NfsHandler<E>)| {
             (path.clone(), handler.clone().policy(policy.clone()))
         };
@@ -66,7 +66,7 @@ impl<E: Export> MountHandler<E> {
         self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, host: String, path: Dirpath) {
+    fn record(&self, host: String, path: Dirpath) {
         let mut mounts = self.mounts();
         let mount = (host, path);
         if mounts.contains(&mount) {
@@ -84,7 +84,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// Returns the export of a path, the innermost one, and the names below it.
+/// Returns the innermost export that contains a path, and the names below it.
 fn find<'a, E>(
     served: &'a Served<E>,
     path: &'a [u8],
@@ -98,33 +98,33 @@ fn find<'a, E>(
 }
 
 /// Returns the flavors that NFS accepts. Callers with AUTH_NONE are anonymous where AUTH_SYS is accepted.
-fn flavors(policy: &Policy) -> Vec<i32> {
+fn flavors(policy: &ExportPolicy) -> Vec<i32> {
     let none = policy.security.contains(&Security::Sys).then_some(AUTH_NONE);
     policy.security.iter().map(|security| security.flavor()).chain(none).collect()
 }
 
 /// Returns the directory of a path, if the caller may search it. Links are not followed.
-fn walk(export: &impl Export, caller: &Caller, path: &[Vec<u8>]) -> Result<FileHandle, Error> {
+fn walk(export: &impl Export, caller: &NfsCaller, path: &[Vec<u8>]) -> Result<FileHandle, NfsError> {
     let mut at = export.root();
     for name in path {
         let found = export.lookup(caller, &at, name)?;
         if found.attributes.kind != FileKind::Directory {
-            return Err(Error::NotDir);
+            return Err(NfsError::NotDir);
         }
         at = found.handle;
     }
     Ok(at)
 }
 
-fn status(error: Error) -> Mountstat3 {
+fn status(error: NfsError) -> Mountstat3 {
     match error {
-        Error::Perm => Mountstat3::Mnt3errPerm,
-        Error::NoEnt | Error::Stale => Mountstat3::Mnt3errNoent,
-        Error::Io => Mountstat3::Mnt3errIo,
-        Error::Acces => Mountstat3::Mnt3errAcces,
-        Error::NotDir => Mountstat3::Mnt3errNotdir,
-        Error::Inval => Mountstat3::Mnt3errInval,
-        Error::NameTooLong => Mountstat3::Mnt3errNametoolong,
+        NfsError::Perm => Mountstat3::Mnt3errPerm,
+        NfsError::NoEnt | NfsError::Stale => Mountstat3::Mnt3errNoent,
+        NfsError::Io => Mountstat3::Mnt3errIo,
+        NfsError::Acces => Mountstat3::Mnt3errAcces,
+        NfsError::NotDir => Mountstat3::Mnt3errNotdir,
+        NfsError::Inval => Mountstat3::Mnt3errInval,
+        NfsError::NameTooLong => Mountstat3::Mnt3errNametoolong,
         _ => Mountstat3::Mnt3errServerfault,
     }
 }
@@ -144,18 +144,18 @@ impl<E: Export> mount_v3::Handler for MountHandler<E> {
         }
         let (export, caller) = (handler.export.clone(), handler.policy.caller(context).await);
         let below: Vec<_> = below.map(<[u8]>::to_vec).collect();
-        let turn =
-            handler.turns.take(Owner::of_call(context), None).await.map_err(|_| Reject::SystemError)?;
+        let permit =
+            handler.permits.acquire(Owner::of_call(context), None).await.map_err(|_| Reject::SystemError)?;
         let find = move || {
-            // Held until the work ends, even if the caller stops waiting.
-            let _turn = turn;
+            // Keeps the permit until the work ends, even if the call is abandoned.
+            let _permit = permit;
             walk(&*export, &caller, &below)
         };
         let auth_flavors = flavors(&handler.policy);
         let found = tokio::task::spawn_blocking(find).await.map_err(|_| Reject::SystemError)?;
         Ok(match found {
             Ok(fhandle) => {
-                self.remember(host(context), path);
+                self.record(host(context), path);
                 Mountres3::Mnt3Ok(Mountres3Ok { fhandle, auth_flavors })
             }
             Err(error) => Mountres3::Default(status(error)),

@@ -2,12 +2,11 @@ use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::program::Program;
 use rpcrdma_runtime::proto::rpc::duplicates::ProcedureId;
 
-/// Returns true if a procedure of NFSv3 or MOUNT must not run twice for one call. Such a procedure changes
-/// something, and a second run would fail or undo later changes. For
-/// [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
+/// Returns true if a procedure of NFSv3 or MOUNT must not run twice for one call. A second run would fail or
+/// undo later changes. Pass this function to [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).
 #[must_use]
 pub fn must_not_run_twice(called: ProcedureId) -> bool {
-    /// SETATTR; WRITE, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
+    /// SETATTR, WRITE, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME and LINK.
     const CHANGES: [u32; 10] = [2, 7, 8, 9, 10, 11, 12, 13, 14, 15];
     called.program == NfsV3::NUMBER && CHANGES.contains(&called.procedure)
 }
@@ -18,7 +17,7 @@ mod tests {
 
     #[test]
     fn procedures_that_change_files_are_cached() {
-        let remembered: Vec<&str> = NfsV3::PROCEDURES
+        let cached: Vec<&str> = NfsV3::PROCEDURES
             .iter()
             .filter(|(procedure, _)| {
                 let (program, version, procedure) = (NfsV3::NUMBER, NfsV3::VERSION, *procedure);
@@ -28,6 +27,6 @@ mod tests {
             .collect();
         let changes =
             ["SETATTR", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR", "RENAME", "LINK"];
-        assert_eq!(remembered, changes);
+        assert_eq!(cached, changes);
     }
 }

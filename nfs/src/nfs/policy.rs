@@ -5,7 +5,7 @@ use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
 use rpcrdma_runtime::proto::rpc::gss::GssCaller;
 
 use super::Principals;
-use crate::export::Caller;
+use crate::export::NfsCaller;
 use crate::security::Security;
 
 /// Which callers become anonymous.
@@ -14,38 +14,38 @@ pub enum Squash {
     /// Only callers without an identity.
     #[default]
     Strangers,
-    /// Also root and root's groups: root on another machine has no root rights here.
+    /// Also root and root's groups. So root on another machine does not have root rights here.
     Root,
     /// All callers.
     All,
 }
 
-/// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process that can call
-/// from an admitted address can claim any identity that is not squashed. RPCSEC_GSS proves a name, and
-/// [`Policy::principals`] knows its user.
+/// Which callers a server admits, and their identities. AUTH_SYS proves nothing: any process on an admitted
+/// address can claim any identity that is not squashed. RPCSEC_GSS proves a name, which
+/// [`ExportPolicy::principals`] maps to a user.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct ExportPolicy {
     /// The admitted source networks; empty admits all.
     pub allow: Vec<IpNet>,
-    /// Requires a source port below 1024. Where only root may use such ports, another user of an admitted
-    /// machine cannot claim another identity.
+    /// Requires a source port below 1024. If only root may use such ports, other users of an admitted machine
+    /// cannot claim another identity.
     pub secure: bool,
     /// Which callers become anonymous.
     pub squash: Squash,
     /// The user and group of anonymous callers.
     pub anonymous: (u32, u32),
-    /// The accepted security of NFS calls, the preferred one first. Other calls are refused with
-    /// AUTH_TOOWEAK. MOUNT lists it, and accepts calls with any.
+    /// The accepted security of NFS calls, most preferred first. Other calls are rejected with AUTH_TOOWEAK.
+    /// MOUNT returns this list and accepts calls with any security.
     pub security: Vec<Security>,
     /// The users of callers with RPCSEC_GSS.
     pub principals: Principals,
 }
 
-impl Default for Policy {
+impl Default for ExportPolicy {
     /// Admits every caller with its claimed identity.
     fn default() -> Self {
-        let anonymous = (Caller::NOBODY.uid, Caller::NOBODY.gid);
-        Policy {
+        let anonymous = (NfsCaller::NOBODY.uid, NfsCaller::NOBODY.gid);
+        ExportPolicy {
             allow: Vec::new(),
             secure: false,
             squash: Squash::default(),
@@ -56,12 +56,12 @@ impl Default for Policy {
     }
 }
 
-/// The number that means no user and no group.
+/// The number that denotes no user and no group.
 const NONE: u32 = u32::MAX;
-/// The first port that any user may use.
+/// The first unprivileged port.
 const UNRESERVED: u16 = 1024;
 
-impl Policy {
+impl ExportPolicy {
     /// Returns true if calls from the caller's address and port are allowed.
     #[must_use]
     pub fn admits(&self, context: &CallContext) -> bool {
@@ -79,36 +79,36 @@ impl Policy {
         self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&address))
     }
 
-    /// Returns true if NFS calls may have the security of this call.
+    /// Returns true if NFS accepts the security of this call.
     #[must_use]
     pub fn accepts(&self, context: &CallContext) -> bool {
         Security::of(context).is_some_and(|security| self.security.contains(&security))
     }
 
-    /// Returns the identity of a caller. Without AUTH_SYS in [`Policy::security`], a caller with AUTH_SYS is
-    /// anonymous.
-    pub async fn caller(&self, context: &CallContext) -> Caller {
+    /// Returns the identity of a caller. Without AUTH_SYS in [`ExportPolicy::security`], a caller with
+    /// AUTH_SYS is anonymous.
+    pub async fn caller(&self, context: &CallContext) -> NfsCaller {
         let known = match (context.extensions.get::<GssCaller>(), &context.credential) {
             (Some(caller), _) => self.principals.user(&caller.name).await,
             (None, Credential::Sys(sys)) if self.security.contains(&Security::Sys) => {
                 let AuthSys { uid, gid, gids, .. } = sys.clone();
-                Some(Caller { uid, gid, gids })
+                Some(NfsCaller { uid, gid, gids })
             }
             _ => None,
         };
         self.squashed(known)
     }
 
-    fn squashed(&self, known: Option<Caller>) -> Caller {
+    fn squashed(&self, known: Option<NfsCaller>) -> NfsCaller {
         let (uid, gid) = self.anonymous;
         let is_root = |id: u32| id == 0 && self.squash == Squash::Root;
-        let is_kept = |of: &Caller| self.squash != Squash::All && !is_root(of.uid) && of.uid != NONE;
+        let is_kept = |of: &NfsCaller| self.squash != Squash::All && !is_root(of.uid) && of.uid != NONE;
         let group = |of: u32| if is_root(of) || of == NONE { gid } else { of };
         match known.filter(is_kept) {
-            Some(Caller { uid, gid, gids }) => {
-                Caller { uid, gid: group(gid), gids: gids.into_iter().map(group).collect() }
+            Some(NfsCaller { uid, gid, gids }) => {
+                NfsCaller { uid, gid: group(gid), gids: gids.into_iter().map(group).collect() }
             }
-            None => Caller { uid, gid, gids: Vec::new() },
+            None => NfsCaller { uid, gid, gids: Vec::new() },
         }
     }
 }
@@ -121,19 +121,19 @@ mod tests {
     use super::*;
 
     fn called(uid: u32, gid: u32, gids: &[u32], squash: Squash) -> (u32, u32, Vec<u32>) {
-        let policy = Policy { squash, anonymous: (7, 8), ..Policy::default() };
-        let Caller { uid, gid, gids } = policy.squashed(Some(Caller { uid, gid, gids: gids.to_vec() }));
+        let policy = ExportPolicy { squash, anonymous: (7, 8), ..ExportPolicy::default() };
+        let NfsCaller { uid, gid, gids } = policy.squashed(Some(NfsCaller { uid, gid, gids: gids.to_vec() }));
         (uid, gid, gids)
     }
 
     #[test]
-    fn root_elsewhere_is_not_root_here() {
+    fn remote_root_has_no_root_rights() {
         assert_eq!(called(0, 0, &[0, 4], Squash::Root), (7, 8, vec![]));
         assert_eq!(called(1000, 0, &[0, 4], Squash::Root), (1000, 8, vec![8, 4]));
         assert_eq!(called(1000, 100, &[4], Squash::Root), (1000, 100, vec![4]));
         assert_eq!(called(1000, 100, &[4], Squash::All), (7, 8, vec![]));
         assert_eq!(called(0, 0, &[0], Squash::Strangers), (0, 0, vec![0]));
-        assert_eq!(Policy::default().squashed(None), Caller::NOBODY);
+        assert_eq!(ExportPolicy::default().squashed(None), NfsCaller::NOBODY);
     }
 
     fn context(credential: Credential, extensions: Extensions) -> CallContext {
@@ -142,18 +142,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proven_name_is_a_user_and_a_claim_is_not_without_auth_sys() {
-        let alice = Caller { uid: 1000, gid: 100, gids: vec![4] };
+    async fn gss_names_map_to_users_and_disabled_auth_sys_is_anonymous() {
+        let alice = NfsCaller { uid: 1000, gid: 100, gids: vec![4] };
         let found = alice.clone();
         let principals = Principals::new(move |name| (name == b"alice@A").then(|| found.clone()));
         let security = vec![Security::Krb5p, Security::Krb5i];
-        let policy = Policy { security, principals, ..Policy::default() };
+        let policy = ExportPolicy { security, principals, ..ExportPolicy::default() };
         let gss = |name: &'static str, service| {
             let caller = GssCaller { name: name.into(), service };
             let credential = Credential::Other { flavor: 6, body: Default::default() };
             context(credential, Extensions::default().with(caller))
         };
-        for (name, user) in [("alice@A", alice), ("alice@B", Caller::NOBODY)] {
+        for (name, user) in [("alice@A", alice), ("alice@B", NfsCaller::NOBODY)] {
             let call = gss(name, GssService::Privacy);
             assert!(policy.accepts(&call));
             assert_eq!(policy.caller(&call).await, user, "{name}");
@@ -161,11 +161,11 @@ mod tests {
         assert!(!policy.accepts(&gss("alice@A", GssService::None)));
         let claim = AuthSys { uid: 1000, gid: 100, ..AuthSys::default() };
         let claim = context(Credential::Sys(claim), Extensions::default());
-        assert!(!policy.accepts(&claim) && Policy::default().accepts(&claim));
-        assert_eq!(policy.caller(&claim).await, Caller::NOBODY);
-        assert_eq!(Policy::default().caller(&claim).await.uid, 1000);
+        assert!(!policy.accepts(&claim) && ExportPolicy::default().accepts(&claim));
+        assert_eq!(policy.caller(&claim).await, NfsCaller::NOBODY);
+        assert_eq!(ExportPolicy::default().caller(&claim).await.uid, 1000);
         let none = context(Credential::None, Extensions::default());
-        assert!(!policy.accepts(&none) && Policy::default().accepts(&none));
+        assert!(!policy.accepts(&none) && ExportPolicy::default().accepts(&none));
     }
 
     #[test]
@@ -174,14 +174,15 @@ mod tests {
         assert_eq!(called(5, NONE, &[NONE, 6], Squash::Strangers), (5, 8, vec![8, 6]));
     }
 
-    fn admitted(policy: &Policy, peer: Option<std::net::SocketAddr>) -> bool {
+    fn admitted(policy: &ExportPolicy, peer: Option<std::net::SocketAddr>) -> bool {
         policy.admits(&CallContext { peer, ..context(Credential::None, Extensions::default()) })
     }
 
     #[test]
-    fn calls_come_from_where_they_may() {
+    fn only_allowed_networks_are_admitted() {
         let nets = ["10.1.0.0/16", "192.0.2.7/32", "fd00::/8"];
-        let policy = Policy { allow: nets.map(|net| net.parse().unwrap()).to_vec(), ..Policy::default() };
+        let policy =
+            ExportPolicy { allow: nets.map(|net| net.parse().unwrap()).to_vec(), ..ExportPolicy::default() };
         let admitted =
             |from: &str| admitted(&policy, Some(std::net::SocketAddr::new(from.parse().unwrap(), 40_000)));
         for from in ["10.1.255.1", "::ffff:10.1.2.3", "192.0.2.7", "fd12::1"] {
@@ -193,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn calls_come_from_reserved_ports_if_they_must() {
-        let policy = Policy { secure: true, ..Policy::default() };
+    fn secure_requires_reserved_ports() {
+        let policy = ExportPolicy { secure: true, ..ExportPolicy::default() };
         let from = |port| Some(std::net::SocketAddr::from(([10, 0, 0, 1], port)));
         assert!(admitted(&policy, from(1023)));
         assert!(!admitted(&policy, from(1024)) && !admitted(&policy, None));
         let nets = vec!["10.1.0.0/16".parse().unwrap()];
-        assert!(!admitted(&Policy { allow: nets, ..policy }, from(1023)), "from elsewhere");
+        assert!(!admitted(&ExportPolicy { allow: nets, ..policy }, from(1023)), "from elsewhere");
     }
 }

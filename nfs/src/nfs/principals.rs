@@ -5,40 +5,40 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::export::Caller;
+use crate::export::NfsCaller;
 
-/// How long a user is kept.
+/// How long a user is cached.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// Maximum number of kept users.
+/// Maximum number of cached users.
 const KEPT_MAX: usize = 4096;
 
-/// The users of this machine behind the names that RPCSEC_GSS proves. A user is kept for a minute.
+/// Maps the names that RPCSEC_GSS proves to users of this machine. A user is cached for a minute.
 #[derive(Clone)]
 pub struct Principals(Arc<Inner>);
 
 /// Finds the user of a name.
-type Find = dyn Fn(&[u8]) -> Option<Caller> + Send + Sync;
+type Find = dyn Fn(&[u8]) -> Option<NfsCaller> + Send + Sync;
 
 struct Inner {
     find: Box<Find>,
-    kept: Mutex<HashMap<Bytes, (Instant, Option<Caller>)>>,
+    kept: Mutex<HashMap<Bytes, (Instant, Option<NfsCaller>)>>,
 }
 
 impl Principals {
-    /// Asks `find`, which may block, for the user of a name. Names without a user are anonymous.
-    pub fn new(find: impl Fn(&[u8]) -> Option<Caller> + Send + Sync + 'static) -> Self {
+    /// Uses `find`, which may block, to look up the user of a name. Names without a user are anonymous.
+    pub fn new(find: impl Fn(&[u8]) -> Option<NfsCaller> + Send + Sync + 'static) -> Self {
         Principals(Arc::new(Inner { find: Box::new(find), kept: Mutex::default() }))
     }
 
     /// Returns the user of a name.
-    pub(super) async fn user(&self, name: &Bytes) -> Option<Caller> {
+    pub(super) async fn user(&self, name: &Bytes) -> Option<NfsCaller> {
         if let Some((found, user)) = self.kept().get(name)
             && found.elapsed() < KEPT_FOR
         {
             return user.clone();
         }
-        let (own, asked) = (self.clone(), name.clone());
-        let user = tokio::task::spawn_blocking(move || (own.0.find)(&asked)).await.ok().flatten();
+        let (own, requested) = (self.clone(), name.clone());
+        let user = tokio::task::spawn_blocking(move || (own.0.find)(&requested)).await.ok().flatten();
         let mut kept = self.kept();
         if kept.len() >= KEPT_MAX {
             kept.clear();
@@ -47,7 +47,7 @@ impl Principals {
         user
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Bytes, (Instant, Option<Caller>)>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<Bytes, (Instant, Option<NfsCaller>)>> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Replaces RDMA devices without the feature `verbs`.
+//! Stubs for builds without the feature `verbs`.
 
 use std::future::{Future, ready};
 use std::io;

@@ -1,4 +1,4 @@
-//! A Kerberos realm of a test: its own KDC on loopback, with all files in a temporary directory.
+//! A Kerberos realm for a test: a KDC on loopback, with all files in a temporary directory.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,13 +9,13 @@ use std::{env, fs, thread};
 
 use not_run::not_run;
 
-/// Names the directory of the realm in the environment of its programs.
+/// The environment variable with the directory of the realm.
 pub(crate) const DIRECTORY: &str = "RPCRDMA_REALM";
 const PASSWORD: &str = "secret";
-/// Debian keeps the programs of a KDC there, which is not on the path of users.
+/// Debian installs the programs of a KDC in these directories, which are not in the PATH of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
-/// A principal whose user exists on every Linux, with the number 1.
+/// A principal whose user exists on every Linux system, with number 1.
 pub(crate) const USER: &str = "daemon";
 /// A principal without a user.
 pub(crate) const STRANGER: &str = "stranger";
@@ -85,7 +85,7 @@ impl Drop for Realm {
     }
 }
 
-/// Gets a ticket for so long with this `kinit`, in the environment of a realm.
+/// Gets a ticket with this lifetime, using this `kinit` in the environment of a realm.
 pub(crate) fn ticket(kinit: &mut Command, principal: &str, lifetime: &str) {
     feed(kinit.args(["-l", lifetime, principal]), &format!("{PASSWORD}\n"));
 }
@@ -101,7 +101,7 @@ fn command(folder: &Path, program: &Path) -> Command {
     command
 }
 
-/// Runs a command with this input to its end.
+/// Runs a command with this input and waits for its exit.
 fn feed(command: &mut Command, input: &str) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

@@ -25,7 +25,7 @@ fn files_and_directories_are_moved() {
     }
     let [rdma, tcp] = daemon.urls().map(|base| format!("{base}/dir"));
     let apart = nfs3(here.path(), &["mv", &rdma, &tcp]);
-    assert_eq!(fails(&apart), (1, "nfs3: both URLs of mv name the same server\n"));
+    assert_eq!(fails(&apart), (1, "nfs3: mv needs two URLs of the same server\n"));
     daemon.stop(Signal::TERM);
 }
 
@@ -74,7 +74,7 @@ fn files(top: &Path) -> Vec<String> {
 }
 
 #[test]
-fn patterns_choose_the_files_of_a_tree() {
+fn patterns_select_the_files_of_a_tree() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for name in ["top/x.c", "top/x.h", "top/sub/y.c", "top/sub/deep/z.c", "top/tmp/t.c"] {
         let file = served.path().join(name);
@@ -113,7 +113,7 @@ fn a_sync_copies_changes_only() {
     assert_eq!(copied(&[&tcp, "back"]), 20);
     assert_eq!(copied(&[&rdma, "back"]), 0);
     assert_eq!(files(&here.path().join("back")).len(), 20);
-    // Another size, and the same size at another time.
+    // One file has a different size, another only a different time.
     fs::write(here.path().join("from/sub/3"), "longer than before").unwrap();
     fs::write(here.path().join("from/sub/4"), "CONTENT 4").unwrap();
     assert_eq!(copied(&["from", &rdma]), 2);
@@ -127,12 +127,12 @@ fn a_sync_copies_changes_only() {
     assert_eq!(copied(&["--checksum", "from", &rdma]), 1);
     assert_eq!(fs::read(&changed).unwrap(), b"content 5");
     let both = nfs3(here.path(), &["sync", "from", "to"]);
-    assert!(fails(&both).1.contains("one of FROM and TO is a URL"), "{both:?}");
+    assert!(fails(&both).1.contains("sync needs one local directory and one URL"), "{both:?}");
     daemon.stop(Signal::TERM);
 }
 
 #[test]
-fn a_capture_of_tcp_is_warned_of() {
+fn capturing_tcp_causes_a_warning() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);
     let file = served.path().join("capture.pcap");
@@ -147,7 +147,7 @@ fn a_capture_of_tcp_is_warned_of() {
     daemon.stop(Signal::TERM);
 }
 
-/// Interrupts it once it is ready. Returns its output, which arrives soon.
+/// Interrupts the program once it is ready. Returns its output, which must arrive soon.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -166,7 +166,7 @@ fn interrupted(mut command: Command, ready: impl Fn() -> bool) -> Output {
 #[test]
 fn an_interrupted_run_ends_promptly_and_keeps_its_results() {
     let here = tempfile::tempdir().unwrap();
-    // A server that never answers.
+    // A server that never replies.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
     command.args(["get", &format!("tcp://{}/file", silent.local_addr().unwrap())]);

@@ -1,11 +1,11 @@
-//! Files that `nfs3` makes on this machine.
+//! Files that `nfs3` creates on this machine.
 
 use super::*;
 
 #[test]
 fn a_partial_file_of_another_user_is_not_used() {
     if !rustix::process::geteuid().is_root() {
-        return not_run::not_run("only root can give files away");
+        return not_run::not_run("only root can change owners");
     }
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(served.path().join("file"), "content").unwrap();
@@ -16,7 +16,7 @@ fn a_partial_file_of_another_user_is_not_used() {
     let url = format!("{}/file", daemon.url);
     for arguments in [&["get", &url][..], &["get", "--resume", &url]] {
         let refused = nfs3(here.path(), arguments);
-        let why = "nfs3: file: file.nfs3-part: another user owns this file (uid 1234)\n";
+        let why = "nfs3: file: file.nfs3-part: owned by another user (uid 1234)\n";
         assert_eq!(fails(&refused), (1, why));
         assert_eq!(fs::read(&part).unwrap(), b"theirs");
     }

@@ -17,7 +17,7 @@ fn nfs3(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it with a terminal of 100 columns for its messages. Returns the terminal's contents.
+/// Runs a command with a terminal of 100 columns as standard error. Returns the terminal's output.
 fn on_a_terminal(mut command: Command) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -26,11 +26,11 @@ fn on_a_terminal(mut command: Command) -> String {
     let other = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     tcsetwinsize(&other, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let mut child = command.env("TERM", "xterm").stderr(Stdio::from(other)).spawn().unwrap();
-    // It has the other end, too.
+    // Drops the command's copy of the other descriptor.
     drop(command);
     let reader = thread::spawn(move || {
         let (mut drawn, mut terminal) = (Vec::new(), File::from(terminal));
-        // The system returns EIO if the program at the other end has exited.
+        // The system returns EIO after the program has exited.
         let mut piece = [0; 4096];
         while let Ok(count @ 1..) = terminal.read(&mut piece) {
             drawn.extend_from_slice(&piece[..count]);
@@ -56,7 +56,7 @@ fn a_progress_bar_appears_only_on_a_terminal() {
     let drawn = on_a_terminal(nfs3(&["get", &format!("{url}/large"), back.to_str().unwrap()]));
     assert!(drawn.contains("/large ") && amounts(&drawn) > 1, "{drawn:?}");
     assert_eq!(fs::metadata(&back).unwrap().len(), 48 << 20);
-    // A file, or a pipe, has none of it.
+    // A file or a pipe receives no progress display.
     let again = from.path().join("again");
     let quiet = nfs3(&["get", &format!("{url}/large"), again.to_str().unwrap()]).output().unwrap();
     assert!(quiet.status.success() && quiet.stderr.is_empty(), "{quiet:?}");

@@ -5,7 +5,7 @@ use super::Netid;
 /// Why a request to rpcbind failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RpcbindError {
     /// Connecting to rpcbind failed.
     #[error("rpcbind: {0}")]
     Connect(#[from] ConnectError),

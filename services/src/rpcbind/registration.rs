@@ -5,7 +5,7 @@ use rpcrdma_rpcbind::Rpcb;
 use tokio::runtime::Handle;
 use tracing::debug;
 
-use super::{Error, Netid, Rpcbind, from_universal, to_universal};
+use super::{Netid, Rpcbind, RpcbindError, from_universal, to_universal};
 
 /// The registrations of a server. [`Registration::remove`] removes them.
 ///
@@ -31,14 +31,14 @@ impl Registration {
     }
 
     /// Registers another program.
-    pub(super) async fn add(&mut self, program: u32, version: u32) -> Result<(), Error> {
+    pub(super) async fn add(&mut self, program: u32, version: u32) -> Result<(), RpcbindError> {
         let entry = self.rpcbind.entry(program, version, self.netid, self.address.clone());
         // Recorded before the call, because the program may be registered even if the reply is lost or the
         // call is cancelled.
         self.programs.push((program, version));
         if !self.rpcbind.without_retransmission().set(&entry).await? {
             self.programs.pop();
-            return Err(Error::Refused { program, version, netid: self.netid });
+            return Err(RpcbindError::Refused { program, version, netid: self.netid });
         }
         Ok(())
     }
@@ -46,9 +46,9 @@ impl Registration {
     /// Removes all registrations. A registration with another address belongs to another server and remains.
     ///
     /// # Errors
-    /// Returns the first error: [`Error::Call`] if a call fails, [`Error::Kept`] if rpcbind refuses the
-    /// removal.
-    pub async fn remove(mut self) -> Result<(), Error> {
+    /// Returns the first error: [`RpcbindError::Call`] if a call fails, [`RpcbindError::Kept`] if rpcbind
+    /// refuses the removal.
+    pub async fn remove(mut self) -> Result<(), RpcbindError> {
         let programs = std::mem::take(&mut self.programs);
         remove(&self.rpcbind, self.netid, &self.address, &programs).await
     }
@@ -78,7 +78,7 @@ async fn remove(
     netid: Netid,
     address: &str,
     programs: &[(u32, u32)],
-) -> Result<(), Error> {
+) -> Result<(), RpcbindError> {
     if programs.is_empty() {
         return Ok(());
     }
@@ -89,7 +89,7 @@ async fn remove(
         let entry = rpcbind.entry(program, version, netid, address.to_owned());
         let removed = match rpcbind.without_retransmission().unset(&entry).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::Kept { program, version, netid }),
+            Ok(false) => Err(RpcbindError::Kept { program, version, netid }),
             // The call may have succeeded even if the reply was lost.
             Err(error) => match registered(rpcbind, netid, address).await {
                 Ok(current) if !current.contains(&(program, version)) => Ok(()),
@@ -102,7 +102,11 @@ async fn remove(
 }
 
 /// Returns the programs and versions that are registered with an address.
-async fn registered(rpcbind: &Rpcbind, netid: Netid, address: &str) -> Result<BTreeSet<(u32, u32)>, Error> {
+async fn registered(
+    rpcbind: &Rpcbind,
+    netid: Netid,
+    address: &str,
+) -> Result<BTreeSet<(u32, u32)>, RpcbindError> {
     let wanted = from_universal(address);
     let matches = |map: &Rpcb| {
         let address = map.r_addr.to_str().ok();

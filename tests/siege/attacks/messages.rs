@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use anyhow::bail;
 use bytes::Bytes;
-use rpcrdma_nfs::client::{Connection, this_user};
+use rpcrdma_nfs::client::{ServerConnection, this_user};
 use rpcrdma_nfs3::{Getattr3Args, Getattr3Res, NfsFh3, nfs_v3};
 use rpcrdma_runtime::proto::work::{Action, Segment, Token};
 use rpcrdma_runtime::wire::iwarp::mpa::MAX_PRIVATE_DATA;
@@ -88,7 +88,7 @@ pub(super) async fn foreign_file_handles(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);
         let options = TcpClientOptions { credential: this_user(), ..TcpClientOptions::default() };
-        let nfs = nfs_v3::Client(Connection::from(TcpClient::connect_with(target.tcp, options).await?));
+        let nfs = nfs_v3::Client(ServerConnection::from(TcpClient::connect_with(target.tcp, options).await?));
         for _ in 0..100 {
             let mut handle = target.root.data.as_slice().to_vec();
             let at = usize::try_from(rng.below(handle.len() as u64))?;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use anyhow::ensure;
 use bytes::Bytes;
-use rpcrdma_nfs::client::{Connection, this_user};
+use rpcrdma_nfs::client::{ServerConnection, this_user};
 use rpcrdma_nfs3::nfs_v3::proc::Write;
 use rpcrdma_nfs3::{
     Create3Args, Create3Res, Diropargs3, Remove3Args, Remove3Res, StableHow, Write3Args, Write3Res, nfs_v3,
@@ -18,7 +18,7 @@ use crate::peer::{connect, host, record};
 
 const PEERS: usize = 4;
 
-async fn client(target: &Target) -> anyhow::Result<nfs_v3::Client<Connection>> {
+async fn client(target: &Target) -> anyhow::Result<nfs_v3::Client<ServerConnection>> {
     let options = TcpClientOptions { credential: this_user(), ..TcpClientOptions::default() };
     Ok(nfs_v3::Client(TcpClient::connect_with(target.tcp, options).await?.into()))
 }

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use rpcrdma_nfs::output;
-use rpcrdma_tools::cli::rpcrdma::{Arguments, Command, Explain};
+use rpcrdma_tools::cli::rpcrdma::{Explain, RpcrdmaArguments, RpcrdmaCommand};
 use rpcrdma_tools::explain::{self, Selection, Trace};
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Explain(arguments) => run(&arguments),
-        Command::Info { addresses } => info(&addresses),
+    let done = match RpcrdmaArguments::parse().command {
+        RpcrdmaCommand::Explain(arguments) => run(&arguments),
+        RpcrdmaCommand::Info { addresses } => info(&addresses),
     };
     output::status("rpcrdma", done, |_| 1)
 }

@@ -10,27 +10,27 @@ use rpcrdma_nfs::client::{Url, UrlError};
 /// The largest number of bytes in a READ or WRITE.
 pub const MAX_TRANSFER: usize = 1 << 20;
 
-/// Compares the rates of GETATTR, READ and WRITE calls of two ways to access NFSv3 files.
+/// Compares the rates of GETATTR, READ and WRITE calls on two NFSv3 targets.
 ///
-/// A way is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, which uses the built-in client, or a local
+/// A target is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH, accessed with the built-in client, or a local
 /// directory in which Linux has mounted an export. The program creates a file of 16 MiB in both directories
 /// and removes it at the end. Exit status: 0 success, 1 failure.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
-pub struct Arguments {
-    /// The way to measure
-    pub way: Name,
-    /// The way to compare it with
-    pub other: Name,
+pub struct Nfs3benchArguments {
+    /// The target to measure
+    pub target: Target,
+    /// The target to compare it with
+    pub baseline: Target,
     /// The number of rounds for each measurement; the result is the median
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// The length of a turn, in milliseconds
+    /// The time for each target in a round, in milliseconds
     #[arg(long, default_value_t = 1000)]
     pub turn: u64,
     /// The procedures to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Procedure::value_variants().to_vec())]
-    pub calls: Vec<Procedure>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = MeasuredProcedure::value_variants().to_vec())]
+    pub calls: Vec<MeasuredProcedure>,
     /// Numbers of outstanding calls
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16], value_parser = in_flight)]
     pub in_flight: Vec<usize>,
@@ -43,7 +43,7 @@ pub struct Arguments {
     /// Record only the measured calls with `perf record --delay=-1 --control=fifo:FIFO`, through this FIFO
     #[arg(long)]
     pub perf: Option<PathBuf>,
-    /// Also print the calls per second of both ways
+    /// Also print the calls per second of both targets
     #[arg(long)]
     pub rates: bool,
 }
@@ -51,34 +51,34 @@ pub struct Arguments {
 /// A procedure to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "the names of NFSv3's procedures")]
-pub enum Procedure {
+pub enum MeasuredProcedure {
     Getattr,
     Read,
     Write,
 }
 
-/// A way to access files.
+/// A directory for the test file.
 #[derive(Clone, Debug)]
-pub enum Name {
+pub enum Target {
     /// A directory of a server, accessed by the built-in client.
     Url(Url),
     /// A local directory in which Linux has mounted an export.
     Directory(PathBuf),
 }
 
-impl FromStr for Name {
+impl FromStr for Target {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        if text.contains("://") { text.parse().map(Name::Url) } else { Ok(Name::Directory(text.into())) }
+        if text.contains("://") { text.parse().map(Target::Url) } else { Ok(Target::Directory(text.into())) }
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Name::Url(url) => url.fmt(f),
-            Name::Directory(path) => path.display().fmt(f),
+            Target::Url(url) => url.fmt(f),
+            Target::Directory(path) => path.display().fmt(f),
         }
     }
 }
@@ -98,5 +98,5 @@ fn size(text: &str) -> Result<usize, String> {
 /// Returns the definition of the command line, for man pages and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
-    Arguments::command()
+    Nfs3benchArguments::command()
 }

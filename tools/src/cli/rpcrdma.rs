@@ -7,15 +7,15 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 /// Shows the RPC-over-RDMA conversations in a capture, and the RDMA devices of this machine.
 #[derive(Debug, Parser)]
 #[command(name = "rpcrdma", version)]
-pub struct Arguments {
+pub struct RpcrdmaArguments {
     /// The command to run.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: RpcrdmaCommand,
 }
 
 /// The commands of `rpcrdma`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum RpcrdmaCommand {
     /// Show the conversations in a capture: calls with their chunks, the data moved for each, replies, and
     /// totals
     Explain(Explain),
@@ -68,5 +68,5 @@ fn xid(text: &str) -> Result<u32, String> {
 /// Returns the definition of the command line, for man pages and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
-    Arguments::command()
+    RpcrdmaArguments::command()
 }

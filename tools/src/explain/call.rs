@@ -7,25 +7,25 @@ use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
 use rpcrdma_runtime::wire::rpc::{CallHeader, Credential};
 use rpcrdma_runtime::xdr::Reader;
 
-pub use super::keys::{Called, Chunk};
+pub use super::keys::{CalledProcedure, Chunk};
 use super::values::{Codec, Parts};
 
-/// An end of a connection.
+/// One of the two peers of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum Peer {
     /// The initiator.
     Client,
     /// The responder.
     Server,
 }
 
-impl Side {
-    /// The other end.
+impl Peer {
+    /// Returns the other peer.
     #[must_use]
-    pub fn other(self) -> Side {
+    pub fn other(self) -> Peer {
         match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
+            Peer::Client => Peer::Server,
+            Peer::Server => Peer::Client,
         }
     }
 }
@@ -33,40 +33,40 @@ impl Side {
 /// A call, its RDMA operations, and its reply.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// Its number in the capture, from 1.
+    /// The call's number in the capture, from 1.
     pub number: usize,
     /// The caller; in the backward direction the server.
-    pub by: Option<Side>,
-    /// The time of its Send, in nanoseconds since 1970.
+    pub by: Option<Peer>,
+    /// The time of the Send, in nanoseconds since 1970.
     pub time: u64,
-    /// Its XID.
+    /// The XID.
     pub xid: u32,
-    /// Program, version and procedure, once its RPC header was read.
-    pub procedure: Option<Called>,
-    /// Its arguments, abbreviated, if the program is known and they are not encrypted.
+    /// Program, version and procedure, if the RPC header could be decoded.
+    pub procedure: Option<CalledProcedure>,
+    /// The arguments, abbreviated, if the program is known and they are not encrypted.
     pub arguments: Option<String>,
-    /// The octets of its Send.
+    /// The length of the Send, in bytes.
     pub len: usize,
-    /// The RPC message is in a Position-Zero Read chunk: RDMA_NOMSG.
+    /// True if the RPC message is in a Position-Zero Read chunk (RDMA_NOMSG).
     pub long: bool,
     /// Requested credits.
     pub credits: u32,
-    /// The memory that it offers.
+    /// The chunks that the call offers.
     pub lists: ChunkLists,
-    /// RDMA Reads and Writes of that memory, in their order.
+    /// The RDMA Reads and Writes of those chunks, in order.
     pub operations: Vec<Operation>,
-    /// Its reply.
+    /// The reply.
     pub reply: Option<Reply>,
     /// The segments of `lists` in the order of [`Place::key`].
     pub(super) places: Vec<Place>,
-    /// The stated length of the Reply chunk, until the reply itself is read.
+    /// The status in the Reply chunk, until the reply itself arrives.
     pub(super) written: Option<Status>,
-    /// Decodes its arguments and results.
+    /// Decodes the arguments and results.
     pub(super) codec: Option<&'static Codec>,
     /// The stored arguments until they are decoded.
     pub(super) parts: Parts,
-    /// The number of outstanding calls in the same direction when it was made, including itself.
-    pub in_flight: usize,
+    /// The number of outstanding calls in the same direction at the time of this call, including it.
+    pub outstanding: usize,
 }
 
 /// A segment that a call offers.
@@ -79,7 +79,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Handle, whether it is to be read, and offset.
+    /// The handle, true for a Read chunk, and the offset.
     fn key(&self) -> (u32, bool, u64) {
         (self.segment.handle, matches!(self.chunk, Chunk::Read(_)), self.segment.offset)
     }
@@ -103,69 +103,69 @@ impl Place {
     }
 }
 
-/// The reply to a call, or an error of the transport in its place.
+/// The reply to a call, or RDMA_ERROR instead of it.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// The time of its Send.
+    /// The time of the Send.
     pub time: u64,
-    /// The octets of its Send.
+    /// The length of the Send, in bytes.
     pub len: usize,
-    /// The RPC message is in the Reply chunk: RDMA_NOMSG.
+    /// True if the RPC message is in the Reply chunk (RDMA_NOMSG).
     pub long: bool,
-    /// Credits granted.
+    /// Granted credits.
     pub credits: u32,
-    /// The memory that it used.
+    /// The chunks that the reply used.
     pub lists: ChunkLists,
-    /// The handle that it invalidated.
+    /// The handle that the reply invalidated.
     pub invalidated: Option<u32>,
-    /// Its meaning.
+    /// The result.
     pub status: Status,
-    /// Its results, abbreviated, if they can be decoded.
+    /// The results, abbreviated, if they can be decoded.
     pub results: Option<String>,
 }
 
 /// The result of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
-    /// It was not found out.
+    /// The result could not be decoded.
     #[default]
     Unknown,
     /// Results follow.
     Success,
-    /// Results follow, and begin with this error of the program.
+    /// The results begin with this error of the program.
     Failed(String),
-    /// RPC's reason for a missing result.
+    /// RPC rejected the call for this reason.
     Rejected(String),
-    /// RPC-over-RDMA's reason for a missing reply.
+    /// RPC-over-RDMA rejected the call for this reason.
     Transport(String),
 }
 
 /// An RDMA Read or Write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The time of its start.
+    /// The start time.
     pub time: u64,
-    /// The time of its last octet, if it was captured.
+    /// The time of the last byte, if it was captured.
     pub done: Option<u64>,
-    /// Its chunk; none if the call has no such memory.
+    /// The chunk, or `None` if the call offered no such memory.
     pub chunk: Option<Chunk>,
-    /// Whether it is an RDMA Read.
+    /// True for an RDMA Read.
     pub is_read: bool,
-    /// The memory.
+    /// The handle of the memory.
     pub handle: u32,
-    /// The offset in it.
+    /// The offset in the memory.
     pub offset: u64,
-    /// Octets: of a Read, the requested ones.
+    /// The length in bytes. For a Read, the requested length.
     pub len: u64,
-    /// Received octets.
-    pub came: u64,
+    /// The number of received bytes.
+    pub received: u64,
     /// The number of DDP segments.
     pub segments: u64,
 }
 
 impl Call {
-    /// The chunk at an address, from the last segment that begins at or before it, and the offset in that
-    /// chunk.
+    /// Returns the chunk of an address and the offset in that chunk. Uses the last segment that starts at or
+    /// before the address.
     #[must_use]
     pub fn chunk_at(&self, handle: u32, offset: u64, for_read: bool) -> Option<(Chunk, u64)> {
         let behind = self.places.partition_point(|place| place.key() <= (handle, for_read, offset));
@@ -175,18 +175,18 @@ impl Call {
         (is_of && inside <= u64::from(segment.length)).then_some((*chunk, before.saturating_add(inside)))
     }
 
-    /// Takes the RPC header that its message begins with.
+    /// Parses the RPC header at the start of the message.
     pub(super) fn name(&mut self, message: &[u8]) {
         let Ok(header) = CallHeader::decode(&mut Reader::from_slice(message)) else { return };
         let CallHeader { program, version, procedure, .. } = header;
-        let called = Called { program, version, procedure };
+        let called = CalledProcedure { program, version, procedure };
         self.procedure = Some(called);
-        // Data that RPCSEC_GSS protects is not in the procedure's format.
+        // RPCSEC_GSS wraps protected arguments, so the procedure's codec does not apply.
         let is_plain = matches!(header.credential, Credential::None | Credential::Sys(_));
         self.codec = Codec::of(called).filter(|_| is_plain);
     }
 
-    /// Decodes the arguments, once all their data is available. Returns the length of their text.
+    /// Decodes the arguments once all their data is available. Returns the length of the text.
     pub(super) fn decode_arguments(&mut self) -> usize {
         let (Some(codec), None) = (self.codec, &self.arguments) else { return 0 };
         let message = self.parts.call(&self.lists, self.long);
@@ -194,28 +194,28 @@ impl Call {
         self.arguments.as_ref().map_or(0, String::len)
     }
 
-    /// Returns its results: in a Send, or in its Reply chunk.
+    /// Returns the results from the Send or from the Reply chunk.
     pub(super) fn results(&self, used: &ChunkLists, inline: Option<Bytes>) -> Option<String> {
         let codec = self.codec?;
         codec.results(self.xid, &self.parts.reply(&self.lists, used, inline)?)
     }
 
-    /// From the call's Send to the reply's, in nanoseconds.
+    /// Returns the time from the call's Send to the reply's, in nanoseconds.
     #[must_use]
     pub fn latency(&self) -> Option<u64> {
         Some(self.reply.as_ref()?.time.saturating_sub(self.time))
     }
 
-    /// Octets by RDMA Read, and by RDMA Write.
+    /// Returns the number of bytes moved by RDMA Read and by RDMA Write.
     #[must_use]
-    pub fn moved(&self) -> (u64, u64) {
+    pub fn rdma_bytes(&self) -> (u64, u64) {
         self.operations.iter().fold((0u64, 0u64), |(read, written), operation| match operation.is_read {
-            true => (read.saturating_add(operation.came), written),
-            false => (read, written.saturating_add(operation.came)),
+            true => (read.saturating_add(operation.received), written),
+            false => (read, written.saturating_add(operation.received)),
         })
     }
 
-    /// Whether it ended without results.
+    /// Returns true if the call failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let status = self.reply.as_ref().map(|reply| &reply.status);

@@ -13,12 +13,12 @@ use rpcrdma_runtime::wire::rdma::{
 use rpcrdma_runtime::wire::rpc::{ReplyError, decode_reply as decode_rpc_reply};
 use rpcrdma_runtime::xdr::Reader;
 
-use super::call::{Call, Called, Chunk, Operation, Place, Reply, Side, Status};
-use super::messages::{Placed, Said, What};
+use super::call::{Call, CalledProcedure, Chunk, Operation, Peer, Place, Reply, Status};
+use super::messages::{MessageKind, PeerMessage, Placed};
 use super::values::Parts;
 
-/// Limits of a header: more than any peer accepts. Each RDMA Read or Write of a call scans all its
-/// segments.
+/// The limits for decoding a header, above those of any peer. Each RDMA Read or Write of a call scans all the
+/// call's segments.
 fn limits() -> MessageLimits {
     MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
 }
@@ -28,92 +28,93 @@ fn limits() -> MessageLimits {
 pub struct Note {
     /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// The responsible peer; none if both are.
-    pub by: Option<Side>,
+    /// The responsible peer, or `None` if both are.
+    pub by: Option<Peer>,
     /// The description.
     pub text: String,
-    /// A problem.
-    pub trouble: bool,
+    /// True for a problem.
+    pub problem: bool,
 }
 
 /// The messages of a connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    /// Calls in their order.
+    /// The calls in order.
     pub calls: Vec<Call>,
-    /// Everything else, as far as it is kept.
+    /// The stored events that are not part of a call.
     pub notes: Vec<Note>,
-    /// The number of further ones: a capture can have millions of invalid frames.
+    /// The number of events that are not stored: a capture can have millions of invalid frames.
     pub more_notes: u64,
     /// The number of problems.
-    pub troubles: u64,
+    pub problems: u64,
     /// Whether the peers agreed on CRCs, if the capture shows it.
     pub crc: Option<bool>,
-    /// An MPA frame, a call or a reply was seen, so the connection is certainly iWARP.
+    /// True if the connection is certainly iWARP: an MPA frame, a call or a reply was decoded.
     pub(super) is_certain: bool,
-    /// Whether the client's and the server's octets have markers.
+    /// True for the client and for the server if the bytes that it sends have markers.
     pub(super) markers: [bool; 2],
     /// The maximum number of outstanding calls, by caller: the client, the server.
-    pub most_in_flight: [usize; 2],
+    pub max_outstanding: [usize; 2],
     /// Outstanding calls, by caller and XID.
-    open: HashMap<(Side, u32), usize>,
+    open: HashMap<(Peer, u32), usize>,
     open_count: [usize; 2],
-    /// The call that last offered a handle, by the owner of the memory.
-    memory: HashMap<(Side, u32), usize>,
+    /// The call that last offered a handle, by owner and handle.
+    memory: HashMap<(Peer, u32), usize>,
     /// Outstanding Reads, by requester: the call and its operation, if known.
     reads: [VecDeque<Option<(usize, usize)>>; 2],
     private: [Option<PrivateData>; 2],
-    asked_crc: Option<bool>,
-    /// Bytes in the parts of calls without a reply.
+    requested_crc: Option<bool>,
+    /// The size of the stored parts of calls without a reply, in bytes.
     kept: usize,
-    /// Bytes of arguments and results.
+    /// The length of all arguments and results as text, in bytes.
     values: usize,
 }
 
-/// The limit on stored events.
-const MOST_NOTES: usize = 10_000;
-/// Bytes that are kept of the calls of a connection that have no reply. The values of further calls are not
-/// shown.
+/// The maximum number of stored events.
+const MAX_NOTES: usize = 10_000;
+/// The maximum size of the stored parts of a connection's calls without a reply, in bytes. The values of
+/// further calls are not shown.
 const KEPT_MAX: usize = 4 << 20;
-/// Bytes of arguments and results of a connection. Those of later calls are not shown.
+/// The maximum length of a connection's arguments and results as text, in bytes. Those of later calls are not
+/// shown.
 const VALUES_MAX: usize = 16 << 20;
 
-pub(super) fn index(side: Side) -> usize {
-    match side {
-        Side::Client => 0,
-        Side::Server => 1,
+pub(super) fn index(peer: Peer) -> usize {
+    match peer {
+        Peer::Client => 0,
+        Peer::Server => 1,
     }
 }
 
 impl Conversation {
     /// Processes a message of one peer.
-    pub(super) fn hear(&mut self, by: Side, said: Said) {
-        let Said { begun, time, what } = said;
-        match what {
-            What::Frame(header, depths, private) => self.frame(by, time, &header, depths, &private),
-            What::Send(octets, invalidated) => self.send(by, begun, &octets, invalidated),
-            What::Write(placed) => self.write(by, begun, time, &placed),
-            What::ReadRequest(request) => self.read(by, begun, &request),
-            What::ReadResponse(placed) => self.response(by, time, &placed),
-            What::Terminate(code) => {
-                let why = code.map_or_else(|| "its code cannot be read".to_owned(), |code| code.to_string());
+    pub(super) fn receive(&mut self, by: Peer, message: PeerMessage) {
+        let PeerMessage { start, time, kind } = message;
+        match kind {
+            MessageKind::Frame(header, depths, private) => self.frame(by, time, &header, depths, &private),
+            MessageKind::Send(octets, invalidated) => self.send(by, start, &octets, invalidated),
+            MessageKind::Write(placed) => self.write(by, start, time, &placed),
+            MessageKind::ReadRequest(request) => self.read(by, start, &request),
+            MessageKind::ReadResponse(placed) => self.response(by, time, &placed),
+            MessageKind::Terminate(code) => {
+                let why = code.map_or_else(|| "invalid error code".to_owned(), |code| code.to_string());
                 self.note(by, time, format!("Terminate: {why}"), true);
             }
-            What::Trouble(text) => self.note(by, time, text, true),
+            MessageKind::Problem(text) => self.note(by, time, text, true),
         }
     }
 
     /// Records an event that is not part of a call.
     pub(super) fn note(
         &mut self,
-        by: impl Into<Option<Side>>,
+        by: impl Into<Option<Peer>>,
         time: u64,
         text: impl Into<String>,
-        trouble: bool,
+        problem: bool,
     ) {
-        self.troubles += u64::from(trouble);
-        if self.notes.len() < MOST_NOTES {
-            self.notes.push(Note { time, by: by.into(), text: text.into(), trouble });
+        self.problems += u64::from(problem);
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(Note { time, by: by.into(), text: text.into(), problem });
         } else {
             self.more_notes += 1;
         }
@@ -121,7 +122,7 @@ impl Conversation {
 
     fn frame(
         &mut self,
-        by: Side,
+        by: Peer,
         time: u64,
         header: &FrameHeader,
         depths: Option<ReadDepths>,
@@ -137,57 +138,52 @@ impl Conversation {
             *place = Some(PrivateData::find(private).unwrap_or(PrivateData::ABSENT));
         }
         match header.kind {
-            FrameKind::Request => self.asked_crc = Some(header.crc),
-            FrameKind::Reply => self.crc = Some(header.crc || self.asked_crc == Some(true)),
+            FrameKind::Request => self.requested_crc = Some(header.crc),
+            FrameKind::Reply => self.crc = Some(header.crc || self.requested_crc == Some(true)),
         }
         if let ([Some(client), Some(server)], FrameKind::Reply, false) = (self.private, header.kind, refused)
         {
-            let holds = PrivateData::negotiate(&client, &server);
-            let invalidation = if holds.remote_invalidation { "" } else { "no " };
+            let limits = PrivateData::negotiate(&client, &server);
+            let invalidation = if limits.remote_invalidation { "" } else { "no " };
             let text = format!(
                 "inline: calls up to {} bytes, replies up to {}; {invalidation}remote invalidation",
-                holds.call_threshold, holds.reply_threshold
+                limits.call_threshold, limits.reply_threshold
             );
             self.note(None, time, text, false);
         }
     }
 
-    fn send(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
+    fn send(&mut self, by: Peer, time: u64, octets: &Bytes, invalidated: Option<u32>) {
         if octets.is_empty() {
             return self.note(by, time, "Send of no bytes: ready to receive", false);
         }
         match direction(octets) {
             Some(Direction::Call) => self.call(by, time, octets),
             Some(Direction::Reply) => self.reply(by, time, octets, invalidated),
-            // A long reply has no RPC message to determine this.
-            None if self.awaited(by, octets).is_some() => self.reply(by, time, octets, invalidated),
+            // A Send for a long reply has no RPC message, so its XID identifies it as a reply.
+            None if self.call_answered(by, octets).is_some() => self.reply(by, time, octets, invalidated),
             None => {
                 let why = match decode_call(octets, &limits()) {
                     Err(refusal) => format!(": {}", refused(refusal)),
                     Ok(_) => String::new(),
                 };
-                let text = format!("a message of {} bytes that is neither call nor reply{why}", octets.len());
+                let text = format!("message of {} bytes is neither a call nor a reply{why}", octets.len());
                 self.note(by, time, text, true);
             }
         }
     }
 
-    /// The call of the other end that a message may answer.
-    fn awaited(&self, by: Side, octets: &[u8]) -> Option<usize> {
+    /// Returns the outstanding call of the other peer with the XID of this message.
+    fn call_answered(&self, by: Peer, octets: &[u8]) -> Option<usize> {
         let xid = u32::from_be_bytes(*octets.first_chunk()?);
         self.open.get(&(by.other(), xid)).copied()
     }
 
-    fn call(&mut self, by: Side, time: u64, octets: &Bytes) {
+    fn call(&mut self, by: Peer, time: u64, octets: &Bytes) {
         let (header, payload) = match decode_call(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
-                return self.note(
-                    by,
-                    time,
-                    format!("a call that cannot be read: {}", refused(refusal)),
-                    true,
-                );
+                return self.note(by, time, format!("invalid call: {}", refused(refusal)), true);
             }
         };
         self.is_certain = true;
@@ -206,9 +202,9 @@ impl Conversation {
         {
             *count = count.saturating_add(1);
         }
-        let in_flight = self.open_count.get(index(by)).copied().unwrap_or(0);
-        if let Some(most) = self.most_in_flight.get_mut(index(by)) {
-            *most = in_flight.max(*most);
+        let outstanding = self.open_count.get(index(by)).copied().unwrap_or(0);
+        if let Some(max) = self.max_outstanding.get_mut(index(by)) {
+            *max = outstanding.max(*max);
         }
         let mut call = Call {
             by: Some(by),
@@ -219,7 +215,7 @@ impl Conversation {
             credits,
             places: Place::all(&lists),
             lists,
-            in_flight,
+            outstanding,
             ..Call::default()
         };
         call.name(&payload);
@@ -238,21 +234,21 @@ impl Conversation {
         self.calls.push(call);
     }
 
-    fn reply(&mut self, by: Side, time: u64, octets: &Bytes, invalidated: Option<u32>) {
+    fn reply(&mut self, by: Peer, time: u64, octets: &Bytes, invalidated: Option<u32>) {
         let (header, payload) = match decode_reply(octets, &limits()) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 let why = match refusal {
                     ReplyRefusal::Discard(why) => why.to_owned(),
                     ReplyRefusal::Fail { why, .. } => why,
-                    ReplyRefusal::BackwardCall { .. } => "it is a call".to_owned(),
+                    ReplyRefusal::BackwardCall { .. } => "the message is a call".to_owned(),
                 };
-                return self.note(by, time, format!("a reply that cannot be read: {why}"), true);
+                return self.note(by, time, format!("invalid reply: {why}"), true);
             }
         };
         self.is_certain = true;
         let Some(at) = self.open.remove(&(by.other(), header.xid)) else {
-            let text = format!("a reply to {:#010x}, a call that is not in the capture", header.xid);
+            let text = format!("reply to call {:#010x}, which is not in the capture", header.xid);
             return self.note(by, time, text, false);
         };
         if let Some(count) = self.open_count.get_mut(index(by.other())) {
@@ -293,15 +289,15 @@ impl Conversation {
         }
     }
 
-    fn write(&mut self, by: Side, begun: u64, time: u64, placed: &Placed) {
+    fn write(&mut self, by: Peer, start: u64, time: u64, placed: &Placed) {
         let Placed { handle, offset, len, segments, .. } = *placed;
         let known = self.memory.get(&(by.other(), handle)).and_then(|at| self.calls.get_mut(*at));
         let Some(call) = known else {
             if len == 0 {
-                return self.note(by, begun, "RDMA Write of no bytes", false);
+                return self.note(by, start, "RDMA Write of no bytes", false);
             }
             let text = format!("RDMA Write of {len} bytes to {handle:#010x}, which no call has offered");
-            return self.note(by, begun, text, true);
+            return self.note(by, start, text, true);
         };
         let place = call.chunk_at(handle, offset, false);
         if place == Some((Chunk::Reply, 0)) {
@@ -310,25 +306,25 @@ impl Conversation {
         keep(&mut self.kept, call, place, &placed.head);
         let chunk = place.map(|(chunk, _)| chunk);
         call.operations.push(Operation {
-            time: begun,
+            time: start,
             done: Some(time),
             chunk,
             is_read: false,
             handle,
             offset,
             len,
-            came: len,
+            received: len,
             segments,
         });
     }
 
-    fn read(&mut self, by: Side, time: u64, request: &ReadRequest) {
+    fn read(&mut self, by: Peer, time: u64, request: &ReadRequest) {
         let ReadRequest { length, source_stag: handle, source_offset: offset, .. } = *request;
         let known = self.memory.get(&(by.other(), handle)).copied();
         let place = known.and_then(|at| self.calls.get_mut(at).map(|call| (at, call))).map(|(at, call)| {
             let chunk = call.chunk_at(handle, offset, true).map(|(chunk, _)| chunk);
             let len = u64::from(length);
-            let (done, is_read, came, segments) = (None, true, 0, 0);
+            let (done, is_read, received, segments) = (None, true, 0, 0);
             call.operations.push(Operation {
                 time,
                 done,
@@ -337,7 +333,7 @@ impl Conversation {
                 handle,
                 offset,
                 len,
-                came,
+                received,
                 segments,
             });
             (at, call.operations.len().saturating_sub(1))
@@ -352,16 +348,16 @@ impl Conversation {
     }
 
     /// Responses arrive in the order of the requests (RFC 5040 section 5.5).
-    fn response(&mut self, by: Side, time: u64, placed: &Placed) {
-        let asked = self.reads.get_mut(index(by.other())).and_then(VecDeque::pop_front);
-        let Some(asked) = asked else {
-            let text = format!("the answer to an RDMA Read that is not in the capture, {} bytes", placed.len);
+    fn response(&mut self, by: Peer, time: u64, placed: &Placed) {
+        let request = self.reads.get_mut(index(by.other())).and_then(VecDeque::pop_front);
+        let Some(request) = request else {
+            let text = format!("response of {} bytes to an RDMA Read that is not in the capture", placed.len);
             return self.note(by, time, text, false);
         };
-        let Some((call, operation)) = asked else { return };
+        let Some((call, operation)) = request else { return };
         let Some(call) = self.calls.get_mut(call) else { return };
         let Some(operation) = call.operations.get_mut(operation) else { return };
-        (operation.done, operation.came, operation.segments) = (Some(time), placed.len, placed.segments);
+        (operation.done, operation.received, operation.segments) = (Some(time), placed.len, placed.segments);
         let (handle, offset) = (operation.handle, operation.offset);
         let place = call.chunk_at(handle, offset, true);
         if call.procedure.is_none() && place == Some((Chunk::Read(0), 0)) {
@@ -371,7 +367,7 @@ impl Conversation {
     }
 }
 
-/// An MPA frame in words.
+/// Describes an MPA frame.
 fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8]) -> String {
     let kind = match (header.kind, header.reject) {
         (FrameKind::Request, _) => "request",
@@ -390,9 +386,9 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
         text += if depths.peer_to_peer { ", peer to peer" } else { "" };
     }
     text + &match PrivateData::find(private) {
-        Some(said) => {
-            let invalidation = if said.remote_invalidation { "" } else { " no" };
-            let PrivateData { send_size, receive_size, .. } = said;
+        Some(data) => {
+            let invalidation = if data.remote_invalidation { "" } else { " no" };
+            let PrivateData { send_size, receive_size, .. } = data;
             format!(
                 "; private data: sends {send_size}, receives {receive_size},{invalidation} remote invalidation"
             )
@@ -402,7 +398,7 @@ fn frame_words(header: &FrameHeader, depths: Option<ReadDepths>, private: &[u8])
     }
 }
 
-/// Why a message is not a call, as text.
+/// Describes why a message is not a valid call.
 fn refused(refusal: Refusal) -> String {
     match refusal {
         Refusal::Discard(why) => why.to_owned(),
@@ -414,15 +410,15 @@ fn refused(refusal: Refusal) -> String {
     }
 }
 
-/// Keeps the data that RDMA moved for a call, within the limit of the connection.
+/// Stores the data that RDMA moved for a call, within the limit of the connection.
 fn keep(kept: &mut usize, call: &mut Call, place: Option<(Chunk, u64)>, data: &[u8]) {
     if let Some((chunk, offset)) = place.filter(|_| *kept < KEPT_MAX && call.reply.is_none()) {
         *kept = kept.saturating_add(call.parts.add(chunk, offset, data));
     }
 }
 
-/// The result of a reply, from its first octets.
-fn status(procedure: Option<Called>, xid: u32, message: &[u8]) -> Status {
+/// Returns the result of a reply, given the first bytes of its RPC message.
+fn status(procedure: Option<CalledProcedure>, xid: u32, message: &[u8]) -> Status {
     let mut reader = Reader::from_slice(message);
     match decode_rpc_reply(&mut reader, xid) {
         Ok(()) => {
@@ -436,15 +432,15 @@ fn status(procedure: Option<Called>, xid: u32, message: &[u8]) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conversation, MOST_NOTES};
+    use super::{Conversation, MAX_NOTES};
 
     #[test]
     fn excess_findings_are_counted_but_not_stored() {
         let mut conversation = Conversation::default();
-        for time in 0..MOST_NOTES + 50 {
+        for time in 0..MAX_NOTES + 50 {
             conversation.note(None, time as u64, "a frame of nothing", time % 2 == 0);
         }
-        assert_eq!((conversation.notes.len(), conversation.more_notes), (MOST_NOTES, 50));
-        assert_eq!(conversation.troubles, (MOST_NOTES as u64 + 50) / 2);
+        assert_eq!((conversation.notes.len(), conversation.more_notes), (MAX_NOTES, 50));
+        assert_eq!(conversation.problems, (MAX_NOTES as u64 + 50) / 2);
     }
 }

@@ -1,13 +1,13 @@
-//! The ladder as a drawing, and a page with drawings and totals. Templates escape all text from the
-//! capture.
+//! Draws the ladder as SVG, and creates an HTML page with drawings and totals. Templates escape all text from
+//! the capture.
 
 use askama::Template;
 
-use super::call::Side;
-use super::ladder::{Kind, Row, Selection, nothing, rows, title};
+use super::call::Peer;
+use super::ladder::{Row, RowKind, Selection, nothing, rows, title};
 use super::scale::Scale;
-use super::summary::{Summary, millis, name};
-use super::{Connection, Trace};
+use super::summary::{ConnectionSummary, millis, name};
+use super::{CapturedConnection, Trace};
 
 /// Positions in pixels.
 const TOP: usize = 180;
@@ -16,18 +16,18 @@ const WIDTH: usize = 1180;
 const CLIENT: usize = 190;
 const SERVER: usize = 1130;
 const INDENT: usize = 18;
-/// The width of two characters: of 12 pixels, a font of fixed width has characters of at most 0.61 em.
+/// The width of two characters. Characters of a 12-pixel monospace font are at most 0.61 em wide.
 const TWO_CHARACTERS: usize = 15;
 
-/// The kinds of rows with their class in the style sheet, and their descriptions in the legend.
-const KINDS: [(Kind, &str, &str); 7] = [
-    (Kind::Call, "call", "call"),
-    (Kind::Reply, "reply", "reply"),
-    (Kind::Read, "read", "RDMA Read"),
-    (Kind::Write, "write", "RDMA Write"),
-    (Kind::Detail, "detail", "detail"),
-    (Kind::Connection, "connection", "connection"),
-    (Kind::Trouble, "trouble", "failure"),
+/// The kinds of rows, with their classes in the style sheet and their descriptions in the legend.
+const KINDS: [(RowKind, &str, &str); 7] = [
+    (RowKind::Call, "call", "call"),
+    (RowKind::Reply, "reply", "reply"),
+    (RowKind::Read, "read", "RDMA Read"),
+    (RowKind::Write, "write", "RDMA Write"),
+    (RowKind::Detail, "detail", "detail"),
+    (RowKind::Connection, "connection", "connection"),
+    (RowKind::Problem, "problem", "failure"),
 ];
 
 #[derive(Template)]
@@ -37,7 +37,7 @@ struct Drawing {
     height: usize,
     client: usize,
     server: usize,
-    floor: usize,
+    bottom: usize,
     title: String,
     client_address: String,
     server_address: String,
@@ -57,8 +57,8 @@ struct Line {
     /// The ends of the arrow, if there is one.
     arrow: Option<(usize, usize)>,
     text: String,
-    /// The full text, if it is too long for its box.
-    whole: Option<String>,
+    /// The full text, if `text` was truncated.
+    full_text: Option<String>,
 }
 
 #[derive(Template)]
@@ -76,15 +76,15 @@ struct Section {
 }
 
 impl Drawing {
-    fn of(connection: &Connection, selection: &Selection) -> Self {
+    fn of(connection: &CapturedConnection, selection: &Selection) -> Self {
         let rows: Vec<Line> = rows(connection, selection).enumerate().map(Line::of).collect();
-        let floor = TOP.saturating_add(rows.len().saturating_mul(STEP)).saturating_add(STEP);
+        let bottom = TOP.saturating_add(rows.len().saturating_mul(STEP)).saturating_add(STEP);
         Drawing {
             width: WIDTH,
-            height: floor.saturating_add(STEP),
+            height: bottom.saturating_add(STEP),
             client: CLIENT,
             server: SERVER,
-            floor,
+            bottom,
             title: title(connection),
             client_address: connection.client.to_string(),
             server_address: connection.server.to_string(),
@@ -99,11 +99,11 @@ impl Line {
     fn of((at, row): (usize, Row)) -> Self {
         let y = TOP.saturating_add(at.saturating_add(1).saturating_mul(STEP));
         let arrow = row.by.map(|by| match by {
-            Side::Client => (CLIENT, SERVER),
-            Side::Server => (SERVER, CLIENT),
+            Peer::Client => (CLIENT, SERVER),
+            Peer::Server => (SERVER, CLIENT),
         });
         let text_x = CLIENT.saturating_add(INDENT.saturating_mul(row.depth.saturating_add(1)));
-        let (text, whole) = fitted(row.text, SERVER.saturating_sub(text_x));
+        let (text, full_text) = fitted(row.text, SERVER.saturating_sub(text_x));
         let class = KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or("", |(_, class, _)| class);
         Line {
             y,
@@ -114,12 +114,12 @@ impl Line {
             class,
             arrow,
             text,
-            whole,
+            full_text,
         }
     }
 }
 
-/// Shortens a text to this many pixels. Returns the shown text, and the full text if it is longer.
+/// Truncates a text to a width in pixels. Returns the shown text, and the full text if it was truncated.
 fn fitted(text: String, width: usize) -> (String, Option<String>) {
     let characters = width.saturating_mul(2).checked_div(TWO_CHARACTERS).unwrap_or(0);
     if text.chars().count() <= characters {
@@ -129,30 +129,30 @@ fn fitted(text: String, width: usize) -> (String, Option<String>) {
     (shown + "...", Some(text))
 }
 
-/// The positions, classes and texts of the legend.
+/// Returns the positions, classes and texts of the legend.
 fn legend() -> Vec<(usize, &'static str, &'static str)> {
     const DISTANCE: usize = 130;
     let places = (0..).map(|at: usize| CLIENT.saturating_add(at.saturating_mul(DISTANCE)));
     places.zip(KINDS).map(|(x, (_, class, words))| (x, class, words)).collect()
 }
 
-/// A drawing of one connection: the first that is selected. In its place an error in words, if there is none.
+/// Draws the first selected connection as SVG.
 ///
 /// # Errors
-/// The text in its place.
+/// Returns a message if no connection is selected.
 pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let Some(connection) = selection.connections(trace).next() else { return Err(nothing(trace, selection)) };
     Drawing::of(connection, selection).render().map_err(|error| error.to_string())
 }
 
-/// A page with a drawing and the sums of each connection that is selected. It needs nothing else to be shown.
+/// Creates a self-contained HTML page with a drawing and the totals of each selected connection.
 ///
 /// # Errors
-/// The text in its place.
+/// Returns a message if no connection is selected.
 pub fn html(trace: &Trace, selection: &Selection) -> Result<String, String> {
     let mut connections = Vec::new();
     for connection in selection.connections(trace) {
-        let summary = Summary::of(connection);
+        let summary = ConnectionSummary::of(connection);
         let drawing = Drawing::of(connection, selection).render().map_err(|error| error.to_string())?;
         let procedures = summary.procedures.iter().map(|(called, line)| {
             let (mean, max) = line.times();

@@ -1,22 +1,22 @@
-//! What procedures and chunks are found by.
+//! Identifiers of procedures and chunks.
 
 /// A procedure of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Called {
-    /// Program number.
+pub struct CalledProcedure {
+    /// The program number.
     pub program: u32,
-    /// Its version.
+    /// The program version.
     pub version: u32,
-    /// Procedure number.
+    /// The procedure number.
     pub procedure: u32,
 }
 
 /// A chunk of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chunk {
-    /// A Read chunk by its position; at zero the message itself.
+    /// The Read chunk at this position. Position zero contains the message itself.
     Read(u32),
-    /// A Write chunk by its place in the list, from 1.
+    /// The Write chunk with this number in the list, from 1.
     Write(usize),
     /// The Reply chunk.
     Reply,

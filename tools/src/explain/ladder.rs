@@ -1,5 +1,5 @@
-//! A conversation as rows, the source of text and drawings: each call with its RDMA operations, and its
-//! reply.
+//! Converts a conversation to rows, which are shown as text or as a drawing: calls with their RDMA operations
+//! and replies.
 
 use std::io::{self, Write};
 
@@ -7,71 +7,71 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rpcrdma_runtime::wire::rdma::{ChunkLists, WriteChunk};
 
-use super::call::{Call, Chunk, Operation, Reply, Side, Status};
+use super::call::{Call, Chunk, Operation, Peer, Reply, Status};
 use super::repeated::{FOLDED, Repeated};
 use super::summary::millis;
-use super::{Connection, Note, Summary, Trace};
+use super::{CapturedConnection, ConnectionSummary, Note, Trace};
 
 /// The parts of a trace to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Only the connection of this number.
+    /// Only the connection with this number.
     pub connection: Option<usize>,
     /// Only calls with this XID.
     pub xid: Option<u32>,
     /// One line per call, without details.
     pub brief: bool,
-    /// Every call, even if it repeats the one before it.
+    /// Every call. By default, one row represents repeated calls.
     pub all: bool,
 }
 
 /// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RowKind {
     /// The connection itself.
     Connection,
     /// A call.
     Call,
     /// A detail of the row above.
     Detail,
-    /// An RDMA Read, or its answer.
+    /// An RDMA Read or its response.
     Read,
     /// An RDMA Write.
     Write,
     /// A reply.
     Reply,
     /// A problem.
-    Trouble,
+    Problem,
 }
 
 /// A line of the ladder.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Nanoseconds from the connection's beginning on; a detail has none.
+    /// The time since the connection's first packet in nanoseconds. Details have none.
     pub time: Option<u64>,
     /// The peer that acted.
-    pub by: Option<Side>,
-    /// The number of the call, where it begins.
+    pub by: Option<Peer>,
+    /// The number of the call, in its first row.
     pub call: Option<usize>,
     /// The subject.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// The indentation.
     pub depth: usize,
-    /// In words.
+    /// The text.
     pub text: String,
 }
 
 impl Selection {
-    /// The selected connections. Those without iWARP are included only on request.
-    pub fn connections<'a>(&self, trace: &'a Trace) -> impl Iterator<Item = &'a Connection> {
+    /// Returns the selected connections. A connection without iWARP must be selected by number.
+    pub fn connections<'a>(&self, trace: &'a Trace) -> impl Iterator<Item = &'a CapturedConnection> {
         let wanted = self.connection;
         trace.connections.iter().filter(move |connection| {
             wanted.map_or(connection.is_iwarp, |number| number == connection.number)
         })
     }
 
-    /// The calls that are shown.
-    pub fn calls<'a>(&self, connection: &'a Connection) -> impl Iterator<Item = &'a Call> {
+    /// Returns the selected calls of a connection.
+    pub fn calls<'a>(&self, connection: &'a CapturedConnection) -> impl Iterator<Item = &'a Call> {
         let wanted = self.xid;
         connection.conversation.calls.iter().filter(move |call| wanted.is_none_or(|xid| xid == call.xid))
     }
@@ -103,27 +103,30 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// With times since 1970.
+    /// Returns the rows, with times since 1970.
     fn rows(self, is_brief: bool) -> Vec<Row> {
         let row = |time, by, kind, text| vec![Row { time, by, call: None, kind, depth: 0, text }];
         match self {
-            Part::Note(Note { time, by, text, trouble }) => {
-                let kind = if *trouble { Kind::Trouble } else { Kind::Connection };
+            Part::Note(Note { time, by, text, problem }) => {
+                let kind = if *problem { RowKind::Problem } else { RowKind::Connection };
                 row(Some(*time), *by, kind, text.clone())
             }
             Part::MoreNotes(more) => {
-                row(None, None, Kind::Connection, format!("{more} more notes are not shown"))
+                row(None, None, RowKind::Connection, format!("{more} more notes are not shown"))
             }
-            Part::Call(call) if is_brief => vec![brief(call)],
-            Part::Call(call) => whole(call),
+            Part::Call(call) if is_brief => vec![brief_row(call)],
+            Part::Call(call) => call_rows(call),
             Part::Repeated(repeated) => vec![head(repeated.first, repeated.text(&name(repeated.first)))],
         }
     }
 }
 
-/// The rows of a connection: calls in order of their start, each with its details, and other events. Each
-/// row is built on demand.
-pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Iterator<Item = Row> + use<'a> {
+/// Returns the rows of a connection: calls in order of their start, each with its details, and other events.
+/// Rows are built on demand.
+pub fn rows<'a>(
+    connection: &'a CapturedConnection,
+    selection: &Selection,
+) -> impl Iterator<Item = Row> + use<'a> {
     let conversation = &connection.conversation;
     let mut parts: Vec<Part<'a>> = Vec::new();
     if selection.xid.is_none() {
@@ -131,17 +134,17 @@ pub fn rows<'a>(connection: &'a Connection, selection: &Selection) -> impl Itera
         parts.extend(Some(conversation.more_notes).filter(|more| *more > 0).map(Part::MoreNotes));
     }
     parts.extend(selection.calls(connection).map(Part::Call));
-    // Stable: events with the same time keep their order.
+    // The sort is stable: events with the same time keep their order.
     parts.sort_by_key(Part::time);
     if !selection.brief && !selection.all {
         parts = fold(parts);
     }
-    let (is_brief, begun) = (selection.brief, connection.begun);
+    let (is_brief, start) = (selection.brief, connection.start);
     let rows = parts.into_iter().flat_map(move |part| part.rows(is_brief));
-    rows.map(move |row| Row { time: row.time.map(|time| time.saturating_sub(begun)), ..row })
+    rows.map(move |row| Row { time: row.time.map(|time| time.saturating_sub(start)), ..row })
 }
 
-/// Replaces all but the first of consecutive calls that repeat it.
+/// Replaces all but the first of consecutive similar calls by one row.
 fn fold(parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
     let mut folded = Vec::new();
     let repeats = |a: &Part<'_>, b: &Part<'_>| match (a, b) {
@@ -161,22 +164,22 @@ fn fold(parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
 }
 
 fn detail(text: String) -> Row {
-    Row { time: None, by: None, call: None, kind: Kind::Detail, depth: 2, text }
+    Row { time: None, by: None, call: None, kind: RowKind::Detail, depth: 2, text }
 }
 
 fn name(call: &Call) -> String {
     match call.procedure {
         Some(called) => format!("{} {}", called.program_name(), called.procedure_name()),
-        None => "a call whose RPC header cannot be read".to_owned(),
+        None => "call with an unreadable RPC header".to_owned(),
     }
 }
 
 fn head(call: &Call, text: String) -> Row {
-    Row { time: Some(call.time), by: call.by, call: Some(call.number), kind: Kind::Call, depth: 0, text }
+    Row { time: Some(call.time), by: call.by, call: Some(call.number), kind: RowKind::Call, depth: 0, text }
 }
 
-fn brief(call: &Call) -> Row {
-    let (read, written) = call.moved();
+fn brief_row(call: &Call) -> Row {
+    let (read, written) = call.rdma_bytes();
     let mut text = format!("{}  xid {:#010x}, {} bytes", name(call), call.xid, call.len);
     if read > 0 {
         text += &format!(", {read} by RDMA Read");
@@ -192,17 +195,17 @@ fn brief(call: &Call) -> Row {
         None => text += "; no reply",
     }
     let failed = call.has_failed() || call.reply.is_none();
-    Row { kind: if failed { Kind::Trouble } else { Kind::Call }, ..head(call, text) }
+    Row { kind: if failed { RowKind::Problem } else { RowKind::Call }, ..head(call, text) }
 }
 
 fn values(what: &str, text: Option<&String>) -> Option<Row> {
     Some(detail(format!("{what} {}", text?)))
 }
 
-fn whole(call: &Call) -> Vec<Row> {
+fn call_rows(call: &Call) -> Vec<Row> {
     let long = if call.long { ", long" } else { "" };
     let text = format!(
-        "{}  xid {:#010x}, {} bytes{long}, asks for {} credits",
+        "{}  xid {:#010x}, {} bytes{long}, requests {} credits",
         name(call),
         call.xid,
         call.len,
@@ -210,13 +213,13 @@ fn whole(call: &Call) -> Vec<Row> {
     );
     let mut rows = vec![head(call, text)];
     rows.extend(values("arguments", call.arguments.as_ref()));
-    rows.extend(offers(&call.lists));
+    rows.extend(chunk_rows(&call.lists));
     for operation in &call.operations {
-        rows.extend(moved(call, operation));
+        rows.extend(operation_rows(call, operation));
     }
     match &call.reply {
-        Some(reply) => rows.extend(answer(call, reply)),
-        None => rows.push(Row { kind: Kind::Trouble, ..detail("no reply in the capture".to_owned()) }),
+        Some(reply) => rows.extend(reply_rows(call, reply)),
+        None => rows.push(Row { kind: RowKind::Problem, ..detail("no reply in the capture".to_owned()) }),
     }
     rows
 }
@@ -232,8 +235,8 @@ fn handles(chunk: &WriteChunk) -> String {
     format!("{}, {}{more}", segments(chunk.0.len()), handles.join(", "))
 }
 
-/// The chunks of a call.
-fn offers(lists: &ChunkLists) -> Vec<Row> {
+/// Returns the rows for the chunks of a call.
+fn chunk_rows(lists: &ChunkLists) -> Vec<Row> {
     let mut rows = Vec::new();
     // Adjacent segments of one position form a chunk.
     for chunk in lists.reads.chunk_by(|a, b| a.position == b.position) {
@@ -259,42 +262,42 @@ fn offers(lists: &ChunkLists) -> Vec<Row> {
     rows
 }
 
-/// An RDMA Read with its answer, or a Write.
-fn moved(call: &Call, operation: &Operation) -> Vec<Row> {
+/// Returns the rows for an RDMA Read with its response, or for an RDMA Write.
+fn operation_rows(call: &Call, operation: &Operation) -> Vec<Row> {
     let chunk = match operation.chunk {
         Some(Chunk::Read(0)) => "the Position-Zero Read chunk".to_owned(),
         Some(Chunk::Read(position)) => format!("the Read chunk at {position}"),
         Some(Chunk::Write(number)) => format!("Write chunk {number}"),
         Some(Chunk::Reply) => "the Reply chunk".to_owned(),
-        None => "memory that the call does not offer there".to_owned(),
+        None => "memory outside the chunks of the call".to_owned(),
     };
     let kind = match (operation.chunk, operation.is_read) {
-        (None, _) => Kind::Trouble,
-        (_, true) => Kind::Read,
-        (_, false) => Kind::Write,
+        (None, _) => RowKind::Problem,
+        (_, true) => RowKind::Read,
+        (_, false) => RowKind::Write,
     };
-    let Operation { handle, len, came, .. } = *operation;
-    let by = call.by.map(Side::other);
+    let Operation { handle, len, received, .. } = *operation;
+    let by = call.by.map(Peer::other);
     let frames = segments(usize::try_from(operation.segments).unwrap_or(usize::MAX));
     let row = |time, by, text| Row { time, by, call: None, kind, depth: 1, text };
-    let begun = Some(operation.time);
+    let start = Some(operation.time);
     if !operation.is_read {
         return vec![row(
-            begun,
+            start,
             by,
             format!("RDMA Write of {len} bytes to {chunk}, {handle:#010x}, in {frames} of DDP"),
         )];
     }
-    let asked = row(begun, by, format!("RDMA Read of {len} bytes of {chunk}, {handle:#010x}"));
-    let answer = match operation.done {
-        Some(time) => row(Some(time), call.by, format!("answer of {came} bytes in {frames} of DDP")),
-        None => Row { kind: Kind::Trouble, ..detail("no answer in the capture".to_owned()) },
+    let request = row(start, by, format!("RDMA Read of {len} bytes of {chunk}, {handle:#010x}"));
+    let response = match operation.done {
+        Some(time) => row(Some(time), call.by, format!("response of {received} bytes in {frames} of DDP")),
+        None => Row { kind: RowKind::Problem, ..detail("no response in the capture".to_owned()) },
     };
-    vec![asked, answer]
+    vec![request, response]
 }
 
-/// A reply, and the offered memory that it used.
-fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
+/// Returns the rows for a reply and for the chunks that it used.
+fn reply_rows(call: &Call, reply: &Reply) -> Vec<Row> {
     let Reply { len, credits, status, .. } = reply;
     let mut text = format!("reply {status}, {len} bytes");
     if reply.long {
@@ -306,8 +309,8 @@ fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
     }
     text += &call.latency().map(|time| format!("; {} ms", millis(time))).unwrap_or_default();
     let failed = matches!(status, Status::Rejected(_) | Status::Transport(_) | Status::Failed(_));
-    let kind = if failed { Kind::Trouble } else { Kind::Reply };
-    let by = call.by.map(Side::other);
+    let kind = if failed { RowKind::Problem } else { RowKind::Reply };
+    let by = call.by.map(Peer::other);
     let mut rows = vec![Row { time: Some(reply.time), by, call: None, kind, depth: 1, text }];
     rows.extend(values("results", reply.results.as_ref()));
     let offered = call.lists.writes.iter().map(Some).chain(std::iter::repeat(None));
@@ -330,11 +333,11 @@ fn answer(call: &Call, reply: &Reply) -> Vec<Row> {
 /// Writes the ladder of the selection, and a summary of each connection.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Returns the errors of `out`.
 pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Result<()> {
-    let mut some = false;
+    let mut is_empty = true;
     for connection in selection.connections(trace) {
-        some = true;
+        is_empty = false;
         writeln!(out, "{}\n", title(connection))?;
         writeln!(out, "{LEGEND}\n")?;
         writeln!(out, "{:>6} {:>12}", "call", "ms")?;
@@ -343,10 +346,10 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
         }
         writeln!(out)?;
         if selection.xid.is_none() {
-            writeln!(out, "{}", Summary::of(connection))?;
+            writeln!(out, "{}", ConnectionSummary::of(connection))?;
         }
     }
-    if !some {
+    if is_empty {
         writeln!(out, "{}", nothing(trace, selection))?;
     }
     for remark in &trace.remarks {
@@ -355,47 +358,47 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// The text for an empty selection.
+/// Returns the text for an empty selection.
 #[must_use]
 pub fn nothing(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);
     match selection.connection {
-        Some(number) if (1..=connections).contains(&number) => format!("connection {number} is not kept"),
-        Some(number) => format!("no connection {number}: the capture has {connections} of TCP"),
+        Some(number) if (1..=connections).contains(&number) => format!("connection {number} was omitted"),
+        Some(number) => format!("no connection {number}: the capture has {connections} TCP connections"),
         None => format!(
-            "no iWARP in {} packets and {connections} connections of TCP; RPC over TCP itself is not shown",
+            "no iWARP in {} packets and {connections} TCP connections; RPC over TCP is not shown",
             trace.packets
         ),
     }
 }
 
-/// The heading of a connection.
+/// Returns the heading of a connection.
 #[must_use]
-pub(super) fn title(connection: &Connection) -> String {
-    let Connection { number, client, server, begun, is_iwarp, .. } = connection;
+pub(super) fn title(connection: &CapturedConnection) -> String {
+    let CapturedConnection { number, client, server, start, is_iwarp, .. } = connection;
     let what = if *is_iwarp { "" } else { ", not iWARP" };
-    let clock = clock(*begun, TimeZone::system());
+    let clock = clock(*start, TimeZone::system());
     format!("connection {number}: client {client}, server {server}{what}, at {clock}")
 }
 
-/// A time in nanoseconds since 1970, as a clock in this zone shows it.
+/// Formats a time in nanoseconds since 1970 in a time zone.
 fn clock(time: u64, zone: TimeZone) -> String {
     let time = Timestamp::from_nanosecond(time.into()).unwrap_or(Timestamp::MAX);
     time.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S.%6f %:z").to_string()
 }
 
-/// The meaning of columns and marks in the text.
+/// Explains the columns and marks in the text.
 const LEGEND: &str = "--> from the client, <-- from the server, ! failure; ms since the first packet";
 
 fn line(row: &Row) -> String {
     let number = row.call.map(|number| format!("#{number}")).unwrap_or_default();
     let time = row.time.map(millis).unwrap_or_default();
     let arrow = match row.by {
-        Some(Side::Client) => "-->",
-        Some(Side::Server) => "<--",
+        Some(Peer::Client) => "-->",
+        Some(Peer::Server) => "<--",
         None => "   ",
     };
-    let mark = if row.kind == Kind::Trouble { "! " } else { "" };
+    let mark = if row.kind == RowKind::Problem { "! " } else { "" };
     let indent = "  ".repeat(row.depth);
     format!("{number:>6} {time:>12}  {arrow}  {indent}{mark}{}", row.text)
 }

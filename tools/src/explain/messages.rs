@@ -1,4 +1,4 @@
-//! iWARP out of a direction's octets: the MPA frame that it begins with, then RDMAP messages.
+//! Decodes iWARP from the bytes of one direction: an MPA frame, then RDMAP messages.
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
@@ -8,25 +8,25 @@ use rpcrdma_runtime::wire::iwarp::{
 
 use super::stream::Piece;
 
-/// The stored part of a Send: longer than any inline threshold that can be announced.
+/// The maximum stored length of a Send, in bytes. RFC 8797 cannot announce a larger inline threshold.
 const SEND_KEPT: usize = 512 << 10;
-/// The stored part of the data of a Read or Write: enough for most RPC messages.
+/// The maximum stored length of an RDMA Read or Write, in bytes: enough for most RPC messages.
 const HEAD_KEPT: usize = 64 << 10;
 
 /// A message of one peer.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
-    /// The time of its first octet, in nanoseconds since 1970.
-    pub(super) begun: u64,
-    /// The time of its last octet.
+pub(super) struct PeerMessage {
+    /// The time of the first byte, in nanoseconds since 1970.
+    pub(super) start: u64,
+    /// The time of the last byte.
     pub(super) time: u64,
-    /// Its contents.
-    pub(super) what: What,
+    /// The contents.
+    pub(super) kind: MessageKind,
 }
 
 /// The kinds of messages.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum MessageKind {
     /// The MPA request or reply.
     Frame(FrameHeader, Option<ReadDepths>, Vec<u8>),
     /// A Send, and the handle that it invalidates.
@@ -35,42 +35,42 @@ pub(super) enum What {
     Write(Placed),
     /// An RDMA Read Request.
     ReadRequest(ReadRequest),
-    /// The answer to one.
+    /// An RDMA Read Response.
     ReadResponse(Placed),
-    /// A Terminate, and its contents if they can be parsed.
+    /// A Terminate, with its error code if it can be parsed.
     Terminate(Option<Code>),
-    /// Something that is not as it should be, in words.
-    Trouble(String),
+    /// The description of a problem.
+    Problem(String),
 }
 
 /// Data placed in the receiver's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    /// The memory.
+    /// The handle of the memory.
     pub(super) handle: u32,
     /// The offset of the data.
     pub(super) offset: u64,
-    /// Octets.
+    /// The length in bytes.
     pub(super) len: u64,
-    /// DDP segments.
+    /// The number of DDP segments.
     pub(super) segments: u64,
-    /// The first octets.
+    /// The first bytes.
     pub(super) head: Vec<u8>,
-    begun: u64,
+    start: u64,
 }
 
-/// A direction as it is read.
+/// The decoder of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     state: State,
-    /// Octets that have not been read: from `at` on.
+    /// The bytes from `at` on are not yet decoded.
     buffer: Vec<u8>,
     at: usize,
-    /// The time of the first of them.
+    /// The time of the first undecoded byte.
     since: u64,
-    /// Whether the peers agreed on CRCs, if the capture shows it.
+    /// True if the peers agreed on CRCs; `None` if the capture does not show it.
     pub(super) crc: Option<bool>,
-    /// Whether the receiver requires markers.
+    /// True if the receiver requires markers.
     pub(super) marked: bool,
     markers: Markers,
     untagged: [Option<Untagged>; 3],
@@ -80,30 +80,30 @@ pub(super) struct Decoder {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing was read.
+    /// Nothing was decoded.
     #[default]
     Beginning,
-    /// FPDUs, one after the other.
+    /// Consecutive FPDUs.
     Fpdus,
-    /// FPDUs; the start of the next one among TCP segments is unknown.
+    /// FPDUs, but the start of the next one is unknown.
     Searching,
-    /// No iWARP.
+    /// Not iWARP.
     Foreign,
 }
 
-/// An untagged message of which a part is there.
+/// An incomplete untagged message.
 #[derive(Debug)]
 struct Untagged {
-    begun: u64,
+    start: u64,
     octets: Vec<u8>,
-    /// The number of octets so far, including those not stored.
+    /// The number of bytes so far, including those not stored.
     len: u64,
-    /// A part of it is missing.
+    /// True if a part is missing.
     broken: bool,
 }
 
 impl Decoder {
-    /// Whether a message is incomplete.
+    /// Returns true if a message is incomplete.
     #[must_use]
     pub(super) fn is_cut(&self) -> bool {
         let reads = matches!(self.state, State::Beginning | State::Fpdus);
@@ -112,14 +112,14 @@ impl Decoder {
         reads && (self.at < self.buffer.len() || partial)
     }
 
-    /// Parses the next octets. `from_start` is true if the capture has the direction's start.
-    pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut say: impl FnMut(Said)) {
+    /// Decodes the next bytes. `from_start` is true if the capture has the direction's start.
+    pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut emit: impl FnMut(PeerMessage)) {
         match piece {
             Piece::Lost { time, octets } => {
                 if self.state != State::Foreign {
-                    let text = format!("{octets} octets of TCP are not in the capture");
-                    say(Said { begun: time, time, what: What::Trouble(text) });
-                    self.lose();
+                    let text = format!("{octets} bytes of TCP are not in the capture");
+                    emit(PeerMessage { start: time, time, kind: MessageKind::Problem(text) });
+                    self.lose_sync();
                 }
             }
             Piece::Octets { time, octets } => {
@@ -137,17 +137,17 @@ impl Decoder {
                     (self.at, self.since) = (0, time);
                 }
                 self.buffer.extend_from_slice(octets);
-                self.read(time, &mut say);
-                // The rest is a part of one FPDU.
+                self.read(time, &mut emit);
+                // The rest is an incomplete FPDU.
                 self.buffer.drain(..self.at);
                 self.at = 0;
             }
         }
     }
 
-    /// The start of the next FPDU is unknown. With markers, their positions are unknown too, and reading
-    /// stops.
-    fn lose(&mut self) {
+    /// Records that the start of the next FPDU is unknown. With markers, their positions are unknown too, and
+    /// decoding stops.
+    fn lose_sync(&mut self) {
         self.buffer.clear();
         self.at = 0;
         if self.state != State::Foreign {
@@ -158,11 +158,11 @@ impl Decoder {
         }
     }
 
-    fn read(&mut self, time: u64, say: &mut impl FnMut(Said)) {
+    fn read(&mut self, time: u64, emit: &mut impl FnMut(PeerMessage)) {
         loop {
             let used = match self.state {
-                State::Beginning => self.frame(time, say),
-                State::Fpdus => self.fpdu(time, say),
+                State::Beginning => self.frame(time, emit),
+                State::Fpdus => self.fpdu(time, emit),
                 State::Searching | State::Foreign => {
                     self.buffer.clear();
                     self.at = 0;
@@ -179,8 +179,8 @@ impl Decoder {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Reads the MPA frame, if it is there whole, and gives its length.
-    fn frame(&mut self, time: u64, say: &mut impl FnMut(Said)) -> Option<usize> {
+    /// Decodes the MPA frame and returns its length, or `None` if it is incomplete.
+    fn frame(&mut self, time: u64, emit: &mut impl FnMut(PeerMessage)) -> Option<usize> {
         let rest = self.rest();
         if !begins_frame(rest) {
             self.state = State::Foreign;
@@ -192,7 +192,7 @@ impl Decoder {
         let header = match FrameHeader::parse(kind, head) {
             Ok(header) => header,
             Err(error) => {
-                say(Said { begun: self.since, time, what: What::Trouble(error.to_string()) });
+                emit(PeerMessage { start: self.since, time, kind: MessageKind::Problem(error.to_string()) });
                 self.state = State::Foreign;
                 return Some(0);
             }
@@ -203,14 +203,14 @@ impl Decoder {
             _ => (None, data),
         };
         let used = mpa::HEADER_LEN.saturating_add(data.len());
-        let what = What::Frame(header, depths, private.to_vec());
-        say(Said { begun: self.since, time, what });
+        let kind = MessageKind::Frame(header, depths, private.to_vec());
+        emit(PeerMessage { start: self.since, time, kind });
         self.state = State::Fpdus;
         Some(used)
     }
 
-    /// Reads an FPDU, if it is there whole, and gives its length.
-    fn fpdu(&mut self, time: u64, say: &mut impl FnMut(Said)) -> Option<usize> {
+    /// Decodes an FPDU and returns its length, or `None` if it is incomplete.
+    fn fpdu(&mut self, time: u64, emit: &mut impl FnMut(PeerMessage)) -> Option<usize> {
         let rest = self.buffer.get(self.at..)?;
         let len = if self.marked { self.markers.fpdu_len(rest)? } else { fpdu::len(rest)? };
         let octets = rest.get(..len)?;
@@ -223,12 +223,12 @@ impl Decoder {
         } else {
             fpdu::open(octets, crc)
         };
-        let begun = self.since;
-        let mut trouble = |text: String| say(Said { begun, time, what: What::Trouble(text) });
+        let start = self.since;
+        let mut problem = |text: String| emit(PeerMessage { start, time, kind: MessageKind::Problem(text) });
         let segment = match opened {
             Ok(segment) => segment,
             Err(error) => {
-                trouble(error.to_string());
+                problem(error.to_string());
                 return Some(len);
             }
         };
@@ -238,10 +238,10 @@ impl Decoder {
                 Ok((header, opcode, Bytes::copy_from_slice(payload)))
             });
         match parsed {
-            Ok((header, opcode, payload)) => self.segment(header, opcode, &payload, (begun, time), say),
+            Ok((header, opcode, payload)) => self.segment(header, opcode, &payload, (start, time), emit),
             Err(error) => {
-                trouble(error);
-                self.lose();
+                problem(error);
+                self.lose_sync();
                 return Some(0);
             }
         }
@@ -253,27 +253,27 @@ impl Decoder {
         header: DdpHeader,
         opcode: Opcode,
         payload: &[u8],
-        (begun, time): (u64, u64),
-        say: &mut impl FnMut(Said),
+        (start, time): (u64, u64),
+        emit: &mut impl FnMut(PeerMessage),
     ) {
         match header {
             DdpHeader::Tagged { last, stag, offset, .. } => {
-                let new = Placed { handle: stag, offset, len: 0, segments: 0, head: Vec::new(), begun };
-                self.tagged(new, opcode, payload, last, time, say);
+                let new = Placed { handle: stag, offset, len: 0, segments: 0, head: Vec::new(), start };
+                self.tagged(new, opcode, payload, last, time, emit);
             }
             DdpHeader::Untagged { last, word, queue, offset, .. } => {
-                let place = usize::try_from(queue).ok().and_then(|queue| self.untagged.get_mut(queue));
-                let Some(place) = place.filter(|_| queue_of(opcode) == Some(queue)) else {
-                    return say(trouble(time, "an untagged segment for a queue that is not its own"));
+                let slot = usize::try_from(queue).ok().and_then(|queue| self.untagged.get_mut(queue));
+                let Some(slot) = slot.filter(|_| queue_of(opcode) == Some(queue)) else {
+                    return emit(problem(time, "an untagged segment for the wrong queue"));
                 };
                 if offset == 0 {
-                    *place = None;
+                    *slot = None;
                 }
-                let new = || Untagged { begun, octets: Vec::new(), len: 0, broken: false };
-                let message = place.get_or_insert_with(new);
+                let new = || Untagged { start, octets: Vec::new(), len: 0, broken: false };
+                let message = slot.get_or_insert_with(new);
                 message.add(u64::from(offset), payload);
-                if let Some(message) = place.take_if(|_| last) {
-                    say(message.said(opcode, word, time));
+                if let Some(message) = slot.take_if(|_| last) {
+                    emit(message.finish(opcode, word, time));
                 }
             }
         }
@@ -287,25 +287,25 @@ impl Decoder {
         payload: &[u8],
         last: bool,
         time: u64,
-        say: &mut impl FnMut(Said),
+        emit: &mut impl FnMut(PeerMessage),
     ) {
-        let place = match opcode {
+        let slot = match opcode {
             Opcode::Write => &mut self.write,
             Opcode::ReadResponse => &mut self.response,
-            _ => return say(trouble(time, "a tagged segment of a message that has none")),
+            _ => return emit(problem(time, "a tagged segment with the opcode of an untagged message")),
         };
-        place.get_or_insert(new).add(payload);
-        if let Some(placed) = place.take_if(|_| last) {
-            let begun = placed.begun;
+        slot.get_or_insert(new).add(payload);
+        if let Some(placed) = slot.take_if(|_| last) {
+            let start = placed.start;
             let is_write = opcode == Opcode::Write;
-            let what = if is_write { What::Write(placed) } else { What::ReadResponse(placed) };
-            say(Said { begun, time, what });
+            let kind = if is_write { MessageKind::Write(placed) } else { MessageKind::ReadResponse(placed) };
+            emit(PeerMessage { start, time, kind });
         }
     }
 }
 
-fn trouble(time: u64, text: &str) -> Said {
-    Said { begun: time, time, what: What::Trouble(text.to_owned()) }
+fn problem(time: u64, text: &str) -> PeerMessage {
+    PeerMessage { start: time, time, kind: MessageKind::Problem(text.to_owned()) }
 }
 
 fn queue_of(opcode: Opcode) -> Option<u32> {
@@ -334,30 +334,32 @@ impl Untagged {
         self.len = self.len.saturating_add(u64::try_from(payload.len()).unwrap_or(0));
     }
 
-    fn said(self, opcode: Opcode, word: u32, time: u64) -> Said {
-        let what = match opcode {
-            _ if self.broken => What::Trouble("a message with a missing part".to_owned()),
+    fn finish(self, opcode: Opcode, word: u32, time: u64) -> PeerMessage {
+        let kind = match opcode {
+            _ if self.broken => MessageKind::Problem("a message with a missing part".to_owned()),
             Opcode::ReadRequest => match ReadRequest::parse(&self.octets) {
-                Some(request) => What::ReadRequest(request),
-                None => What::Trouble("an RDMA Read Request that cannot be read".to_owned()),
+                Some(request) => MessageKind::ReadRequest(request),
+                None => MessageKind::Problem("an invalid RDMA Read Request".to_owned()),
             },
-            Opcode::Terminate => What::Terminate(Terminate::read_code(&self.octets)),
-            Opcode::Send { invalidate, .. } => What::Send(self.octets.into(), invalidate.then_some(word)),
+            Opcode::Terminate => MessageKind::Terminate(Terminate::read_code(&self.octets)),
+            Opcode::Send { invalidate, .. } => {
+                MessageKind::Send(self.octets.into(), invalidate.then_some(word))
+            }
             Opcode::Write | Opcode::ReadResponse => {
-                What::Trouble("an untagged message of no kind".to_owned())
+                MessageKind::Problem("an untagged segment with the opcode of a tagged message".to_owned())
             }
         };
-        Said { begun: self.begun, time, what }
+        PeerMessage { start: self.start, time, kind }
     }
 }
 
-/// Whether octets are, or may become, an MPA frame.
+/// Returns true if the bytes are, or may become, an MPA frame.
 fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Returns true if a segment of TCP may begin with an FPDU. Checks as strictly as the header allows, since
-/// the missing octets before it are unknown.
+/// Returns true if a TCP segment may start with an FPDU. The check is as strict as the header allows, since
+/// the start of the FPDU was not captured.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

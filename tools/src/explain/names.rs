@@ -1,12 +1,12 @@
-//! Names of programs, procedures and errors: of NFS and MOUNT from the crates that are generated for them.
+//! Names of programs, procedures and errors. Those of NFS and MOUNT come from their generated crates.
 
 use rpcrdma_mount3::{Mountstat3, mount_v3::MountV3};
 use rpcrdma_nfs3::{Nfsstat3, nfs_v3::NfsV3};
 use rpcrdma_runtime::program::Program;
 
-use super::call::{Called, Status};
+use super::call::{CalledProcedure, Status};
 
-/// Programs used together with NFS, by number (IANA's registry of ONC RPC programs).
+/// Programs used together with NFS, by number (IANA's registry of RPC program numbers).
 const PROGRAMS: [(u32, &str); 8] = [
     (100_000, "rpcbind"),
     (100_003, "NFS"),
@@ -18,8 +18,8 @@ const PROGRAMS: [(u32, &str); 8] = [
     (0x4000_0000, "NFS4_CB"),
 ];
 
-impl Called {
-    /// Program and version, as `NFSv3`; by number, if the name is unknown.
+impl CalledProcedure {
+    /// Returns the program and version, such as `NFSv3`. An unknown program is shown by number.
     #[must_use]
     pub fn program_name(&self) -> String {
         let name = PROGRAMS.iter().find(|(number, _)| *number == self.program).map(|(_, name)| *name);
@@ -29,7 +29,7 @@ impl Called {
         )
     }
 
-    /// The procedure, as `GETATTR`; by number, if the name is unknown.
+    /// Returns the procedure, such as `GETATTR`. An unknown procedure is shown by number.
     #[must_use]
     pub fn procedure_name(&self) -> String {
         let named = |procedures: &[(u32, &str)]| {
@@ -60,7 +60,8 @@ impl Called {
         (self.program, self.version) == (MountV3::NUMBER, MountV3::VERSION)
     }
 
-    /// The meaning of results with this first word: those of NFSv3 and of MOUNT's MNT begin with a status.
+    /// Returns the status of results, given their first word. Results of NFSv3 and of MOUNT's MNT begin with
+    /// a status.
     #[must_use]
     pub fn status(&self, results: &[u8]) -> Status {
         const MNT: u32 = 1;
@@ -81,7 +82,7 @@ impl Called {
     }
 }
 
-/// `NFS3ERR_BAD_COOKIE` for `Nfs3errBadCookie`.
+/// Converts `Nfs3errBadCookie` to `NFS3ERR_BAD_COOKIE`.
 fn document_name(name: &str) -> String {
     let mut text = String::new();
     for character in name.chars() {
@@ -99,8 +100,9 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_documents() {
-        let called = |program, version, procedure| Called { program, version, procedure };
-        let names = |called: Called| format!("{} {}", called.program_name(), called.procedure_name());
+        let called = |program, version, procedure| CalledProcedure { program, version, procedure };
+        let names =
+            |called: CalledProcedure| format!("{} {}", called.program_name(), called.procedure_name());
         assert_eq!(names(called(100_003, 3, 17)), "NFSv3 READDIRPLUS");
         assert_eq!(names(called(100_005, 3, 1)), "MOUNTv3 MNT");
         assert_eq!(names(called(100_003, 4, 1)), "NFSv4 COMPOUND");

@@ -1,27 +1,26 @@
-//! Packets out of a capture file, pcap or pcapng.
+//! Reads packets from a capture file in pcap or pcapng format.
 
 use std::io::Read;
 
 use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, create_reader};
 
-/// The longest block of a capture that is read, in octets. tcpdump and Wireshark write packets of 262,144 at
-/// most.
+/// The maximum length of a block, in bytes. tcpdump and Wireshark write packets of at most 262,144 bytes.
 const LONGEST: usize = 1 << 20;
-/// Interfaces of one section of a pcapng file.
+/// The maximum number of interfaces in a section of a pcapng file.
 const INTERFACES: usize = 65_536;
 const NANOS: u64 = 1_000_000_000;
 
-/// Why a file is not a capture, or an incomplete one.
+/// Why a file cannot be read as a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// It begins like no capture.
+    /// The file does not start like a capture.
     #[error("not a capture: neither pcap nor pcapng")]
     NoCapture,
-    /// The system cannot read it.
+    /// Reading the file failed.
     #[error("the file cannot be read")]
     Unreadable,
 }
@@ -33,7 +32,7 @@ pub(super) struct Packet<'a> {
     pub(super) time: u64,
     /// The outermost header: a LINKTYPE number.
     pub(super) link: i32,
-    /// Its octets, as many as were kept.
+    /// The captured bytes.
     pub(super) data: &'a [u8],
 }
 
@@ -53,9 +52,9 @@ pub(super) fn read(
     })?;
     let mut links = Links::default();
     loop {
-        let trouble = match reader.next() {
+        let problem = match reader.next() {
             Ok((offset, block)) => {
-                links.hand_on(&block, &mut take);
+                links.dispatch(&block, &mut take);
                 reader.consume(offset);
                 continue;
             }
@@ -70,14 +69,14 @@ pub(super) fn read(
             }
             Err(_) => "the file is damaged; the rest was not read",
         };
-        return Ok(Some(trouble));
+        return Ok(Some(problem));
     }
 }
 
 /// The known interfaces.
 #[derive(Default)]
 struct Links {
-    /// Of a pcap file: its link type, and the nanoseconds per unit of its fractions.
+    /// For a pcap file: the link type, and the nanoseconds per unit of the fraction.
     only: Option<(i32, u64)>,
     many: Vec<Link>,
 }
@@ -85,14 +84,14 @@ struct Links {
 #[derive(Clone, Copy)]
 struct Link {
     kind: i32,
-    /// Units of time in a second.
+    /// The number of time units in a second.
     resolution: u64,
-    /// Seconds to be added.
+    /// The offset to add to the time, in seconds.
     offset: i64,
 }
 
 impl Links {
-    fn hand_on(&mut self, block: &PcapBlockOwned<'_>, take: &mut impl FnMut(Packet<'_>)) {
+    fn dispatch(&mut self, block: &PcapBlockOwned<'_>, take: &mut impl FnMut(Packet<'_>)) {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
@@ -118,7 +117,7 @@ impl Links {
                 take(Packet { time: link.nanoseconds(units), link: link.kind, data });
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                // It has no time.
+                // A simple packet block has no time.
                 let Some(link) = self.many.first() else { return };
                 take(Packet { time: 0, link: link.kind, data: kept(packet.data, packet.origlen) });
             }
@@ -127,7 +126,7 @@ impl Links {
     }
 }
 
-/// Without the padding of the block.
+/// Removes the padding of the block.
 fn kept(data: &[u8], len: u32) -> &[u8] {
     usize::try_from(len).ok().and_then(|len| data.get(..len)).unwrap_or(data)
 }

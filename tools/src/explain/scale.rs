@@ -1,24 +1,24 @@
-//! The axis of time above the ladder: calls as bars from call to reply, to scale.
+//! The time axis above the ladder, with a bar from each call to its reply.
 
-use super::Connection;
+use super::CapturedConnection;
 use super::call::Call;
 use super::ladder::Selection;
 
-/// The ends of the axis, in pixels.
+/// The start and end of the axis, in pixels.
 const LEFT: u64 = 190;
 const RIGHT: u64 = 1130;
-/// The rows of bars.
+/// The number of rows of bars.
 const ROWS: usize = 4;
-/// The most ticks.
+/// The maximum number of ticks.
 const TICKS: u64 = 12;
-/// Bars that are drawn. A pixel of the axis has no room for more.
+/// The maximum number of bars: the axis has no room for more.
 const BARS_MAX: usize = 4096;
 
 /// An axis with its ticks and bars.
 pub(super) struct Scale {
     pub(super) ticks: Vec<Tick>,
     pub(super) bars: Vec<Bar>,
-    /// Calls without a bar.
+    /// The number of calls without a bar.
     pub(super) more: usize,
 }
 
@@ -30,15 +30,15 @@ pub(super) struct Tick {
 pub(super) struct Bar {
     pub(super) x: u64,
     pub(super) width: u64,
-    /// Of the row below the axis, from 0: calls at the same time are in different rows.
+    /// The row below the axis, from 0. Concurrent calls are in different rows.
     pub(super) row: usize,
     pub(super) class: &'static str,
     pub(super) title: String,
 }
 
 impl Scale {
-    pub(super) fn of(connection: &Connection, selection: &Selection) -> Self {
-        let span = connection.ended.saturating_sub(connection.begun).max(1);
+    pub(super) fn of(connection: &CapturedConnection, selection: &Selection) -> Self {
+        let span = connection.end.saturating_sub(connection.start).max(1);
         let x = |time: u64| {
             let inside = u128::from(time.min(span)).saturating_mul((RIGHT - LEFT).into());
             LEFT.saturating_add(u64::try_from(inside / u128::from(span)).unwrap_or(0))
@@ -47,15 +47,15 @@ impl Scale {
         let ticks = (0..=TICKS).map(|at| at.saturating_mul(step)).take_while(|time| *time <= span);
         let ticks = ticks.map(|time| Tick { x: x(time), label: label(time) }).collect();
         let bar = |(at, call): (usize, &Call)| {
-            let begun = call.time.saturating_sub(connection.begun);
-            let end = call.latency().map_or(span, |latency| begun.saturating_add(latency));
-            let (left, right) = (x(begun), x(end));
+            let start = call.time.saturating_sub(connection.start);
+            let end = call.latency().map_or(span, |latency| start.saturating_add(latency));
+            let (left, right) = (x(start), x(end));
             let failed = call.has_failed() || call.reply.is_none();
             Bar {
                 x: left,
                 width: right.saturating_sub(left).max(1),
                 row: at % ROWS,
-                class: if failed { "trouble" } else { "call" },
+                class: if failed { "problem" } else { "call" },
                 title: format!("#{}", call.number),
             }
         };
@@ -66,7 +66,8 @@ impl Scale {
     }
 }
 
-/// Returns 1, 2 or 5 times a power of ten: the least that needs no more than [`TICKS`] ticks for this time.
+/// Returns the smallest step of 1, 2 or 5 times a power of ten that divides a time span into at most
+/// [`TICKS`] ticks.
 fn step(span: u64) -> u64 {
     let mut power = 1u64;
     loop {
@@ -79,7 +80,7 @@ fn step(span: u64) -> u64 {
     }
 }
 
-/// A time in the unit that fits.
+/// Formats a time in a suitable unit.
 fn label(nanoseconds: u64) -> String {
     let (unit, name) = match nanoseconds {
         0 => return "0".to_owned(),

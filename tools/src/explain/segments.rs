@@ -1,4 +1,4 @@
-//! Segments of TCP out of packets.
+//! Extracts TCP segments from packets.
 
 use std::net::SocketAddr;
 
@@ -17,43 +17,43 @@ const IPV4: i32 = 228;
 const IPV6: i32 = 229;
 const COOKED_2: i32 = 276;
 
-/// A segment of TCP.
+/// A TCP segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
     /// The sender.
     pub(super) from: SocketAddr,
     /// The receiver.
     pub(super) to: SocketAddr,
-    /// Sequence number of its first octet, or of its SYN.
+    /// The sequence number of the first byte or of the SYN.
     pub(super) seq: u32,
-    /// The acknowledgement of the sender, if any.
+    /// The acknowledgement number, if any.
     pub(super) ack: Option<u32>,
-    /// It begins a direction.
+    /// True if the segment starts a direction.
     pub(super) syn: bool,
-    /// It closes a connection.
+    /// True if the sender closes the connection.
     pub(super) fin: bool,
-    /// It breaks the connection off.
+    /// True if the sender resets the connection.
     pub(super) rst: bool,
-    /// The payload, as far as it was captured.
+    /// The captured part of the payload.
     pub(super) payload: &'a [u8],
 }
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Sorted<'a> {
-    /// A segment of TCP.
+pub(super) enum Classified<'a> {
+    /// A TCP segment.
     Tcp(Segment<'a>),
     /// An IP fragment, which is not reassembled.
     Fragment,
     /// Anything else.
     Other,
-    /// Of an unknown link type.
+    /// A packet of an unknown link type.
     UnknownLink(i32),
 }
 
-/// Looks for a segment of TCP in a packet.
+/// Parses a packet.
 #[must_use]
-pub(super) fn sort<'a>(packet: &Packet<'a>) -> Sorted<'a> {
+pub(super) fn classify<'a>(packet: &Packet<'a>) -> Classified<'a> {
     let data = packet.data;
     let ip = |at: usize| data.get(at..).and_then(|rest| LaxSlicedPacket::from_ip(rest).ok());
     let typed = |kind: usize, at: usize| {
@@ -67,12 +67,12 @@ pub(super) fn sort<'a>(packet: &Packet<'a>) -> Sorted<'a> {
         NULL | LOOP => ip(4),
         COOKED => typed(14, 16),
         COOKED_2 => typed(0, 20),
-        other => return Sorted::UnknownLink(other),
+        other => return Classified::UnknownLink(other),
     };
-    sliced.map_or(Sorted::Other, |sliced| tcp(&sliced))
+    sliced.map_or(Classified::Other, |sliced| tcp(&sliced))
 }
 
-fn tcp<'a>(sliced: &LaxSlicedPacket<'a>) -> Sorted<'a> {
+fn tcp<'a>(sliced: &LaxSlicedPacket<'a>) -> Classified<'a> {
     let (from, to) = match &sliced.net {
         Some(LaxNetSlice::Ipv4(ip)) => {
             (ip.header().source_addr().into(), ip.header().destination_addr().into())
@@ -80,10 +80,10 @@ fn tcp<'a>(sliced: &LaxSlicedPacket<'a>) -> Sorted<'a> {
         Some(LaxNetSlice::Ipv6(ip)) => {
             (ip.header().source_addr().into(), ip.header().destination_addr().into())
         }
-        _ => return Sorted::Other,
+        _ => return Classified::Other,
     };
     match &sliced.transport {
-        Some(TransportSlice::Tcp(tcp)) => Sorted::Tcp(Segment {
+        Some(TransportSlice::Tcp(tcp)) => Classified::Tcp(Segment {
             from: SocketAddr::new(from, tcp.source_port()),
             to: SocketAddr::new(to, tcp.destination_port()),
             seq: tcp.sequence_number(),
@@ -93,7 +93,7 @@ fn tcp<'a>(sliced: &LaxSlicedPacket<'a>) -> Sorted<'a> {
             rst: tcp.rst(),
             payload: tcp.payload(),
         }),
-        _ if sliced.ip_payload().is_some_and(|payload| payload.fragmented) => Sorted::Fragment,
-        _ => Sorted::Other,
+        _ if sliced.ip_payload().is_some_and(|payload| payload.fragmented) => Classified::Fragment,
+        _ => Classified::Other,
     }
 }

@@ -1,27 +1,28 @@
-//! Reassembles one direction of a TCP connection: in order, each octet once, with a note for missing ones.
+//! Reassembles one direction of a TCP connection. Each byte appears once, in order, and missing bytes are
+//! reported.
 
 use std::collections::BTreeMap;
 
 use super::segments::Segment;
 
-/// The limit on stored octets that arrived out of order.
+/// The maximum number of stored bytes that arrived out of order.
 const HELD: usize = 16 << 20;
 
-/// The output of a direction.
+/// A piece of the reassembled data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// The next octets, captured at this time.
+    /// The next bytes.
     Octets {
         /// The time, in nanoseconds since 1970.
         time: u64,
-        /// The octets.
+        /// The bytes.
         octets: &'a [u8],
     },
-    /// The number of octets missing in the capture. The next octets begin a segment of TCP.
+    /// Missing bytes. The bytes after them start a TCP segment.
     Lost {
-        /// The time of its detection.
+        /// The time at which the loss was detected.
         time: u64,
-        /// The number.
+        /// The number of missing bytes.
         octets: u64,
     },
 }
@@ -29,22 +30,22 @@ pub(super) enum Piece<'a> {
 /// One direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// The next sequence number, and the number of octets before it.
+    /// The next sequence number, and the number of bytes before it.
     due: Option<(u32, u64)>,
-    /// Segments that arrived early, by position.
+    /// The segments that arrived early, by position.
     early: BTreeMap<u64, (u64, Vec<u8>)>,
     held: usize,
-    /// Retransmitted octets.
-    pub(super) again: u64,
-    /// Missing octets.
+    /// The number of retransmitted bytes.
+    pub(super) retransmitted: u64,
+    /// The number of missing bytes.
     pub(super) lost: u64,
-    /// Whether the capture has its start.
+    /// True if the capture has the start of the direction.
     pub(super) from_start: bool,
 }
 
 impl Direction {
-    /// Adds a segment of this direction, and passes on the octets that are now in order.
-    pub(super) fn take(&mut self, time: u64, segment: &Segment<'_>, mut give: impl FnMut(Piece<'_>)) {
+    /// Adds a segment, and passes on the bytes that are then in order.
+    pub(super) fn take(&mut self, time: u64, segment: &Segment<'_>, mut emit: impl FnMut(Piece<'_>)) {
         let (mut seq, mut payload) = (segment.seq, segment.payload);
         if segment.syn {
             seq = seq.wrapping_add(1);
@@ -60,37 +61,38 @@ impl Direction {
         let ahead = seq.wrapping_sub(due).cast_signed();
         if ahead < 0 {
             let known = usize::try_from(ahead.unsigned_abs()).unwrap_or(usize::MAX).min(payload.len());
-            self.again = self.again.saturating_add(len64(known));
+            self.retransmitted = self.retransmitted.saturating_add(len64(known));
             payload = payload.get(known..).unwrap_or_default();
         }
         match u64::from(u32::try_from(ahead).unwrap_or(0)) {
             _ if payload.is_empty() => {}
             0 => {
-                self.deliver(time, payload, &mut give);
-                self.go_on(&mut give);
+                self.deliver(time, payload, &mut emit);
+                self.emit_ready(&mut emit);
             }
             ahead => self.keep(at.saturating_add(ahead), time, payload),
         }
         while self.held > HELD {
-            self.skip(time, &mut give);
+            self.skip(time, &mut emit);
         }
     }
 
-    /// The peer has received everything before this number, so missing octets were not captured.
-    pub(super) fn acknowledged(&mut self, time: u64, ack: u32, mut give: impl FnMut(Piece<'_>)) {
+    /// Handles an acknowledgement: the peer has received everything before this number, so missing bytes were
+    /// not captured.
+    pub(super) fn acknowledged(&mut self, time: u64, ack: u32, mut emit: impl FnMut(Piece<'_>)) {
         while let (Some((due, at)), Some((first, _))) = (self.due, self.early.first_key_value()) {
             let ahead = u64::from(u32::try_from(ack.wrapping_sub(due).cast_signed()).unwrap_or(0));
             if at.saturating_add(ahead) < *first {
                 return;
             }
-            self.skip(time, &mut give);
+            self.skip(time, &mut emit);
         }
     }
 
-    /// Passes on the stored octets: no more segments follow.
-    pub(super) fn finish(&mut self, time: u64, mut give: impl FnMut(Piece<'_>)) {
+    /// Passes on the stored bytes at the end of the capture.
+    pub(super) fn finish(&mut self, time: u64, mut emit: impl FnMut(Piece<'_>)) {
         while !self.early.is_empty() {
-            self.skip(time, &mut give);
+            self.skip(time, &mut emit);
         }
     }
 
@@ -98,40 +100,40 @@ impl Direction {
         let longer = self.early.get(&at).is_none_or(|(_, there)| there.len() < payload.len());
         if longer {
             let before = self.early.insert(at, (time, payload.to_vec())).map_or(0, |(_, there)| there.len());
-            self.again = self.again.saturating_add(len64(before));
+            self.retransmitted = self.retransmitted.saturating_add(len64(before));
             self.held = self.held.saturating_add(payload.len()).saturating_sub(before);
         } else {
-            self.again = self.again.saturating_add(len64(payload.len()));
+            self.retransmitted = self.retransmitted.saturating_add(len64(payload.len()));
         }
     }
 
-    fn deliver(&mut self, time: u64, octets: &[u8], give: &mut impl FnMut(Piece<'_>)) {
+    fn deliver(&mut self, time: u64, octets: &[u8], emit: &mut impl FnMut(Piece<'_>)) {
         if let Some((due, at)) = &mut self.due {
-            // Octets that are counted modulo 2^32 on the wire.
+            // The wire counts bytes modulo 2^32.
             let len = len64(octets.len());
             *due = due.wrapping_add(u32::try_from(len & u64::from(u32::MAX)).unwrap_or(0));
             *at = at.saturating_add(len);
         }
-        give(Piece::Octets { time, octets });
+        emit(Piece::Octets { time, octets });
     }
 
-    /// Passes on early segments that are now in order.
-    fn go_on(&mut self, give: &mut impl FnMut(Piece<'_>)) {
+    /// Passes on early segments that are in order.
+    fn emit_ready(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
         while let Some((_, at)) = self.due {
             let Some(entry) = self.early.first_entry().filter(|entry| *entry.key() <= at) else { return };
             let (place, (time, octets)) = entry.remove_entry();
             self.held = self.held.saturating_sub(octets.len());
             let known = usize::try_from(at.saturating_sub(place)).unwrap_or(usize::MAX).min(octets.len());
-            self.again = self.again.saturating_add(len64(known));
+            self.retransmitted = self.retransmitted.saturating_add(len64(known));
             let rest = octets.get(known..).unwrap_or_default();
             if !rest.is_empty() {
-                self.deliver(time, rest, give);
+                self.deliver(time, rest, emit);
             }
         }
     }
 
-    /// Skips the missing octets before the first stored segment.
-    fn skip(&mut self, time: u64, give: &mut impl FnMut(Piece<'_>)) {
+    /// Skips the missing bytes before the first stored segment.
+    fn skip(&mut self, time: u64, emit: &mut impl FnMut(Piece<'_>)) {
         let (Some((due, at)), Some((first, _))) = (&mut self.due, self.early.first_key_value()) else {
             self.early.clear();
             self.held = 0;
@@ -141,8 +143,8 @@ impl Direction {
         *due = due.wrapping_add(u32::try_from(octets & u64::from(u32::MAX)).unwrap_or(0));
         *at = *first;
         self.lost = self.lost.saturating_add(octets);
-        give(Piece::Lost { time, octets });
-        self.go_on(give);
+        emit(Piece::Lost { time, octets });
+        self.emit_ready(emit);
     }
 }
 
@@ -155,11 +157,11 @@ fn len64(len: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The reassembled segments, with lost octets as dots.
+    /// Returns the reassembled data, with dots for missing bytes.
     fn read(base: u32, segments: &[(u32, &[u8])]) -> (String, Direction) {
         let (from, to) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         let (mut direction, mut text) = (Direction::default(), String::new());
-        let mut give = |piece: Piece<'_>| match piece {
+        let mut emit = |piece: Piece<'_>| match piece {
             Piece::Octets { octets, .. } => text += std::str::from_utf8(octets).unwrap(),
             Piece::Lost { octets, .. } => text += &".".repeat(usize::try_from(octets).unwrap()),
         };
@@ -167,15 +169,15 @@ mod tests {
             let seq = base.wrapping_add(*at);
             let segment =
                 Segment { from, to, seq, ack: None, syn: *at == 0, fin: false, rst: false, payload };
-            direction.take(0, &segment, &mut give);
+            direction.take(0, &segment, &mut emit);
         }
-        direction.finish(0, &mut give);
+        direction.finish(0, &mut emit);
         (text, direction)
     }
 
     #[test]
     fn reordered_and_repeated_segments_yield_each_octet_once() {
-        // Sequence numbers that wrap as well.
+        // Sequence numbers can wrap.
         for base in [0, 7, u32::MAX - 4] {
             let syn: (u32, &[u8]) = (0, b"");
             let read = |rest: &[(u32, &[u8])]| read(base, &[&[syn], rest].concat()).0;
@@ -203,8 +205,8 @@ mod tests {
         segment = Segment { seq: 5, syn: false, payload: b"efg", ..segment };
         direction.take(0, &segment, |_| panic!("too early"));
         direction.acknowledged(0, 1, |_| panic!("not yet"));
-        let mut heard = 0;
-        direction.acknowledged(0, 8, |_| heard += 1);
-        assert_eq!((heard, direction.lost), (2, 4));
+        let mut pieces = 0;
+        direction.acknowledged(0, 8, |_| pieces += 1);
+        assert_eq!((pieces, direction.lost), (2, 4));
     }
 }

@@ -1,58 +1,62 @@
-//! Sums of a connection.
+//! The totals of a connection.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Connection;
-use super::call::{Called, Side};
+use super::CapturedConnection;
+use super::call::{CalledProcedure, Peer};
 
 /// The totals of a connection's calls.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// A line per procedure; calls with an unreadable RPC header have a separate line.
-    pub procedures: BTreeMap<Option<Called>, Line>,
-    /// Calls without a reply in the capture.
+pub struct ConnectionSummary {
+    /// One line per procedure. Calls with an unreadable RPC header share a line.
+    pub procedures: BTreeMap<Option<CalledProcedure>, Line>,
+    /// The number of calls without a reply in the capture.
     pub unanswered: u64,
-    /// The most calls of the client that had no reply at a time, and the most credits that it was granted.
-    pub in_flight: (usize, u32),
-    /// Replies that invalidated a handle.
+    /// The maximum number of the client's outstanding calls, and the maximum number of credits granted to the
+    /// client.
+    pub outstanding: (usize, u32),
+    /// The number of replies that invalidated a handle.
     pub invalidations: u64,
-    /// Problems outside the calls.
-    pub troubles: u64,
-    /// Octets of TCP that are missing in the capture, and retransmitted ones.
+    /// The number of problems outside of calls.
+    pub problems: u64,
+    /// The number of bytes missing from the capture, and of retransmitted bytes.
     pub lost: (u64, u64),
 }
 
 /// The totals of a procedure's calls.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Calls that ended without results.
+    /// The number of failed calls.
     pub failed: u64,
-    /// Calls with a reply.
+    /// The number of calls with a reply.
     pub answered: u64,
-    /// Time from call to reply, total and maximum, in nanoseconds.
+    /// The total and the maximum time from call to reply, in nanoseconds.
     pub latency: (u64, u64),
-    /// Octets of Sends, calls and replies.
+    /// The number of bytes in the Sends of calls and replies.
     pub inline: u64,
-    /// Octets by RDMA Read.
+    /// The number of bytes moved by RDMA Read.
     pub read: u64,
-    /// Octets by RDMA Write.
+    /// The number of bytes moved by RDMA Write.
     pub written: u64,
 }
 
-impl Summary {
-    /// Sums a connection up.
+impl ConnectionSummary {
+    /// Computes the totals of a connection.
     #[must_use]
-    pub fn of(connection: &Connection) -> Self {
+    pub fn of(connection: &CapturedConnection) -> Self {
         let conversation = &connection.conversation;
-        let [in_flight, _] = conversation.most_in_flight;
-        let mut summary = Summary { lost: (connection.lost, connection.again), ..Summary::default() };
+        let [outstanding, _] = conversation.max_outstanding;
+        let mut summary = ConnectionSummary {
+            lost: (connection.lost, connection.retransmitted),
+            ..ConnectionSummary::default()
+        };
         let mut granted = 0;
         for call in &conversation.calls {
             let line = summary.procedures.entry(call.procedure).or_default();
-            let (read, written) = call.moved();
+            let (read, written) = call.rdma_bytes();
             let reply = call.reply.as_ref();
             let sent = call.len.saturating_add(reply.map_or(0, |reply| reply.len));
             line.calls += 1;
@@ -65,33 +69,35 @@ impl Summary {
                     line.answered += 1;
                     line.latency = (line.latency.0.saturating_add(latency), line.latency.1.max(latency));
                     summary.invalidations += u64::from(reply.invalidated.is_some());
-                    if call.by == Some(Side::Client) {
+                    if call.by == Some(Peer::Client) {
                         granted = reply.credits.max(granted);
                     }
                 }
                 _ => summary.unanswered += 1,
             }
         }
-        summary.in_flight = (in_flight, granted);
-        summary.troubles = conversation.troubles;
+        summary.outstanding = (outstanding, granted);
+        summary.problems = conversation.problems;
         summary
     }
 
-    /// The header of the table.
+    /// Returns the sentence above the table.
     #[must_use]
     pub fn heading(&self) -> String {
         let calls: u64 = self.procedures.values().map(|line| line.calls).sum();
-        let (in_flight, granted) = self.in_flight;
+        let (outstanding, granted) = self.outstanding;
         let mut text = format!("{calls} calls, {} without a reply", self.unanswered);
-        text += &format!("; at most {in_flight} of the client's in flight, {granted} credits granted");
+        text += &format!("; at most {outstanding} outstanding from the client, {granted} credits granted");
         text += &format!("; {} remote invalidations", self.invalidations);
-        if self.troubles > 0 {
-            text += &format!("; {} troubles", self.troubles);
+        if self.problems > 0 {
+            text += &format!("; {} problems", self.problems);
         }
         match self.lost {
             (0, 0) => {}
-            (lost, again) => {
-                text += &format!("; of TCP {lost} octets are not in the capture, {again} came again");
+            (lost, retransmitted) => {
+                text += &format!(
+                    "; {lost} bytes of TCP are not in the capture, {retransmitted} were retransmitted"
+                );
             }
         }
         text
@@ -99,7 +105,7 @@ impl Summary {
 }
 
 impl Line {
-    /// The mean of the times from call to reply, and the longest, in milliseconds.
+    /// Returns the mean and the maximum time from call to reply, in milliseconds.
     #[must_use]
     pub fn times(&self) -> (String, String) {
         match self.latency.0.checked_div(self.answered) {
@@ -109,23 +115,23 @@ impl Line {
     }
 }
 
-/// Nanoseconds as milliseconds.
+/// Formats nanoseconds as milliseconds.
 #[must_use]
 pub(super) fn millis(nanoseconds: u64) -> String {
     let micros = nanoseconds / 1000;
     format!("{}.{:03}", micros / 1000, micros % 1000)
 }
 
-/// The name of a line.
+/// Returns the name of a line.
 #[must_use]
-pub(super) fn name(called: Option<&Called>) -> String {
+pub(super) fn name(called: Option<&CalledProcedure>) -> String {
     called.map_or_else(
         || "(unknown)".to_owned(),
         |called| format!("{} {}", called.program_name(), called.procedure_name()),
     )
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for ConnectionSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.heading())?;
         if self.procedures.is_empty() {

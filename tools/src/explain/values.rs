@@ -1,4 +1,4 @@
-//! Arguments and results as text. The types that are generated for a program decode them.
+//! Formats arguments and results as text. The generated types of a program decode them.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write};
@@ -9,25 +9,25 @@ use rpcrdma_runtime::wire::rdma::ChunkLists;
 use rpcrdma_runtime::wire::rpc::{CallHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Error, Item, Placed, PlacedItem, Reader, Received, Xdr};
 
-use super::keys::{Called, Chunk};
+use super::keys::{CalledProcedure, Chunk};
 
-/// Characters of a value that are shown.
+/// The maximum number of shown characters of a value.
 const SHOWN: usize = 640;
-/// Characters of a value that are formatted before names of types are removed.
+/// The maximum number of formatted characters of a value, including type names that are removed later.
 const FORMATTED: usize = 4096;
-/// Bytes of an item that are kept: as many as `Debug` of opaque data shows.
+/// The maximum stored length of an item, in bytes: as much as `Debug` of opaque data shows.
 const ITEM_KEPT: usize = 32;
-/// Bytes of a message in a Position-Zero Read chunk or Reply chunk that are kept.
+/// The maximum stored length of a message in a Position-Zero Read chunk or Reply chunk, in bytes.
 const MESSAGE_KEPT: usize = 64 << 10;
-/// The maximum size of all items of a message. Memory of this size replaces them during decoding.
+/// The maximum total size of a message's items, in bytes. Decoding needs a buffer of that size.
 const ITEMS_MAX: u64 = 16 << 20;
 
 type Show = fn(&mut Reader<'_>) -> Result<String, Error>;
 
-/// Converts arguments and results of a procedure to text.
+/// Formats the arguments and results of a procedure.
 #[derive(Debug)]
 pub(super) struct Codec {
-    called: Called,
+    called: CalledProcedure,
     arguments: Show,
     results: Show,
 }
@@ -38,7 +38,7 @@ where
     P::Res: Debug,
 {
     let (program, version) = (<P::Program as Program>::NUMBER, <P::Program as Program>::VERSION);
-    let called = Called { program, version, procedure: P::NUMBER };
+    let called = CalledProcedure { program, version, procedure: P::NUMBER };
     Codec { called, arguments: show::<P::Args>, results: show::<P::Res> }
 }
 
@@ -62,7 +62,7 @@ const CODECS: &[Codec] = codecs! {
 
 impl Codec {
     /// Returns the codec of a procedure, if its program is known.
-    pub(super) fn of(called: Called) -> Option<&'static Codec> {
+    pub(super) fn of(called: CalledProcedure) -> Option<&'static Codec> {
         CODECS.iter().find(|codec| codec.called == called)
     }
 
@@ -95,7 +95,7 @@ fn show<T: Xdr + Debug>(reader: &mut Reader<'_>) -> Result<String, Error> {
     Ok(abbreviated(&value))
 }
 
-/// Text of limited length: formatting ends at the limit.
+/// Text of limited length. Formatting fails at the limit.
 struct Limited(String);
 
 impl Write for Limited {
@@ -119,7 +119,7 @@ fn abbreviated(value: &impl Debug) -> String {
     short
 }
 
-/// Removes the names of structs: `{ name: "a" }` for `Diropargs3 { name: "a" }`.
+/// Removes the names of structs: `Diropargs3 { name: "a" }` becomes `{ name: "a" }`.
 fn without_type_names(text: &str) -> String {
     let (mut out, mut is_quoted, mut is_escaped) = (String::with_capacity(text.len()), false, false);
     for character in text.chars() {
@@ -134,7 +134,7 @@ fn without_type_names(text: &str) -> String {
     out
 }
 
-/// The bytes of a call that are kept until it has its reply.
+/// The stored data of a call without a reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     /// The RPC message in the call's Send.
@@ -144,10 +144,10 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Stores bytes of a chunk at this offset, if they follow the stored ones. Returns the number of stored
-    /// bytes.
+    /// Stores bytes of a chunk at an offset if they follow the stored ones. Returns the number of bytes
+    /// stored.
     pub(super) fn add(&mut self, chunk: Chunk, offset: u64, bytes: &[u8]) -> usize {
-        let most = match chunk {
+        let max = match chunk {
             Chunk::Read(0) | Chunk::Reply => MESSAGE_KEPT,
             Chunk::Read(_) | Chunk::Write(_) => ITEM_KEPT,
         };
@@ -155,12 +155,12 @@ impl Parts {
         if u64::try_from(kept.len()) != Ok(offset) {
             return 0;
         }
-        let room = most.saturating_sub(kept.len()).min(bytes.len());
+        let room = max.saturating_sub(kept.len()).min(bytes.len());
         kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
         room
     }
 
-    /// Returns how many bytes are kept.
+    /// Returns the number of stored bytes.
     pub(super) fn len(&self) -> usize {
         self.chunks.values().fold(self.stream.len(), |sum, kept| sum.saturating_add(kept.len()))
     }
@@ -201,7 +201,7 @@ impl Parts {
         self.chunks.get(&chunk).cloned().unwrap_or_default().into()
     }
 
-    /// Returns an item: its first bytes, and zeros in place of those that were not stored.
+    /// Returns an item: its stored first bytes, then zeros.
     fn item(&self, chunk: Chunk, len: u64, room: &mut u64) -> Option<Bytes> {
         *room = room.checked_sub(len)?;
         let mut data = vec![0; usize::try_from(len).ok()?];
@@ -231,7 +231,7 @@ mod tests {
         let mut count = 0;
         for (program, version, procedures) in programs {
             for (procedure, name) in procedures {
-                let called = Called { program, version, procedure: *procedure };
+                let called = CalledProcedure { program, version, procedure: *procedure };
                 assert!(Codec::of(called).is_some(), "{program} {version} {name}");
                 count += 1;
             }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_are_too_large_are_not_made() {
+    fn oversized_items_are_not_allocated() {
         let parts = Parts::default();
         let mut room = ITEMS_MAX;
         assert_eq!(parts.item(Chunk::Write(1), ITEMS_MAX, &mut room).unwrap().len() as u64, ITEMS_MAX);

@@ -1,4 +1,4 @@
-//! The page of `rpcrdma explain` as a browser shows it.
+//! Renders the page of `rpcrdma explain` in a browser.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rpcrdma_tools::explain::{Selection, html, read};
 
 use super::{captured, framing};
 
-/// Debian's packages have these names.
+/// The program's names in Debian's packages.
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
 /// Reports the page's contents in a separate element.
@@ -48,7 +48,7 @@ fn browser() -> Option<&'static str> {
 
 fn command(browser: &str, profile: &Path, width: u32) -> Command {
     let mut command = Command::new(browser);
-    // Without a sandbox, since tests may run as root. The page is ours.
+    // The sandbox is off because tests may run as root. The page is trusted.
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
     command.arg(format!("--window-size={width},1600")).arg(format!("--user-data-dir={}", profile.display()));
     command
@@ -57,7 +57,7 @@ fn command(browser: &str, profile: &Path, width: u32) -> Command {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_overflows_and_no_script_fails() {
     let Some(browser) = browser() else {
-        return not_run::not_run("chromium is not installed: no browser shows the page of explain");
+        return not_run::not_run("chromium is not installed");
     };
     let work = tempfile::tempdir().unwrap();
     let (capture, _) = captured(framing(true, false)).await;

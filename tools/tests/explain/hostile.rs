@@ -1,11 +1,11 @@
-//! Captures that somebody made to do harm.
+//! Hostile captures.
 
 use proptest::prelude::*;
 use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
 
 use super::{short, text};
 
-/// Whatever is in a file, it is shown or refused.
+/// Any file is shown or refused.
 fn show(file: &[u8]) -> usize {
     let Ok(trace) = read(file) else { return 0 };
     let selection = Selection::default();
@@ -28,7 +28,7 @@ async fn every_prefix_of_a_capture_is_explained() {
     let mut before = 0;
     for len in 0..=capture.len() {
         let calls = show(&capture[..len]);
-        assert!(calls >= before, "{len} octets show less than fewer do");
+        assert!(calls >= before, "{len} bytes show fewer calls than a shorter prefix");
         before = calls;
     }
     assert_eq!((before, all), (4, 4));
@@ -49,7 +49,7 @@ fn short_head() -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A segment of TCP in a packet of IPv4, with the capture's header for it.
+/// Returns a TCP segment in an IPv4 packet, with the capture's header for it.
 pub(super) fn segment(from: u32, to: u32, seq: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend(u16::try_from(40 + payload.len()).unwrap().to_be_bytes());
@@ -78,9 +78,9 @@ pub(super) fn file_of(segments: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     file
 }
 
-/// A flood of SYNs does not hide a connection that carries iWARP, and takes no memory to speak of.
+/// A flood of SYNs does not hide a connection that carries iWARP, and takes little memory.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_connections_is_left_out() {
+async fn a_flood_of_connections_is_omitted() {
     const FLOOD: u32 = 300_000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -114,7 +114,7 @@ pub(super) fn fpdu(header: &[u8], payload: &[u8]) -> Vec<u8> {
     fpdu
 }
 
-/// A call with so many segments in its Write list, and so many RDMA Writes of one octet to the last of them.
+/// A call with this number of segments in its Write list, and RDMA Writes of one byte to the last segment.
 fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     let list = (0..segments).flat_map(|number| [7, 1, 0, number]);
     let header = [1, 1, 1, 0, 0, 1, segments].into_iter().chain(list).chain([0, 0]);
@@ -155,11 +155,11 @@ fn computed() -> Option<u64> {
 fn the_segments_of_a_call_do_not_multiply_the_time_of_its_writes() {
     const WRITES: u32 = 30_000;
     let time = |segments| {
-        let (file, begun) = (one_call(segments, WRITES), computed()?);
+        let (file, start) = (one_call(segments, WRITES), computed()?);
         let trace = read(&file[..]).unwrap();
-        let took = computed()?.saturating_sub(begun);
+        let took = computed()?.saturating_sub(start);
         let call = &trace.connections[0].conversation.calls[0];
-        assert_eq!((call.operations.len(), call.moved()), (WRITES as usize, (0, u64::from(WRITES))));
+        assert_eq!((call.operations.len(), call.rdma_bytes()), (WRITES as usize, (0, u64::from(WRITES))));
         assert!(call.operations.iter().all(|operation| operation.chunk == Some(Chunk::Write(1))));
         Some(took)
     };
@@ -169,7 +169,7 @@ fn the_segments_of_a_call_do_not_multiply_the_time_of_its_writes() {
     assert!(many < few * 4, "{few} ns with one segment, {many} ns with 4,000");
 }
 
-/// A WRITE call whose data, of this length, is in a Read chunk, with an RPC header of `padding` bytes more.
+/// A WRITE call with data of this length in a Read chunk, and `padding` additional bytes in its RPC header.
 fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
     let header = [xid, 1, 1, 0, 1, 40 + 24, 7, len, 0, 0, 0, 0, 0];
     let rpc = [xid, 0, 2, 100_003, 3, 7, 0, 0, 0, 0];
@@ -178,7 +178,7 @@ fn write_call(xid: u32, len: u32, padding: usize) -> Vec<u8> {
     words.chain(vec![0; padding]).collect()
 }
 
-/// A capture in which the client sends these messages, and nothing is answered.
+/// A capture in which the client sends these messages and the server sends none.
 fn sends(messages: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];
     let mut seq = 6;
@@ -196,7 +196,7 @@ pub(super) fn send(number: u32, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_kept_for_values_is_limited() {
+fn stored_values_are_limited() {
     let file = sends([write_call(1, 16 << 20, 0), write_call(2, (16 << 20) + 1, 0)].into_iter());
     let calls = &read(&file[..]).unwrap().connections[0].conversation.calls;
     let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_deref()).collect();
@@ -214,7 +214,7 @@ fn what_is_kept_for_values_is_limited() {
 #[test]
 fn the_text_of_values_is_limited() {
     const TEXT: usize = 16 << 20;
-    // A LOOKUP of a name in which each byte is shown as four characters.
+    // In the name of this LOOKUP, each byte is shown as four characters.
     let lookup = |xid: u32| {
         let words = [xid, 1, 1, 0, 0, 0, 0, xid, 0, 2, 100_003, 3, 3, 0, 0, 0, 0, 0, 252];
         words.into_iter().flat_map(u32::to_be_bytes).chain([0xff; 252]).collect::<Vec<u8>>()
@@ -237,7 +237,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn a_capture_with_changed_octets_is_shown_or_refused(
+    fn a_capture_with_changed_bytes_is_shown_or_refused(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
     ) {
         let mut file = capture().to_vec();

@@ -4,7 +4,7 @@ use rpcrdma_tools::explain::{Trace, read};
 
 use super::{captured, framing, redacted, short};
 
-/// The packets of one of our own captures: times and octets of IP.
+/// The packets of one of our own captures: times and IP packets.
 fn packets(capture: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
     let (mut rest, mut packets) = (&capture[24..], Vec::new());
     while let Some((head, after)) = rest.split_first_chunk::<16>() {
@@ -112,12 +112,13 @@ async fn duplicate_and_late_packets_are_ignored() {
     let mut packets = packets(&capture);
     let twice: Vec<_> = packets.iter().flat_map(|packet| [packet.clone(), packet.clone()]).collect();
     let again = trace(&pcap(101, &twice));
-    assert!(again.connections[0].again > 0);
+    assert!(again.connections[0].retransmitted > 0);
     assert_eq!(
         again.connections[0].conversation.calls.len(),
         expected.connections[0].conversation.calls.len()
     );
-    // Swaps neighbours of one direction: only data, so that no late packet is acknowledged.
+    // Swaps adjacent packets of one direction. Only packets with data, so that no late packet is
+    // acknowledged.
     let from = |packet: &(u32, u32, Vec<u8>)| packet.2[20..22].to_vec();
     let mut at = 3;
     while at + 2 < packets.len() {
@@ -135,24 +136,24 @@ async fn duplicate_and_late_packets_are_ignored() {
     );
 }
 
-/// Whichever packet is missing, the rest is explained.
+/// If any packet is missing, the rest is still explained.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_packet_is_reported_and_the_rest_is_shown() {
     let (capture, reports) = captured(framing(true, false)).await;
     let packets = packets(&capture);
     let mut noticed = 0;
-    for gone in 5..packets.len() - 4 {
+    for missing in 5..packets.len() - 4 {
         let mut fewer = packets.clone();
-        let (_, _, packet) = fewer.remove(gone);
+        let (_, _, packet) = fewer.remove(missing);
         let trace = trace(&pcap(101, &fewer));
         let connection = &trace.connections[0];
         if packet.len() > 40 {
-            assert!(connection.lost > 0, "packet {gone}");
+            assert!(connection.lost > 0, "packet {missing}");
             noticed += 1;
         }
         let calls = connection.conversation.calls.len();
-        // A packet may have had the end of one call, and the next.
-        assert!(calls + 2 >= reports.len(), "packet {gone}: {calls} of {} calls", reports.len());
+        // The missing packet may contain the end of one call and the start of the next.
+        assert!(calls + 2 >= reports.len(), "packet {missing}: {calls} of {} calls", reports.len());
     }
     assert!(noticed > 10);
 }

@@ -6,9 +6,9 @@
 mod browser;
 mod hostile;
 mod links;
+mod problems;
 mod programs;
 mod traffic;
-mod troubles;
 mod tshark;
 mod vectors;
 mod wireshark;
@@ -49,11 +49,11 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     address
 }
 
-/// A client that writes a capture, and its own record of its calls.
+/// A client that writes a capture and records its calls.
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
-    // The smallest possible threshold, so that short messages are long ones.
+    // The minimum threshold, so that even short messages need chunks.
     let private_data = PrivateData::new(true, 1024, 1024);
     let capture = Capture::File(CaptureFile::create(path).unwrap());
     let options = ClientOptions {
@@ -82,9 +82,9 @@ async fn create(nfs: &nfs_v3::Client<Client>, dir: NfsFh3, name: &str) -> NfsFh3
     made.obj.unwrap()
 }
 
-/// Calls that go every way there is: inline, by Read, Write and Reply chunks, by a Position-Zero Read chunk,
-/// and an error.
-async fn every_way(client: &Client) {
+/// Makes calls of every kind: inline, with Read, Write and Reply chunks, with a Position-Zero Read chunk, and
+/// with an error.
+async fn every_kind(client: &Client) {
     let nfs = nfs_v3::Client(client.clone());
     nfs.null().await.unwrap();
     let root = root(client).await;
@@ -112,13 +112,13 @@ async fn every_way(client: &Client) {
     assert!(matches!(nfs.symlink(&args).await.unwrap(), Symlink3Res::Nfs3Ok(_)));
 }
 
-/// A capture of [`every_way`], and the client's own record.
+/// A capture of [`every_kind`], and the client's record.
 async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
     let address = serve(iwarp.clone()).await;
     let (client, reports) = client(address, &path, iwarp).await;
-    every_way(&client).await;
+    every_kind(&client).await;
     client.drain().await;
     let reports = reports.lock().unwrap().clone();
     (fs::read(&path).unwrap(), reports)
@@ -149,19 +149,19 @@ fn text(trace: &Trace, selection: Selection) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The text without parts that vary between runs: times, handles and XIDs, ports.
+/// Replaces the parts of the text that vary between runs: times, handles, XIDs and ports.
 fn redacted(trace: &Trace) -> String {
     let mut text = text(trace, Selection::default());
     for connection in &trace.connections {
         text = text.replace(&format!(":{}", connection.client.port()), ":CLIENT");
         text = text.replace(&format!(":{}", connection.server.port()), ":SERVER");
     }
-    // The client does not wait for the server's end.
+    // The client does not wait until the server has closed the connection.
     let words = text.lines().filter(|line| !line.ends_with("closes")).map(|line| {
         let line = line.split_once(", at 20").map_or(line, |(before, _)| before);
         let mut is_time = false;
         let redact = |word: &str| {
-            // Of a file system in memory.
+            // The export is in memory.
             let was_time = std::mem::replace(&mut is_time, word.ends_with("seconds:"));
             if was_time { "N".to_owned() } else { redacted_word(word) }
         };
@@ -187,7 +187,7 @@ fn redacted_word(word: &str) -> String {
     match bare {
         _ if is_time => format!("T{rest}"),
         _ if bare.starts_with("0x") => format!("0x{rest}"),
-        // Of a file system in memory: its number.
+        // The number of the file system in memory.
         _ if bare.len() > 8 && bare.bytes().all(|byte| byte.is_ascii_digit()) => format!("N{rest}"),
         _ => word.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! The programs, as people run them.
+//! Runs the programs as a user would.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -26,7 +26,7 @@ async fn a_closed_standard_output_ends_the_program_silently() {
         let unread = std::io::pipe().unwrap().1;
         let ended =
             Command::new(env!("CARGO_BIN_EXE_rpcrdma")).args(arguments).stdout(unread).output().unwrap();
-        // 141 is what a shell reports for a program that SIGPIPE ended.
+        // A shell reports 141 for a program that SIGPIPE terminated.
         assert_eq!((ended.status.code(), utf8(&ended.stderr)), (Some(141), String::new()), "{arguments:?}");
     }
 }
@@ -46,16 +46,16 @@ async fn drawings_are_complete_and_self_contained() {
         let entry = format!(r#"y="20">{words}</text>"#);
         assert_eq!(drawing.matches(&entry).count(), 1, "legend: {words}");
     }
-    // A tick at the beginning, further ones with units, and a bar for each call.
+    // The first tick, further ticks with units, and a bar for each call.
     assert!(drawing.contains(r#"<text class="tick" x="190" y="46">0</text>"#), "{drawing}");
     let ticks: Vec<_> = drawing.split(r#"<text class="tick" "#).skip(2).collect();
     let has_unit =
         |tick: &&str| ["s</text>", "ms</text>", "us</text>"].iter().any(|unit| tick.contains(unit));
     assert!(!ticks.is_empty() && ticks.iter().all(has_unit), "{ticks:?}");
     assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
-    // Text that does not fit is truncated, and complete in a tooltip.
+    // Truncated text is complete in a tooltip.
     assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
-    // The tip of an arrow is at its end: at the server's lane for calls, at the client's for replies.
+    // The tip of an arrow is at the server's lane for calls and at the client's lane for replies.
     for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
         assert!(drawing.contains(tip), "{tip}");
     }
@@ -70,9 +70,9 @@ async fn drawings_are_complete_and_self_contained() {
         page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("<td>NFSv3 WRITE</td>")
     );
     assert!(page.contains("<th>mean, ms</th>") && page.contains("<th>RDMA Read, bytes</th>"), "units");
-    assert!(!page.contains(" id="), "drawings on one page name no part alike");
+    assert!(!page.contains(" id="), "identifiers are unique among the drawings of a page");
     let links = page.replace("http://www.w3.org/2000/svg", "");
-    assert!(!links.contains("http") && !links.contains("src="), "nothing is fetched");
+    assert!(!links.contains("http") && !links.contains("src="), "the page loads nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,7 +80,7 @@ async fn errors_are_one_line() {
     let work = tempfile::tempdir().unwrap();
     let path = |name: &str| work.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("a.pcap"), short().await).unwrap();
-    fs::write(path("text"), "no capture at all, but text").unwrap();
+    fs::write(path("text"), "this is text and not a capture").unwrap();
     fs::write(path("empty"), "").unwrap();
     let refused = |arguments: &[&str]| {
         let output = explain(arguments);
@@ -95,7 +95,7 @@ async fn errors_are_one_line() {
     assert!(refused(&[work.path().to_str().unwrap()]).contains("cannot be read"));
 }
 
-/// The heading shows the time of this machine's zone, and columns have units.
+/// The heading shows the local time, and columns have units.
 #[tokio::test(flavor = "multi_thread")]
 async fn times_are_local() {
     let work = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use super::{captured, framing, redacted, short, text};
 
 fn moved(call: &Call, which: impl Fn(&Chunk) -> bool) -> u64 {
     let of = call.operations.iter().filter(|operation| operation.chunk.as_ref().is_some_and(&which));
-    of.map(|operation| operation.came).sum()
+    of.map(|operation| operation.received).sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -18,8 +18,8 @@ async fn chunks_and_lengths_are_those_that_the_client_reports() {
         let conversation = &trace.connections[0].conversation;
         assert_eq!(conversation.crc, Some(crc));
         assert_eq!(conversation.calls.len(), reports.len());
-        let troubles: Vec<_> = conversation.notes.iter().filter(|note| note.trouble).collect();
-        assert!(troubles.is_empty(), "{troubles:?}");
+        let problems: Vec<_> = conversation.notes.iter().filter(|note| note.problem).collect();
+        assert!(problems.is_empty(), "{problems:?}");
         for (call, report) in conversation.calls.iter().zip(&reports) {
             let traffic = report.traffic.unwrap();
             let called = call.procedure.unwrap();
@@ -54,7 +54,7 @@ async fn chunks_and_lengths_are_those_that_the_client_reports() {
                 call.operations.iter().all(|operation| operation.done.is_some() && operation.segments > 0)
             );
         }
-        // Every way was used.
+        // Every kind of chunk was used.
         let sums = |of: fn(&Call) -> bool| conversation.calls.iter().filter(|call| of(call)).count();
         assert!(sums(|call| call.long) > 0, "a long call");
         assert!(sums(|call| call.reply.as_ref().unwrap().long) > 0, "a long reply");
@@ -83,7 +83,7 @@ async fn only_selected_calls_are_shown() {
     assert_eq!(lines(Selection { connection: Some(2), ..Selection::default() }), 1);
 }
 
-/// The values of a call: its arguments and its results.
+/// Returns the arguments and results of a call.
 fn values<'a>(calls: &'a [Call], name: &str) -> (&'a str, &'a str) {
     let is_named = |call: &&Call| call.procedure.is_some_and(|called| called.procedure_name() == name);
     let call = calls.iter().find(is_named).unwrap_or_else(|| panic!("no {name}"));
@@ -92,7 +92,7 @@ fn values<'a>(calls: &'a [Call], name: &str) -> (&'a str, &'a str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_shown_whichever_way_they_went() {
+async fn values_are_shown_for_every_kind_of_chunk() {
     let (capture, _) = captured(framing(true, false)).await;
     let trace = read(&capture[..]).unwrap();
     let calls = &trace.connections[0].conversation.calls;
@@ -100,11 +100,11 @@ async fn values_are_shown_whichever_way_they_went() {
         ("NULL", "", ""),
         ("MNT", r#""/""#, "Mnt3Ok({ fhandle: 0x"),
         ("CREATE", r#"name: "data" }, how: ObjAttributes(Guarded, {"#, "Nfs3Ok({ obj: Some({ data: 0x"),
-        // Inline except for the data, in a Read and a Write chunk.
+        // The data is in a Read chunk and in a Write chunk; the rest is inline.
         ("WRITE", "stable: FileSync, data: 0x00070e151c23", "Nfs3Ok({ file_wcc: {"),
         ("READ", "offset: 0, count: 300003 }", "eof: true, data: 0x00070e151c23"),
         ("LOOKUP", r#"name: "nowhere" } }"#, "Default(Nfs3errNoent, "),
-        // By the Reply chunk, and by a Position-Zero Read chunk.
+        // One value is in the Reply chunk, another in a Position-Zero Read chunk.
         ("READDIRPLUS", "dircount: 8192, maxcount: 32768 }", r#"name: "."#),
         ("SYMLINK", r#"symlink_data: "far/far/"#, "Nfs3Ok({ obj: Some({ data: 0x"),
     ] {

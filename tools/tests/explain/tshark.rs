@@ -1,4 +1,4 @@
-//! The same captures, read by Wireshark.
+//! Reads the same captures with Wireshark.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use rpcrdma_tools::explain::read;
 use super::{captured, client, create, framing, root, serve, wireshark};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wireshark_reads_them_down_to_nfs_and_finds_the_same_chunks() {
-    if !wireshark::is_there() {
+async fn wireshark_decodes_nfs_and_finds_the_same_chunks() {
+    if !wireshark::is_available() {
         return;
     }
     for crc in [true, false] {
@@ -21,7 +21,8 @@ async fn wireshark_reads_them_down_to_nfs_and_finds_the_same_chunks() {
     }
 }
 
-/// A capture without CRCs, in which a file of 1001 bytes is read with room for 4096; and the file's handle.
+/// Returns a capture without CRCs in which a file of 1001 bytes is read with room for 4096, and the file's
+/// handle.
 async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -37,7 +38,7 @@ async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     (fs::read(&path).unwrap(), file)
 }
 
-/// The malformed packets that Wireshark finds in a capture after replacing these octets, which occur once.
+/// Returns the packets that Wireshark finds malformed after these bytes, which occur once, are replaced.
 fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
     let places: Vec<_> =
         capture.windows(old.len()).enumerate().filter(|(_, octets)| *octets == old).collect();
@@ -51,8 +52,8 @@ fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_malformed_is_found_even_where_wireshark_forgets_padding() {
-    if !wireshark::is_there() {
+async fn malformed_messages_are_found_despite_padding_missed_by_wireshark() {
+    if !wireshark::is_available() {
         return;
     }
     let (capture, file) = read_with_room_left().await;
@@ -60,8 +61,8 @@ async fn a_message_that_is_malformed_is_found_even_where_wireshark_forgets_paddi
     let call = |len: usize| [&words(&[len as u32]), &file.data[..], &words(&[0, 0, 4096])].concat();
     let reply = |len: u32| words(&[1001, 1, len]);
     let len = file.data.len();
-    assert_eq!(malformed_with(&capture, &call(len), &call(len)), [""; 0], "nothing is wrong with it");
-    // The call of that very READ, and its reply with more data than there is in the chunk.
+    assert_eq!(malformed_with(&capture, &call(len), &call(len)), [""; 0], "the capture is valid");
+    // The call of that READ, and its reply with more data than the chunk holds.
     for found in [
         malformed_with(&capture, &call(len), &call(60)),
         malformed_with(&capture, &reply(1001), &reply(1005)),

@@ -1,4 +1,4 @@
-//! Values in messages of Linux's client and server.
+//! Shows the values in messages of Linux's client and server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::hostile::{ACK, SYN, file_of, frame, segment, send};
 
-/// A capture of the messages in a file of vectors: each is a Send, without RDMA data.
+/// Returns a capture of the messages in a file of vectors. Each is a Send without RDMA data.
 fn capture(path: &Path) -> Vec<u8> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];
@@ -34,7 +34,7 @@ fn capture(path: &Path) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// The calls of NFSv3 in a file of vectors.
+/// Returns the NFSv3 calls in a file of vectors.
 fn calls(path: &Path) -> Vec<Call> {
     let mut trace = read(&capture(path)[..]).unwrap();
     let mut calls = std::mem::take(&mut trace.connections[0].conversation.calls);
@@ -43,8 +43,8 @@ fn calls(path: &Path) -> Vec<Call> {
     calls
 }
 
-/// The values of all calls and replies that are wholly in their Sends, and how many they are. All of them are
-/// decoded.
+/// Returns the values of all calls and replies that are complete in their Sends, and the number of these
+/// messages. All are decoded.
 fn values(calls: &[Call]) -> (Vec<&str>, usize) {
     let mut values = Vec::new();
     for call in calls {
@@ -72,9 +72,9 @@ fn values_of_linux_are_decoded() {
 }
 
 #[test]
-fn values_of_whole_sessions_of_linux_are_decoded() {
+fn values_of_complete_linux_sessions_are_decoded() {
     let Some(folder) = std::env::var_os("RPCRDMA_VECTORS").map(PathBuf::from) else {
-        return not_run::not_run("RPCRDMA_VECTORS is not set: no sessions of Linux");
+        return not_run::not_run("RPCRDMA_VECTORS is not set");
     };
     for kernel in ["6.1", "6.12"] {
         let calls = calls(&folder.join(format!("linux-{kernel}-siw-nfs3.jsonl")));

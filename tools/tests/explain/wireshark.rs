@@ -1,31 +1,31 @@
-//! Compares Wireshark's reading of a capture with that of `rpcrdma explain`. Shared with the tests in
-//! tests/interop.
+//! Compares Wireshark's analysis of a capture with that of `rpcrdma explain`. The tests in tests/interop use
+//! it too.
 
 use std::path::Path;
 use std::process::Command;
 
 use rpcrdma_runtime::wire::rdma::{ChunkLists, Segment};
-use rpcrdma_tools::explain::{Connection, Side, Trace, read};
+use rpcrdma_tools::explain::{CapturedConnection, Peer, Trace, read};
 use serde_json::Value;
 
 /// An RPC-over-RDMA message: its XID, the lengths of its three lists, and all their segments.
 type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 
-/// Whether the test of Wireshark is enabled and the program is installed.
-pub(crate) fn is_there() -> bool {
+/// Returns true if the test of Wireshark is enabled and the program is installed.
+pub(crate) fn is_available() -> bool {
     if std::env::var_os("RPCRDMA_TSHARK").is_none() {
-        not_run::not_run("RPCRDMA_TSHARK is not set: Wireshark does not read the captures");
+        not_run::not_run("RPCRDMA_TSHARK is not set");
         return false;
     }
     let there = Command::new("tshark").arg("--version").output().is_ok();
     if !there {
-        not_run::not_run("tshark is not installed: Wireshark does not read the captures");
+        not_run::not_run("tshark is not installed");
     }
     there
 }
 
-/// Checks that Wireshark finds a capture well formed, down to the programs that are named, each in so many
-/// packets at least, and in it the messages with the chunks that are shown here, in their order.
+/// Checks that Wireshark finds a capture well formed. It must decode at least the given number of packets of
+/// each program, and find the same messages and chunks in the same order.
 pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     let suspicious = tshark(capture, &["-Y", "tcp.analysis.flags"]);
     assert!(suspicious.is_empty(), "{}", String::from_utf8_lossy(&suspicious));
@@ -47,7 +47,7 @@ pub(crate) fn agrees(capture: &Path, programs: &[(&str, usize)]) {
     }
 }
 
-/// The fields queried for each packet that Wireshark calls malformed.
+/// The queried fields of each malformed packet.
 const SHAPE: [&str; 8] = [
     "frame.number",
     "rpcordma.xid",
@@ -59,23 +59,23 @@ const SHAPE: [&str; 8] = [
     "_ws.malformed",
 ];
 
-/// Packets that Wireshark rightly calls malformed, each with its explanation.
+/// Returns the packets that are in fact malformed, as lines of fields.
 pub(crate) fn malformed(capture: &Path, trace: &Trace) -> Vec<String> {
     let fields: Vec<&str> = SHAPE.into_iter().flat_map(|field| ["-e", field]).collect();
     let arguments = [&["-Y", "_ws.malformed", "-T", "fields"], &fields[..]].concat();
     let found = String::from_utf8(tshark(capture, &arguments)).unwrap();
     let is_padding = |packet: &&str| {
-        trace.connections.iter().any(|connection| is_padding_that_wireshark_forgets(connection, packet))
+        trace.connections.iter().any(|connection| is_padding_omitted_by_wireshark(connection, packet))
     };
     found.lines().filter(|packet| !is_padding(packet)).map(str::to_owned).collect()
 }
 
-/// Returns true for the only packet that Wireshark (4.0) wrongly calls malformed. Data in a Write chunk has
-/// no padding there (RFC 8166 section 3.4.6.2). Wireshark adds the padding when it reassembles the reply,
-/// but over iWARP only if the RDMA Writes filled all the memory that the call had offered
-/// (`add_iwarp_padding` in its packet-rpcrdma.c). Otherwise its NFS dissector misses the padding, the last
-/// one to three bytes, of the result of a READ or READLINK.
-fn is_padding_that_wireshark_forgets(connection: &Connection, packet: &str) -> bool {
+/// Returns true for the only kind of packet that Wireshark 4.0 wrongly calls malformed. Data in a Write chunk
+/// has no padding (RFC 8166 section 3.4.6.2). Wireshark adds the padding when it reassembles the reply. Over
+/// iWARP it does so only if the RDMA Writes filled all offered memory (`add_iwarp_padding` in its
+/// packet-rpcrdma.c). Otherwise its NFS dissector misses the padding of a READ or READLINK result, the last
+/// one to three bytes.
+fn is_padding_omitted_by_wireshark(connection: &CapturedConnection, packet: &str) -> bool {
     let values: Vec<&str> = packet.split('\t').collect();
     let Ok([_, xid, protocols, "1", "5" | "6", length, "<MISSING>", what]) = <[&str; 8]>::try_from(values)
     else {
@@ -98,11 +98,11 @@ fn tshark(capture: &Path, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The messages of a connection as we have them.
-fn messages(connection: &Connection) -> Vec<(u64, Shown)> {
+/// Returns the messages of a connection as `explain` decodes them.
+fn messages(connection: &CapturedConnection) -> Vec<(u64, Shown)> {
     let mut messages = Vec::new();
     for call in &connection.conversation.calls {
-        assert_eq!(call.by, Some(Side::Client));
+        assert_eq!(call.by, Some(Peer::Client));
         messages.push((call.time, ours(call.xid, &call.lists)));
         if let Some(reply) = &call.reply {
             messages.push((reply.time, ours(call.xid, &reply.lists)));
@@ -117,7 +117,7 @@ fn ours(xid: u32, lists: &ChunkLists) -> Shown {
     (u64::from(xid), counts.map(|count| count as u64), lists.segments().map(of).collect())
 }
 
-/// The messages in the tree of a packet.
+/// Returns the messages in the tree of a packet.
 fn each_message(tree: &Value, found: &mut Vec<Shown>) {
     match tree {
         Value::Object(fields) => {
@@ -149,7 +149,7 @@ fn theirs(tree: &Value) -> Shown {
     (one("rpcordma.xid"), counts, segments.collect())
 }
 
-/// All values of a field, in their order.
+/// Returns all values of a field, in order.
 fn collect(tree: &Value, wanted: &str, values: &mut Vec<u64>) {
     match tree {
         Value::Object(fields) => {
@@ -168,7 +168,7 @@ fn collect(tree: &Value, wanted: &str, values: &mut Vec<u64>) {
     }
 }
 
-/// A number as Wireshark writes it.
+/// Parses a number in Wireshark's format.
 fn number(text: &str) -> u64 {
     text.strip_prefix("0x").map_or_else(|| text.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
 }

@@ -27,14 +27,14 @@ pub(crate) fn compile_nfs3() -> Result<Compiled> {
     let committed = read("generated/nfs3/src/lib.rs")?;
     let lines = document.lines().count();
 
-    let began = Instant::now();
+    let start = Instant::now();
     let mut sources = Sources::default();
     sources.add(Source::new("specs/nfs3.txt", document));
     sources.add(Source::new("specs/nfs3.ddp.toml", binding));
     let mut options = Options::package("rpcrdma-nfs3", "NFS version 3 (RFC 1813)");
     options.command = "cargo xtask generate".to_owned();
     let generated = rpcrdma_xdrgen::generate(&sources, &options);
-    let took = began.elapsed();
+    let took = start.elapsed();
 
     if generated.has_errors() {
         bail!("\n{}", rpcrdma_xdrgen::diag::plain(&generated.diagnostics, &sources));

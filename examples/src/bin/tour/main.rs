@@ -61,12 +61,12 @@ async fn tour() -> Result<bool> {
     print(&report)?;
 
     print("4. Checks\n")?;
-    let mut good = compiled.is_fresh;
+    let mut passed = compiled.is_fresh;
     print(report::Check::new("the emitted Rust equals generated/nfs3", compiled.is_fresh))?;
     for check in checks.into_iter().chain(report.checks(calls::FILE_LEN as u64)) {
-        good &= check.passed;
+        passed &= check.passed;
         print(&check)?;
     }
-    print(format_args!("\n{}", if good { "all good" } else { "NOT all good" }))?;
-    Ok(good)
+    print(format_args!("\n{}", if passed { "all checks passed" } else { "some checks FAILED" }))?;
+    Ok(passed)
 }

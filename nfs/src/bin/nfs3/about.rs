@@ -1,7 +1,7 @@
 //! Describes a server to the user.
 
 use indicatif::HumanBytes;
-use rpcrdma_nfs::client::{Connection, Remote, Url};
+use rpcrdma_nfs::client::{Remote, ServerConnection, Url};
 use rpcrdma_nfs::output;
 use rpcrdma_nfs::provider::Provider;
 use rpcrdma_nfs3::{
@@ -41,61 +41,65 @@ fn connection(out: &mut Lines, remote: &Remote, url: &Url) {
     let connection = remote.connection();
     let peer = connection.peer().map_or_else(|| "?".to_owned(), |peer| peer.to_string());
     line(out, "server", &format!("{} at {peer}", text(url.host.as_bytes())));
-    let Connection::Rdma(client) = connection else {
+    let ServerConnection::Rdma(client) = connection else {
         return line(out, "transport", "TCP");
     };
     let provider = match url.provider {
         Provider::Iwarp => "iwarp, in user space over TCP",
         Provider::Verbs => "verbs, an RDMA device",
-        Provider::Auto => "auto: a device if one leads there, else iwarp",
+        Provider::Auto => "auto: an RDMA device with a route to the server, else iwarp",
     };
     line(out, "transport", &format!("RPC-over-RDMA version 1; provider {provider}"));
     let agreed = client.negotiated();
     let [call, reply] = [agreed.call_threshold, agreed.reply_threshold];
-    line(out, "inline", &format!("calls to {call} bytes, replies to {reply} bytes"));
-    // Linux's server does so without having agreed (RFC 8797 section 4.1 requires both sides to agree).
+    line(out, "inline", &format!("calls up to {call} bytes, replies up to {reply} bytes"));
+    // Linux's server invalidates without negotiation (RFC 8797 section 4.1 requires both peers to agree).
     let by = if agreed.remote_invalidation {
         "the server"
     } else {
-        "this end, or by a server that was not asked to"
+        "the client, or by a server that ignores the negotiation"
     };
     line(out, "fences", &format!("memory is invalidated by {by}"));
     line(out, "credits", &format!("{} granted", client.stats().credits));
 }
 
 fn transfers(out: &mut Lines, info: &Fsinfo3Resok) {
-    let sizes = |most: u32, best: u32| format!("to {most} bytes, best {best}");
+    let sizes = |max: u32, preferred: u32| format!("up to {max} bytes, preferred {preferred}");
     line(out, "READ", &sizes(info.rtmax, info.rtpref));
     line(out, "WRITE", &sizes(info.wtmax, info.wtpref));
-    line(out, "READDIR", &format!("best {} bytes", info.dtpref));
+    line(out, "READDIR", &format!("preferred {} bytes", info.dtpref));
 }
 
 fn space(out: &mut Lines, stat: &Fsstat3Resok) {
-    let of = |all: String, free: String, yours: String| format!("{all}, {free} free, {yours} for you");
+    let of =
+        |all: String, free: String, available: String| format!("{all}, {free} free, {available} available");
     let bytes = |count: u64| HumanBytes(count).to_string();
     line(out, "space", &of(bytes(stat.tbytes), bytes(stat.fbytes), bytes(stat.abytes)));
     line(out, "files", &of(stat.tfiles.to_string(), stat.ffiles.to_string(), stat.afiles.to_string()));
 }
 
 fn names(out: &mut Lines, info: &Fsinfo3Resok, conf: &Pathconf3Resok) {
-    line(out, "file size", &format!("to {} bytes", info.maxfilesize));
-    let longer = if conf.no_trunc { "refused" } else { "cut off" };
+    line(out, "file size", &format!("up to {} bytes", info.maxfilesize));
+    let longer = if conf.no_trunc { "rejected" } else { "truncated" };
     line(
         out,
         "names",
-        &format!("to {} bytes, longer ones are {longer}; {} of a file", conf.name_max, conf.linkmax),
+        &format!(
+            "up to {} bytes, longer names are {longer}; up to {} names per file",
+            conf.name_max, conf.linkmax
+        ),
     );
     let cases = match (conf.case_insensitive, conf.case_preserving) {
-        (false, _) => "differ",
-        (true, true) => "are kept, and the same",
-        (true, false) => "are the same",
+        (false, _) => "sensitive",
+        (true, true) => "insensitive, preserved",
+        (true, false) => "insensitive, not preserved",
     };
-    line(out, "upper case", &format!("and lower case {cases}"));
+    line(out, "letter case", cases);
     let can = [
         (FSF3_LINK, "hard links"),
         (FSF3_SYMLINK, "symbolic links"),
-        (FSF3_HOMOGENEOUS, "the same for all files"),
-        (FSF3_CANSETTIME, "times can be set"),
+        (FSF3_HOMOGENEOUS, "same limits for all files"),
+        (FSF3_CANSETTIME, "settable times"),
     ];
     let has: Vec<&str> =
         can.iter().filter(|(bit, _)| info.properties & bit != 0).map(|(_, what)| *what).collect();

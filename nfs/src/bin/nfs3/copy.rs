@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use rpcrdma_nfs::cli::nfs3::{How, Sum};
+use rpcrdma_nfs::cli::nfs3::CopyOptions;
 use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Url};
 use sha2::{Digest as _, Sha256};
 
-use crate::ending::{Differs, must_be};
+use crate::exit::{DataMismatch, check_digest};
 use crate::parent;
 use crate::part::{Part, Summing};
 use crate::report::Report;
 
 /// Returns the local path for a file with this name on the server.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
-    let name = url.file_name().context("the URL names no file")?;
+    let name = url.file_name().context("the URL does not name a file")?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
-        bail!("the URL names no file");
+        bail!("the URL does not name a file");
     }
     let name = Path::new(OsStr::from_bytes(name));
     Ok(match to {
@@ -36,7 +36,7 @@ pub(crate) async fn get(
     url: &Url,
     to: Option<PathBuf>,
     resume: bool,
-    expected: Option<Sum>,
+    expected: Option<Digest>,
     report: Report,
 ) -> anyhow::Result<()> {
     let to = target(url, to)?;
@@ -46,30 +46,32 @@ pub(crate) async fn get(
     report.copied(sum, &to.display().to_string())
 }
 
-/// Fetches a file. It appears under its name once it is complete.
+/// Fetches a file. The file appears under its name only when it is complete.
 pub(crate) async fn fetch(
     remote: &Remote,
     file: &RemoteFile,
     to: &Path,
     resume: bool,
-    expected: Option<Sum>,
+    expected: Option<Digest>,
     report: Report,
-) -> anyhow::Result<Sum> {
+) -> anyhow::Result<Digest> {
     let shown = || to.display().to_string();
     remote.must_be_regular(file)?;
-    // Only a regular file is replaced, never a device or a link to another place.
+    // Only a regular file is replaced, never a device or a link.
     if std::fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
-        bail!("{}: is not a regular file; nfs3 cat writes to others", shown());
+        bail!("{}: is not a regular file; use nfs3 cat to write to it", shown());
     }
-    let mut part = Part::of(to, file, resume).with_context(shown)?;
-    let again = receive(remote, file, &mut part, report).await?;
-    // All data must be of the same version.
-    if !part.is_of(&again) {
+    let mut part = Part::open(to, file, resume).with_context(shown)?;
+    let current = receive(remote, file, &mut part, report).await?;
+    // All data must belong to the same version of the file.
+    if !part.has_version_of(&current) {
         part.discard().with_context(shown)?;
-        return Err(Differs(format!("{}: changed during the copy; the copy was discarded", file.path)).into());
+        return Err(
+            DataMismatch(format!("{}: changed during the copy; the copy was discarded", file.path)).into()
+        );
     }
     let sum = part.sum();
-    if let Err(differs) = must_be(expected, sum, &file.path) {
+    if let Err(differs) = check_digest(expected, sum, &file.path) {
         part.discard().with_context(shown)?;
         return Err(differs);
     }
@@ -77,7 +79,7 @@ pub(crate) async fn fetch(
     Ok(sum)
 }
 
-/// Fetches the missing data. Returns the file with its attributes afterwards.
+/// Fetches the missing data. Returns the file with its current attributes.
 async fn receive(
     remote: &Remote,
     file: &RemoteFile,
@@ -93,15 +95,15 @@ async fn receive(
         Ok(std::ops::ControlFlow::Continue(()))
     };
     remote.read_from(file, resumed, &mut take).await?;
-    let again = remote.again(file).await?;
+    let current = remote.refresh(file).await?;
     bar.finish_and_clear();
-    Ok(again)
+    Ok(current)
 }
 
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
-    how: &How,
+    how: &CopyOptions,
     verify: bool,
     report: Report,
 ) -> anyhow::Result<()> {
@@ -114,7 +116,7 @@ pub(crate) async fn put(
     if how.sha256.is_some() {
         let mut sum = Sha256::new();
         io::copy(&mut source, &mut Summing(&mut sum)).with_context(shown)?;
-        must_be(how.sha256, sum, &shown())?;
+        check_digest(how.sha256, sum, &shown())?;
     }
     let remote = Remote::mount(url).await?;
     let (dir, name) = match remote.find(&url.path).await {
@@ -126,12 +128,12 @@ pub(crate) async fn put(
     let mode = metadata.permissions().mode();
     let (file, sum) = store(&remote, (&dir, name), &mut source, mode, how.resume, report).await?;
     if let Some(expected) = how.sha256 {
-        must_be(Some(expected), Sum::from(sum), &shown())?;
+        check_digest(Some(expected), sum, &shown())?;
     }
     if verify {
         read_back(&remote, &file, sum, report).await?;
     }
-    report.copied(sum.into(), &file.path)
+    report.copied(sum, &file.path)
 }
 
 /// Stores a file.
@@ -154,28 +156,28 @@ pub(crate) async fn store(
     }
     let file = remote.find_or_create(dir, name, mode).await?;
     let checking = report.progress(file.attributes.size.min(size), &format!("checking {}", file.path));
-    let same = remote.alike(&file, source, &|done| checking.set_position(done)).await?;
+    let same = remote.common_prefix(&file, source, &|done| checking.set_position(done)).await?;
     checking.finish_and_clear();
     let bar = report.progress(size, &file.path);
     let sum = remote.write_from(&file, source, same, &|done| bar.set_position(done)).await?;
     bar.finish_and_clear();
     // Truncate a longer file that existed before.
     let length = source.stream_position()?;
-    if remote.again(&file).await?.attributes.size != length {
+    if remote.refresh(&file).await?.attributes.size != length {
         remote.set_size(&file, length).await?;
     }
     Ok((file, sum))
 }
 
 /// # Errors
-/// [`Differs`] if a file's digest differs from that of the written data.
+/// [`DataMismatch`] if a file's digest differs from that of the written data.
 pub(crate) async fn read_back(
     remote: &Remote,
     file: &RemoteFile,
     sum: Digest,
     report: Report,
 ) -> anyhow::Result<()> {
-    let file = remote.again(file).await?;
+    let file = remote.refresh(file).await?;
     let bar = report.progress(file.attributes.size, &format!("reading back {}", file.path));
     let mut count = |data: Bytes| {
         bar.inc(data.len() as u64);
@@ -183,5 +185,5 @@ pub(crate) async fn read_back(
     };
     let read = remote.read_file(&file, &mut count).await?;
     bar.finish_and_clear();
-    must_be(Some(sum.into()), read, &file.path)
+    check_digest(Some(sum), read, &file.path)
 }

@@ -2,7 +2,7 @@
 
 mod about;
 mod copy;
-mod ending;
+mod exit;
 mod part;
 mod report;
 mod show;
@@ -14,12 +14,12 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use clap::Parser;
-use rpcrdma_nfs::cli::nfs3::{Arguments, Command, How, Sum};
-use rpcrdma_nfs::client::{Remote, RemoteFile, Transport, Url};
-use rpcrdma_nfs::output::{self, complain, of_standard_output};
+use rpcrdma_nfs::cli::nfs3::{CopyOptions, Nfs3Arguments, Nfs3Command};
+use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Transport, Url};
+use rpcrdma_nfs::output::{self, of_standard_output, warn};
 use sha2::{Digest as _, Sha256};
 
-use crate::ending::{Interrupted, must_be};
+use crate::exit::{Interrupted, check_digest};
 use crate::report::Report;
 use crate::tree::{Compare, Plan};
 
@@ -29,18 +29,18 @@ fn main() -> ExitCode {
         .with_writer(io::stderr)
         .log_internal_errors(false)
         .init();
-    let Arguments { provider, quiet, json, mut command } = Arguments::parse();
+    let Nfs3Arguments { provider, quiet, json, mut command } = Nfs3Arguments::parse();
     for url in command.urls() {
         url.provider = provider.unwrap_or(url.provider);
         if url.transport == Transport::Tcp && std::env::var_os("RPCRDMA_PCAP").is_some() {
-            complain("nfs3", "RPCRDMA_PCAP is ignored for tcp:// URLs: only iWARP is captured");
+            warn("nfs3", "RPCRDMA_PCAP is ignored for tcp:// URLs: only iWARP is captured");
         }
     }
     let done = until_interrupted(run(command, Report { quiet, json }));
-    ending::code(done)
+    exit::code(done)
 }
 
-/// Runs until the end or until the user interrupts. Then does not wait for what still runs.
+/// Runs until the end or until the user interrupts. Does not wait for remaining tasks.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let done = runtime.block_on(async {
@@ -53,41 +53,41 @@ fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::R
     done
 }
 
-async fn run(command: Command, report: Report) -> anyhow::Result<()> {
+async fn run(command: Nfs3Command, report: Report) -> anyhow::Result<()> {
     let plan = |tree, changes| Plan { tree, report, changes };
     match command {
-        Command::Ls { long, human, url } => ls(&url, long, human, report).await,
-        Command::Cat { sha256, url } => cat(&url, sha256).await,
-        Command::Get { how: How { recursive: true, tree, .. }, url, to } => {
+        Nfs3Command::Ls { long, human, url } => ls(&url, long, human, report).await,
+        Nfs3Command::Cat { sha256, url } => cat(&url, sha256).await,
+        Nfs3Command::Get { how: CopyOptions { recursive: true, tree, .. }, url, to } => {
             let to = match to {
                 Some(to) if url.file_name().is_none() => to,
                 to => copy::target(&url, to)?,
             };
             tree::get(&url, to, &plan(tree, None)).await
         }
-        Command::Get { how, url, to } => copy::get(&url, to, how.resume, how.sha256, report).await,
-        Command::Put { how: How { recursive: true, tree, .. }, verify, from, url } => {
+        Nfs3Command::Get { how, url, to } => copy::get(&url, to, how.resume, how.sha256, report).await,
+        Nfs3Command::Put { how: CopyOptions { recursive: true, tree, .. }, verify, from, url } => {
             tree::put(&from, &url, verify, false, &plan(tree, None)).await
         }
-        Command::Put { how, verify, from, url } => copy::put(&from, &url, &how, verify, report).await,
-        Command::Rm { recursive, urls } => {
+        Nfs3Command::Put { how, verify, from, url } => copy::put(&from, &url, &how, verify, report).await,
+        Nfs3Command::Rm { recursive, urls } => {
             for url in &urls {
                 rm(url, recursive).await?;
             }
             Ok(())
         }
-        Command::Mkdir { parents, urls } => {
+        Nfs3Command::Mkdir { parents, urls } => {
             for url in &urls {
                 mkdir(url, parents).await?;
             }
             Ok(())
         }
-        Command::Mv { from, to } => mv(&from, &to).await,
-        Command::Sync { tree, checksum, from, to } => {
+        Nfs3Command::Mv { from, to } => mv(&from, &to).await,
+        Nfs3Command::Sync { tree, checksum, from, to } => {
             let compare = if checksum { Compare::Content } else { Compare::Time };
             tree::sync(&from, &to, &plan(tree, Some(compare))).await
         }
-        Command::Info { url } => about::info(&url, report).await,
+        Nfs3Command::Info { url } => about::info(&url, report).await,
     }
 }
 
@@ -115,9 +115,9 @@ async fn ls(url: &Url, long: bool, human: bool, report: Report) -> anyhow::Resul
 
 async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
     let server = |url: &Url| (url.transport, url.address());
-    ensure!(server(from) == server(to), "both URLs of mv name the same server");
+    ensure!(server(from) == server(to), "mv needs two URLs of the same server");
     let remote = Remote::mount(from).await?;
-    ensure!(remote.holds(&to.path), "{}: is in another export", show::text(&to.path));
+    ensure!(remote.contains(&to.path), "{}: not in the same export", show::text(&to.path));
     let (dir, name) = parent(&remote, from).await?;
     let to = match remote.find(&to.path).await {
         Ok(dir) if dir.is_directory() => (dir, name.clone()),
@@ -126,7 +126,7 @@ async fn mv(from: &Url, to: &Url) -> anyhow::Result<()> {
     Ok(remote.rename((&dir, name), (&to.0, to.1)).await?)
 }
 
-async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
+async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
     let remote = Remote::mount(url).await?;
     let file = remote.find(&url.path).await?;
     let mut out = io::stdout();
@@ -134,7 +134,7 @@ async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
     let mut unwritten = None;
     let mut take = |data: Bytes| {
         sum.update(&data);
-        // Stops reading; the error itself is reported.
+        // This error only stops reading. The original error is reported.
         out.write_all(&data).map_err(|error| {
             let kind = error.kind();
             unwritten = Some(of_standard_output(error));
@@ -147,12 +147,12 @@ async fn cat(url: &Url, expected: Option<Sum>) -> anyhow::Result<()> {
     }
     read?;
     out.flush().map_err(of_standard_output)?;
-    must_be(expected, sum, &file.path)
+    check_digest(expected, sum, &file.path)
 }
 
-/// Returns the parent directory of a URL's last name, and the name.
+/// Returns the parent directory of a URL's file, and the file's name.
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
-    let (above, name) = url.split_name().context("the URL has no path below the server's top")?;
+    let (above, name) = url.split_name().context("the URL names the server's root")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
 }
 
@@ -167,7 +167,7 @@ async fn rm(url: &Url, recursive: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Permissions of directories created by name.
+/// Permissions of new directories.
 const DIRECTORY: u32 = 0o755;
 
 async fn mkdir(url: &Url, parents: bool) -> anyhow::Result<()> {

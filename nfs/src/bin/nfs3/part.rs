@@ -1,11 +1,10 @@
-//! The received data of a file that is being fetched, until it is complete.
+//! An incomplete file that is being fetched.
 //!
 //! The data is in `NAME.nfs3-part`. `NAME.nfs3-state` records the version of the server's file, and the
-//! length and digest of the data. Data beyond that length is fetched again, and so is data that the disk
-//! has lost: its digest differs.
+//! length and digest of the data. Data beyond that length is fetched again. If the disk has lost data, the
+//! digest differs and all data is fetched again.
 //!
-//! The lock of the data file covers the state too. Both files are regular files, and links are not
-//! followed.
+//! The lock of the data file covers both files. Both must be regular files. Links are not followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -15,9 +14,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
-use rpcrdma_nfs::cli::nfs3::Sum;
-use rpcrdma_nfs::client::RemoteFile;
-use rpcrdma_nfs::output::complain;
+use rpcrdma_nfs::client::{Digest, RemoteFile};
+use rpcrdma_nfs::output::warn;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{geteuid, umask};
@@ -30,15 +28,15 @@ const STATE_MAX: u64 = 1 << 10;
 
 pub(crate) struct Part {
     /// The path of the complete file.
-    whole: PathBuf,
+    target: PathBuf,
     file: File,
     version: String,
     sum: Sha256,
     length: u64,
     saved: u64,
-    /// Dropping it changes no file: the copy has not started, or the data has its final name or was
-    /// removed.
-    settled: bool,
+    /// True if dropping this value must not save the state: the copy has not started, is complete or was
+    /// discarded.
+    done: bool,
 }
 
 /// Maximum length of a name in this machine's file systems, in bytes.
@@ -47,19 +45,19 @@ const DATA: &str = ".nfs3-part";
 const STATE: &str = ".nfs3-state";
 const NEW_STATE: &str = ".nfs3-state-new";
 
-/// Returns true for names of the files that this module creates.
+/// Returns true for names that this module creates.
 pub(crate) fn is_own(name: &[u8]) -> bool {
-    [DATA, STATE, NEW_STATE].iter().any(|ending| name.ends_with(ending.as_bytes()))
+    [DATA, STATE, NEW_STATE].iter().any(|exit| name.ends_with(exit.as_bytes()))
 }
 
-/// Returns the path of a file next to another one, with a long name truncated.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+/// Returns the path of a file next to another one. A long name is truncated.
+fn beside(path: &Path, exit: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
-    let kept = name.get(..NAME_MAX.saturating_sub(ending.len())).unwrap_or(name);
-    path.with_file_name(OsStr::from_bytes(&[kept, ending.as_bytes()].concat()))
+    let kept = name.get(..NAME_MAX.saturating_sub(exit.len())).unwrap_or(name);
+    path.with_file_name(OsStr::from_bytes(&[kept, exit.as_bytes()].concat()))
 }
 
-/// Returns a text that changes whenever the server's file does.
+/// Returns a text that changes with each change of the server's file.
 fn version(of: &RemoteFile) -> String {
     let at = &of.attributes;
     format!(
@@ -68,7 +66,7 @@ fn version(of: &RemoteFile) -> String {
     )
 }
 
-/// Opens an existing file of this module: a regular file of this user.
+/// Opens an existing file. It must be a regular file of this user.
 fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let refuse = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -80,7 +78,7 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
             }
             // The owner could read and change the data.
             if metadata.uid() != geteuid().as_raw() {
-                return Err(refuse(&format!("another user owns this file (uid {})", metadata.uid())));
+                return Err(refuse(&format!("owned by another user (uid {})", metadata.uid())));
             }
             Ok(file)
         }
@@ -90,14 +88,14 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 }
 
 /// Opens and locks the data file, and keeps its content.
-fn locked(path: &Path) -> io::Result<File> {
+fn open_locked(path: &Path) -> io::Result<File> {
     loop {
         let mut options = File::options();
         options.read(true).write(true).mode(0o600);
         let file = match options.create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match open_own(options.create_new(false), path) {
-                    // The previous holder has finished.
+                    // Another process has just completed the file.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     opened => opened?,
                 }
@@ -107,13 +105,14 @@ fn locked(path: &Path) -> io::Result<File> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other(format!("{}: another nfs3 is at work on it", path.display())));
+                return Err(io::Error::other(format!("{}: in use by another nfs3 process", path.display())));
             }
             // Some file systems do not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // The previous holder may have finished meanwhile: the opened file then has another name, or none.
+        // Another process may have completed the file meanwhile. Then the opened file has a different name or
+        // none.
         let opened = file.metadata()?;
         let is_it = |there: fs::Metadata| (there.dev(), there.ino()) == (opened.dev(), opened.ino());
         if fs::symlink_metadata(path).is_ok_and(is_it) {
@@ -123,7 +122,7 @@ fn locked(path: &Path) -> io::Result<File> {
 }
 
 /// Reads the state: the length, digest and version of the data.
-fn read_state(path: &Path) -> io::Result<Option<(u64, Sum, String)>> {
+fn read_state(path: &Path) -> io::Result<Option<(u64, Digest, String)>> {
     let file = match open_own(File::options().read(true), path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -141,34 +140,34 @@ fn read_state(path: &Path) -> io::Result<Option<(u64, Sum, String)>> {
 }
 
 impl Part {
-    /// Starts a file, or resumes it if there is valid data of this version.
+    /// Opens the data file. Resumes if there is valid data of this version, and otherwise starts over.
     ///
     /// # Errors
-    /// Also if another process is fetching the file.
-    pub(crate) fn of(whole: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
-        let file = locked(&beside(whole, DATA))?;
+    /// Fails if another process is fetching the file.
+    pub(crate) fn open(target: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
+        let file = open_locked(&beside(target, DATA))?;
         let mut part = Part {
-            whole: whole.to_owned(),
+            target: target.to_owned(),
             file,
             version: version(remote),
             sum: Sha256::new(),
             length: 0,
             saved: 0,
-            settled: true,
+            done: true,
         };
-        if !(resume && part.go_on()?) {
-            // A remaining state would not match the new data.
-            remove(&beside(whole, STATE))?;
+        if !(resume && part.try_resume()?) {
+            // An old state would not match the new data.
+            remove(&beside(target, STATE))?;
             part.file.set_len(0)?;
             part.file.rewind()?;
         }
-        part.settled = false;
+        part.done = false;
         Ok(part)
     }
 
-    /// Resumes the data that an earlier run has saved, if it is unchanged.
-    fn go_on(&mut self) -> io::Result<bool> {
-        let Some((length, expected, version)) = read_state(&beside(&self.whole, STATE))? else {
+    /// Returns true if it resumed the unchanged data of an earlier run.
+    fn try_resume(&mut self) -> io::Result<bool> {
+        let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);
         };
         if version != self.version {
@@ -176,7 +175,7 @@ impl Part {
         }
         let mut sum = Sha256::new();
         let summed = io::copy(&mut (&mut self.file).take(length), &mut Summing(&mut sum))?;
-        if summed != length || Sum::from(sum.clone()) != expected {
+        if summed != length || Digest::from(sum.clone()) != expected {
             return Ok(false);
         }
         self.file.set_len(length)?;
@@ -208,65 +207,64 @@ impl Part {
         if self.length == self.saved {
             return Ok(());
         }
-        let new = beside(&self.whole, NEW_STATE);
+        let new = beside(&self.target, NEW_STATE);
         remove(&new)?;
         let mut out = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
-        writeln!(out, "{}\n{}\n{}", self.length, Sum::from(self.sum.clone()), self.version)?;
+        writeln!(out, "{}\n{}\n{}", self.length, Digest::from(self.sum.clone()), self.version)?;
         out.sync_data()?;
-        fs::rename(new, beside(&self.whole, STATE))?;
+        fs::rename(new, beside(&self.target, STATE))?;
         self.saved = self.length;
         Ok(())
     }
 
     /// Returns true if the server's file still has this version.
-    pub(crate) fn is_of(&self, remote: &RemoteFile) -> bool {
+    pub(crate) fn has_version_of(&self, remote: &RemoteFile) -> bool {
         self.version == version(remote)
     }
 
     /// Returns the digest of the data.
-    pub(crate) fn sum(&self) -> Sum {
+    pub(crate) fn sum(&self) -> Digest {
         self.sum.clone().into()
     }
 
-    /// Completes the file: renames it, and sets the permissions without those that this process's umask
-    /// withholds.
+    /// Completes the file: renames it, and sets the permissions, restricted by the umask.
     pub(crate) fn finish(mut self, mode: u32) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !umask_bits()))?;
-        // Even after a crash, the name must refer to the complete data.
+        // Even after a crash, the name must refer to complete data.
         self.file.sync_all()?;
-        fs::rename(beside(&self.whole, DATA), &self.whole)?;
-        self.settled = true;
-        remove(&beside(&self.whole, STATE))
+        fs::rename(beside(&self.target, DATA), &self.target)?;
+        self.done = true;
+        remove(&beside(&self.target, STATE))
     }
 
     /// Discards the data.
     pub(crate) fn discard(mut self) -> io::Result<()> {
-        self.settled = true;
-        remove(&beside(&self.whole, STATE))?;
-        remove(&beside(&self.whole, DATA))
+        self.done = true;
+        remove(&beside(&self.target, STATE))?;
+        remove(&beside(&self.target, DATA))
     }
 }
 
 impl Drop for Part {
-    /// Keeps the data of a copy that failed or was interrupted, without waiting for the disk: data that is
-    /// lost there has another digest than the state.
+    /// Saves the state of a failed or interrupted copy without waiting for the disk. If the disk loses data,
+    /// the digest will differ.
     fn drop(&mut self) {
-        if self.settled {
+        if self.done {
             return;
         }
-        // If the data cannot be kept, the error that ended the copy is the more useful one.
+        // If saving fails, the error that ended the copy is more useful.
         if self.length == 0 {
-            let _ = remove(&beside(&self.whole, STATE)).and(remove(&beside(&self.whole, DATA)));
+            let _ = remove(&beside(&self.target, STATE)).and(remove(&beside(&self.target, DATA)));
         } else if self.save_state().is_ok() {
             let kept = HumanBytes(self.length);
-            complain("nfs3", format_args!("kept {} bytes ({kept}); --resume continues", self.length));
+            warn("nfs3", format_args!("kept {} bytes ({kept}); --resume continues", self.length));
         }
     }
 }
 
-/// Returns the permissions that new files of this process do not get. No other thread creates files.
+/// Returns the umask. No other thread creates files meanwhile.
 fn umask_bits() -> u32 {
-    // The system returns the umask only when another one is set.
+    // The system returns the umask only when it is changed.
     let withheld = umask(Mode::RWXG | Mode::RWXO);
     umask(withheld);
     withheld.bits()

@@ -1,15 +1,15 @@
-//! The program's output about its work, as selected by options.
+//! Output about copied files and progress.
 
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rpcrdma_nfs::cli::nfs3::Sum;
+use rpcrdma_nfs::client::Digest;
 use rpcrdma_nfs::output;
 use serde_json::{Value, json};
 
 use crate::show;
 
-/// The form of the output.
+/// The output options.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
     /// Only errors and warnings.
@@ -20,7 +20,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Prints a copied file.
-    pub(crate) fn copied(self, sum: Sum, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn copied(self, sum: Digest, name: &str) -> anyhow::Result<()> {
         match self {
             Report { quiet: true, .. } => Ok(()),
             Report { json: true, .. } => self.object(&json!({"sha256": sum.to_string(), "name": name})),
@@ -33,7 +33,7 @@ impl Report {
         if self.quiet { Ok(()) } else { output::print(|out| writeln!(out, "{object}")) }
     }
 
-    /// Draws nothing unless standard error is a terminal.
+    /// Returns a progress bar, which is drawn only if standard error is a terminal.
     pub(crate) fn progress(self, size: u64, name: &str) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();

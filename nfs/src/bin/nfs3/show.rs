@@ -1,4 +1,4 @@
-//! Formats files for people.
+//! Formats lists of files.
 
 use std::io::{self, Write};
 
@@ -62,7 +62,7 @@ fn human_size(of: &Fattr3) -> String {
     }
 }
 
-/// Returns a file as JSON. The time has seconds since 1970.
+/// Returns a file as JSON. The time is in seconds since 1970.
 pub(crate) fn object((name, of, target): &Row) -> Value {
     let kind = match of.r#type {
         Ftype3::Nf3reg => "file",
@@ -80,7 +80,7 @@ pub(crate) fn object((name, of, target): &Row) -> Value {
     })
 }
 
-/// Returns kind and permissions in the format of `ls -l`.
+/// Returns file type and permissions in the format of `ls -l`.
 fn mode(of: &Fattr3) -> String {
     let kind = match of.r#type {
         Ftype3::Nf3reg => '-',
@@ -113,10 +113,10 @@ fn time(seconds: u32) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest % 3600 / 60)
 }
 
-/// Returns year, month and day of a number of days since the start of 1970. Years are counted from March,
-/// so that the leap day is the last day of a year.
+/// Converts days since the start of 1970 to year, month and day. Internally, years start in March, so that
+/// the leap day is the last day of a year.
 fn date(days: u64) -> (u64, u64, u64) {
-    let since = days + 719_468; // from 0000-03-01 on
+    let since = days + 719_468; // days since 0000-03-01
     let (era, of_era) = (since / 146_097, since % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_steer_the_terminal() {
+    fn names_are_escaped_for_the_terminal() {
         let mut out = Vec::new();
         let row = (Bytes::from_static(b"a\x1b[2Jb\n"), file(), Some(Bytes::from_static(b"to")));
         lines(&mut out, &[row], false).unwrap();

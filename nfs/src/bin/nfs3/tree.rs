@@ -1,4 +1,4 @@
-//! Copies directories with everything below them. Links are copied as links and never followed.
+//! Copies directories with everything below them. Symbolic links are copied and never followed.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -10,9 +10,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use rpcrdma_nfs::cli::nfs3::{Place, Sum, Tree};
-use rpcrdma_nfs::client::{Item, Remote, RemoteFile, Step, Url};
-use rpcrdma_nfs::output::complain;
+use rpcrdma_nfs::cli::nfs3::{Location, TreeOptions};
+use rpcrdma_nfs::client::{Digest, DirectoryItem, Remote, RemoteFile, Step, Url};
+use rpcrdma_nfs::output::warn;
 use rpcrdma_nfs3::{Ftype3, Nfstime3};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
@@ -25,8 +25,8 @@ use crate::{parent, part, show};
 /// A directory that is being fetched.
 struct Level {
     at: PathBuf,
-    /// Names and targets of its links. They are created after all files below the directory: otherwise a
-    /// hostile server could make a file's path lead through a link of the same name.
+    /// Names and targets of its links. They are created after all files below the directory. Otherwise a
+    /// hostile server could redirect a file through a link with the name of a directory.
     links: Vec<(PathBuf, Bytes)>,
 }
 
@@ -36,7 +36,7 @@ impl Level {
         Ok(Level { at, links: Vec::new() })
     }
 
-    /// Makes the links once all files are there.
+    /// Creates the links after all files.
     async fn link(self, transfers: &mut Transfers) -> anyhow::Result<()> {
         if !self.links.is_empty() {
             transfers.end_all().await?;
@@ -52,22 +52,22 @@ impl Level {
 /// How a tree is copied.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    pub(crate) tree: Tree,
+    pub(crate) tree: TreeOptions,
     pub(crate) report: Report,
-    /// Copies only changes, and their times.
+    /// If set, copies only changed files, with their modification times.
     pub(crate) changes: Option<Compare>,
 }
 
 /// How files are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compare {
-    /// By size and time of modification.
+    /// By size and modification time.
     Time,
     /// By size and SHA-256.
     Content,
 }
 
-/// Copies of several files at a time. Dropping it stops them.
+/// Concurrent copies. Dropping this value stops them.
 struct Transfers {
     running: JoinSet<anyhow::Result<()>>,
     max: usize,
@@ -79,7 +79,7 @@ impl Transfers {
     }
 
     /// # Errors
-    /// That of an earlier copy.
+    /// The error of an earlier copy.
     async fn start(
         &mut self,
         copy: impl Future<Output = anyhow::Result<()>> + Send + 'static,
@@ -121,7 +121,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
         let name = name_of(&visit.dir, &visit.item)?;
         let at = level.at.join(name);
         if part::is_own(&visit.item.name) {
-            left_out(&at.display().to_string(), "nfs3 uses such names for incomplete copies");
+            warn_skipped(&at.display().to_string(), "the name is reserved for incomplete copies");
             own = own.saturating_add(1);
             walk.skip();
             continue;
@@ -139,18 +139,18 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
             Ftype3::Nf3reg => {
                 transfers.start(get_file(remote.clone(), visit.file(), at, plan.clone())).await?;
             }
-            _ => left_out(&at.display().to_string(), NO_FILE),
+            _ => warn_skipped(&at.display().to_string(), UNSUPPORTED),
         }
     }
     level.link(&mut transfers).await?;
     transfers.end_all().await?;
     if own > 0 {
-        bail!("{}: incomplete: {own} omitted because of their names", show::text(&url.path));
+        bail!("{}: incomplete: {own} files skipped because of their names", show::text(&url.path));
     }
     Ok(())
 }
 
-/// Returns the path below the top of a tree.
+/// Returns the path relative to the top of a tree.
 fn below<'a>(at: &'a Path, top: &Path) -> &'a [u8] {
     at.strip_prefix(top).unwrap_or(at).as_os_str().as_bytes()
 }
@@ -173,7 +173,7 @@ async fn get_file(remote: Remote, file: RemoteFile, to: PathBuf, plan: Plan) -> 
     plan.report.copied(sum, &shown)
 }
 
-/// Returns true if a file of the server and one of this machine are the same.
+/// Returns true if a file of the server and a local file are equal.
 async fn is_same(
     remote: &Remote,
     there: &RemoteFile,
@@ -191,22 +191,22 @@ async fn is_same(
     let mut file = File::open(at).with_context(|| at.display().to_string())?;
     io::copy(&mut file, &mut Summing(&mut sum)).with_context(|| at.display().to_string())?;
     let digest = remote.read_file(there, &mut |_| Ok(())).await?;
-    Ok(Sum::from(sum) == digest.into())
+    Ok(Digest::from(sum) == digest)
 }
 
-/// Returns the time of the last modification, as NFS has it.
+/// Returns the modification time as an NFS time.
 fn modified(of: &Metadata) -> Nfstime3 {
     let seconds = u32::try_from(of.mtime()).unwrap_or_default();
     Nfstime3 { seconds, nseconds: u32::try_from(of.mtime_nsec()).unwrap_or_default() }
 }
 
-/// Returns a name from the server if it is a single component, so that it cannot lead elsewhere.
-fn name_of<'a>(dir: &RemoteFile, item: &'a Item) -> anyhow::Result<&'a Path> {
+/// Returns a name from the server if it is a single path component.
+fn name_of<'a>(dir: &RemoteFile, item: &'a DirectoryItem) -> anyhow::Result<&'a Path> {
     let name = &item.name[..];
     let is_one =
         !name.is_empty() && name != b".." && name != b"." && !name.iter().any(|b| matches!(b, b'/' | 0));
     if !is_one {
-        bail!("{}: the name {} cannot be used here", dir.path, show::text(name));
+        bail!("{}: invalid local file name {}", dir.path, show::text(name));
     }
     Ok(Path::new(OsStr::from_bytes(name)))
 }
@@ -235,13 +235,13 @@ fn link_here(at: &Path, to: &[u8]) -> io::Result<()> {
     }
 }
 
-const NO_FILE: &str = "neither file, directory nor link";
+const UNSUPPORTED: &str = "not a file, directory or symbolic link";
 
-fn left_out(what: &str, why: &str) {
-    complain("nfs3", format_args!("{}: is left out: {why}", show::text(what.as_bytes())));
+fn warn_skipped(what: &str, why: &str) {
+    warn("nfs3", format_args!("{}: skipped: {why}", show::text(what.as_bytes())));
 }
 
-/// Copies a tree to a directory of the server, or with `inside` the contents of the tree.
+/// Copies a tree to a directory of the server. With `inside`, copies only the contents of the tree.
 pub(crate) async fn put(
     from: &Path,
     url: &Url,
@@ -254,8 +254,8 @@ pub(crate) async fn put(
     let mut pending = match found {
         Ok(dir) if dir.is_directory() && inside => children(from, &dir)?,
         Ok(dir) if dir.is_directory() => {
-            let whole = from.canonicalize().with_context(|| from.display().to_string())?;
-            let name = whole.file_name().with_context(|| from.display().to_string())?;
+            let full_path = from.canonicalize().with_context(|| from.display().to_string())?;
+            let name = full_path.file_name().with_context(|| from.display().to_string())?;
             vec![(from.to_owned(), (dir, Bytes::copy_from_slice(name.as_bytes())))]
         }
         _ => vec![(from.to_owned(), parent(&remote, url).await?)],
@@ -278,16 +278,16 @@ pub(crate) async fn put(
             let to = (above, name);
             transfers.start(put_file(remote.clone(), (here, metadata), to, verify, plan.clone())).await?;
         } else {
-            left_out(&shown(), NO_FILE);
+            warn_skipped(&shown(), UNSUPPORTED);
         }
     }
     transfers.end_all().await
 }
 
-/// A local file, and its place on the server.
+/// A local file, and its parent directory and name on the server.
 type Pending = (PathBuf, (RemoteFile, Bytes));
 
-/// Returns the entries of a local directory, with their places in a directory of the server.
+/// Returns the entries of a local directory, to be copied to a directory of the server.
 fn children(here: &Path, dir: &RemoteFile) -> anyhow::Result<Vec<Pending>> {
     let shown = || here.display().to_string();
     let child = |entry: io::Result<DirEntry>| {
@@ -321,19 +321,19 @@ async fn put_file(
     if plan.changes.is_some() {
         remote.set_modified(&file, modified(&metadata)).await?;
     }
-    plan.report.copied(sum.into(), &file.path)
+    plan.report.copied(sum, &file.path)
 }
 
-/// Copies the changes of a directory to another one.
-pub(crate) async fn sync(from: &Place, to: &Place, plan: &Plan) -> anyhow::Result<()> {
+/// Copies changed files from one directory to another.
+pub(crate) async fn sync(from: &Location, to: &Location, plan: &Plan) -> anyhow::Result<()> {
     match (from, to) {
-        (Place::There(url), Place::Here(to)) => get(url, to.clone(), plan).await,
-        (Place::Here(from), Place::There(url)) => {
+        (Location::Server(url), Location::Local(to)) => get(url, to.clone(), plan).await,
+        (Location::Local(from), Location::Server(url)) => {
             if !fs::metadata(from).with_context(|| from.display().to_string())?.is_dir() {
                 bail!("{}: is not a directory", from.display());
             }
             put(from, url, false, true, plan).await
         }
-        _ => bail!("sync copies between this machine and a server: one of FROM and TO is a URL"),
+        _ => bail!("sync needs one local directory and one URL"),
     }
 }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use rpcrdma_nfs::cli::nfs3d::ExportOptions;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
-use rpcrdma_nfs::nfs::{NfsHandler, Policy, Squash};
+use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler, Squash};
 
 /// One exported directory.
 pub(crate) struct Directory {
@@ -17,7 +17,8 @@ pub(crate) struct Directory {
     pub(crate) impersonates_callers: bool,
 }
 
-/// Opens directories. One that is open with the same options stays open, with its files and its turns.
+/// Opens directories. A directory that is already open with the same options stays open, with its files and
+/// permits.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -45,12 +46,13 @@ pub(crate) fn open(
 }
 
 impl Directory {
-    /// Returns true if callers may use Kerberos.
+    /// Returns true if the export accepts Kerberos.
     pub(crate) fn has_kerberos(&self) -> bool {
         self.options.sec.iter().any(|security| security.service().is_some())
     }
 
-    /// Returns the path and the handler. Without `--allow`, it serves these networks of this machine.
+    /// Returns the path and the handler. Without `--allow`, the handler serves only these networks of this
+    /// machine.
     pub(crate) fn served(&self, this_machine: &[IpNet]) -> (String, NfsHandler<DirectoryExport>) {
         let options = &self.options;
         let squash = match (options.all_squash, options.no_root_squash) {
@@ -60,8 +62,14 @@ impl Directory {
         };
         let allow = if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() };
         let (security, principals) = (options.sec.clone(), kerberos::principals());
-        let policy =
-            Policy { allow, secure: options.secure, squash, anonymous: options.anon, security, principals };
+        let policy = ExportPolicy {
+            allow,
+            secure: options.secure,
+            squash,
+            anonymous: options.anon,
+            security,
+            principals,
+        };
         (options.path.clone(), self.handler.clone().policy(Arc::new(policy)))
     }
 }

@@ -1,10 +1,10 @@
-//! Output of the server: lines on standard output, warnings and the log on standard error.
+//! Output of the server: messages on standard output, warnings and the log on standard error.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use rpcrdma_nfs::cli::nfs3d::LogFormat;
-use rpcrdma_nfs::output::{self, Closed, complain, one_line};
+use rpcrdma_nfs::output::{self, Closed, one_line};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -14,7 +14,7 @@ pub(crate) struct Log(LogFormat);
 
 impl Log {
     pub(crate) fn start(format: LogFormat) -> Self {
-        // In JSON, warnings are events of the log.
+        // In JSON, warnings are log events.
         let level = if format == LogFormat::Json { LevelFilter::WARN } else { LevelFilter::ERROR };
         let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
         let subscriber = tracing_subscriber::fmt()
@@ -28,9 +28,8 @@ impl Log {
         Log(format)
     }
 
-    /// Prints a line on standard output for scripts and people. The server continues if standard output is
-    /// closed.
-    pub(crate) fn say(self, what: impl Display) {
+    /// Prints a line on standard output. The server continues if standard output is closed.
+    pub(crate) fn print(self, what: impl Display) {
         match output::print(|out| writeln!(out, "{what}")) {
             Err(error) if !error.is::<Closed>() => self.warn(one_line(&error)),
             _ => {}
@@ -39,7 +38,7 @@ impl Log {
 
     pub(crate) fn warn(self, what: impl Display) {
         match self.0 {
-            LogFormat::Text => complain("nfs3d", what),
+            LogFormat::Text => output::warn("nfs3d", what),
             LogFormat::Json => tracing::warn!("{what}"),
         }
     }

@@ -34,7 +34,7 @@ struct Metrics {
     histograms: BTreeMap<Key, Arc<Buckets>>,
 }
 
-/// A histogram. The last count is that of values above all bounds.
+/// A histogram. The last element counts the values above all bounds.
 #[derive(Default)]
 struct Buckets {
     counts: [AtomicU64; BUCKETS.len() + 1],
@@ -96,8 +96,8 @@ impl Registry {
     }
 }
 
-/// Returns the labels of a metric, in braces, with the bound of a bucket. The values are names and numbers
-/// of this program, and need no escapes.
+/// Returns the labels of a metric, in braces, with the bound of a bucket. Label values are names and numbers
+/// of this program and need no escaping.
 fn labels(of: &Key, bound: Option<&str>) -> String {
     let labels =
         of.labels().map(|label| (label.key(), label.value())).chain(bound.map(|bound| ("le", bound)));
@@ -132,7 +132,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Binds the address. From now on, all metrics of the process are kept.
+    /// Binds the address. All later metrics of the process are recorded.
     pub(crate) async fn bind(address: &str) -> anyhow::Result<Self> {
         let registry = Registry::default();
         let bound = TcpListener::bind(address).await;
@@ -146,19 +146,19 @@ impl Exporter {
         Ok(format!("http://{}/metrics", self.listener.local_addr()?))
     }
 
-    /// Answers requests. The server is unhealthy once the sender of `stopping` is dropped.
+    /// Serves requests. `/healthz` reports failure once the sender of `stopping` is dropped.
     pub(crate) async fn run(self, stopping: watch::Receiver<()>) {
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
         loop {
             let Ok(permit) = requests.clone().acquire_owned().await else { return };
             let Ok((stream, _)) = self.listener.accept().await else {
-                // Too many open files, for example.
+                // For example, there are too many open files.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let (registry, stopping) = (self.registry.clone(), stopping.clone());
             tokio::spawn(async move {
-                // A client that is slow or disconnected gets no reply.
+                // A slow or disconnected client gets no reply.
                 let _ = timeout(PATIENCE, answer(stream, &registry, &stopping)).await;
                 drop(permit);
             });

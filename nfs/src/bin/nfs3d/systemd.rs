@@ -1,4 +1,4 @@
-//! The protocol between systemd and a service: passed sockets, readiness, and the watchdog. Has no effect
+//! Implements systemd's protocol for services: passed sockets, readiness and the watchdog. Has no effect
 //! without systemd.
 
 use anyhow::Context;
@@ -7,7 +7,7 @@ use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::time::{Interval, interval};
 
-/// The sockets that systemd passes to the service, in the order of the socket unit.
+/// The sockets that systemd passes, in the order of the socket unit.
 pub(crate) struct Sockets {
     pub(crate) rdma: Option<TcpListener>,
     pub(crate) tcp: Option<TcpListener>,
@@ -17,25 +17,27 @@ impl Sockets {
     pub(crate) fn passed() -> anyhow::Result<Self> {
         let mut passed = ListenFd::from_env();
         let mut take = |index| {
-            let socket = passed.take_tcp_listener(index).context("a passed socket listens for TCP")?;
+            let socket = passed
+                .take_tcp_listener(index)
+                .context("a socket passed by systemd is not a TCP listener")?;
             let listener = socket.map(|socket| {
                 socket.set_nonblocking(true)?;
                 TcpListener::from_std(socket)
             });
-            listener.transpose().context("a passed socket")
+            listener.transpose().context("a socket passed by systemd")
         };
         Ok(Sockets { rdma: take(0)?, tcp: take(1)? })
     }
 }
 
-/// Reports a state of the service to the service manager. Failures are ignored.
+/// Reports the state of the service to the service manager. Failures are ignored.
 pub(crate) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "systemd");
     }
 }
 
-/// Returns the interval at which the watchdog expects a sign of life, halved.
+/// Returns half of the watchdog's timeout as an interval.
 pub(crate) fn watchdog() -> Option<Interval> {
     sd_notify::watchdog_enabled().map(|limit| interval(limit / 2))
 }

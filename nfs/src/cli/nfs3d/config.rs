@@ -1,5 +1,5 @@
-//! The command line and the file of `--config` together. Both have the same options: an entry of the file
-//! becomes an argument, and one parser reads both.
+//! Merges the command line and the file of `--config`. Each entry of the file becomes an argument, so one
+//! parser handles both.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,30 +11,30 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use toml::de::{DeTable, DeValue};
 
-use super::{Arguments, ExportOptions};
+use super::{ExportOptions, Nfs3dArguments};
 
 /// The options of `nfs3d` from the command line and the configuration file.
 #[derive(Debug)]
-pub struct Config {
+pub struct Nfs3dConfig {
     /// The options of the server.
-    pub server: Arguments,
+    pub server: Nfs3dArguments,
     /// The exports, at least one, with different paths.
     pub exports: Vec<ExportOptions>,
 }
 
-impl Config {
+impl Nfs3dConfig {
     /// Reads the command line, which begins with the program's name, and the file that it names.
     ///
     /// # Errors
-    /// A [`clap::Error`] for the command line, and a text with file, line and option for the file.
+    /// A [`clap::Error`] for the command line, or a message with file, line and option for the file.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
-        // Finds the file whatever else the command line has. The parser below reports errors.
-        let found = Arguments::command().ignore_errors(true).try_get_matches_from(line);
+        // Finds the file even if other arguments are invalid. The parser below reports those.
+        let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
         let named =
             found.ok().and_then(|matches| Some((matches.get_one::<PathBuf>("config")?.clone(), matches)));
         let Some((path, given)) = named else {
-            let server = <Arguments as clap::Parser>::try_parse_from(line)?;
-            return Config::of(server, Vec::new());
+            let server = <Nfs3dArguments as clap::Parser>::try_parse_from(line)?;
+            return Nfs3dConfig::of(server, Vec::new());
         };
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let file = File { path: &path, text: &text };
@@ -47,20 +47,23 @@ impl Config {
                 _ if name.get_ref() == "export" => {
                     bail!(file.error(Some(name.span()), "`export` is a table: [[export]]"))
                 }
-                value => {
-                    entries.push(file.entry(&Arguments::command(), name.get_ref(), name.span(), value)?)
-                }
+                value => entries.push(file.entry(
+                    &Nfs3dArguments::command(),
+                    name.get_ref(),
+                    name.span(),
+                    value,
+                )?),
             }
         }
         entries.retain(|entry| given.value_source(&entry.id) != Some(ValueSource::CommandLine));
-        let (program, rest) = line.split_first().context("the program has a name")?;
+        let (program, rest) = line.split_first().context("the command line includes the program's name")?;
         let parse = |entries: &mut dyn Iterator<Item = &Entry>| {
             let of_file = entries.flat_map(|entry| entry.arguments.iter().cloned());
             let all = [program.clone()].into_iter().chain(of_file).chain(rest.iter().cloned());
-            Arguments::command().try_get_matches_from(all)
+            Nfs3dArguments::command().try_get_matches_from(all)
         };
         let matches = file.parse(&entries, None, parse)?;
-        let server = Arguments::from_arg_matches(&matches)?;
+        let server = Nfs3dArguments::from_arg_matches(&matches)?;
         let mut exports: Vec<ExportOptions> = Vec::new();
         for value in tables {
             let error = |what: &str| file.error(Some(value.span()), what);
@@ -71,10 +74,10 @@ impl Config {
             ensure!(!is_taken, error(&format!("option `path`: another export has the path {}", export.path)));
             exports.push(export);
         }
-        Config::of(server, exports)
+        Nfs3dConfig::of(server, exports)
     }
 
-    fn of(server: Arguments, mut exports: Vec<ExportOptions>) -> anyhow::Result<Self> {
+    fn of(server: Nfs3dArguments, mut exports: Vec<ExportOptions>) -> anyhow::Result<Self> {
         match (&server.export.dir, exports.is_empty()) {
             (Some(_), true) => exports.push(server.export.clone()),
             (Some(_), false) => {
@@ -85,7 +88,7 @@ impl Config {
             }
             (None, false) => {}
         }
-        Ok(Config { server, exports })
+        Ok(Nfs3dConfig { server, exports })
     }
 }
 
@@ -95,7 +98,7 @@ struct File<'a> {
     text: &'a str,
 }
 
-/// An option of the file, as arguments of a command line.
+/// An option of the file, converted to arguments of a command line.
 struct Entry {
     id: String,
     name: String,
@@ -108,7 +111,7 @@ fn name(of: &Arg) -> &str {
     of.get_long().unwrap_or(of.get_id().as_str())
 }
 
-/// Returns the command line that consists of the options of one export.
+/// Returns a command line with only the options of one export.
 fn export_command() -> Command {
     ExportOptions::augment_args(Command::new("nfs3d"))
 }
@@ -151,7 +154,7 @@ impl File<'_> {
             (true, DeValue::Array(array)) if matches!(arg.get_action(), ArgAction::Append) => {
                 ("texts", array.iter().map(|value| of_scalar(value.get_ref())).collect())
             }
-            (true, value) => ("a text or a number", of_scalar(value).map(|argument| vec![argument])),
+            (true, value) => ("a string or a number", of_scalar(value).map(|argument| vec![argument])),
         };
         let what = || self.error(Some(span.clone()), &format!("option `{called}`: expected {expected}"));
         let arguments = arguments.ok_or_else(what)?;
@@ -192,8 +195,7 @@ impl File<'_> {
         Ok(ExportOptions::from_arg_matches(&matches)?)
     }
 
-    /// Parses options, and adds a place to an error: the place of the option that causes it, or else of the
-    /// table.
+    /// Parses options. Adds to an error the location of its option, or else of the table.
     fn parse(
         &self,
         entries: &[Entry],

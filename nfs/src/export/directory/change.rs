@@ -5,20 +5,20 @@ use rustix::fs::{
 
 use super::identity::Acting;
 use super::{Located, Purpose};
-use crate::export::{Error, FileKind, SetAttributes, SetTime, Time, Verifier};
+use crate::export::{FileKind, FileTime, NfsError, NfsVerifier, SetAttributes, SetTime};
 
-/// Sets attributes one by one: a failure keeps those set before. The times are set last, since the other
-/// changes modify them.
+/// Sets attributes one by one. A failure does not undo earlier changes. The times are set last, since the
+/// other changes modify them.
 ///
-/// The file's lock must be held, or the file must be unknown to other callers.
+/// The caller must hold the file's lock, or no other caller may know the file.
 ///
 /// # Errors
-/// An error of the system; [`Error::Inval`] for invalid numbers.
+/// An error of the system; [`NfsError::Inval`] for invalid numbers.
 pub(super) fn set_attributes(
     located: &Located,
     new: &SetAttributes,
     acting: &Acting<'_>,
-) -> Result<(), Error> {
+) -> Result<(), NfsError> {
     if let Some(mode) = new.mode {
         check_mode(mode & !located.stat.attributes.mode, acting)?;
     }
@@ -51,16 +51,16 @@ const SET_IDS: u32 = 0o6000;
 /// setgid bits: the file would run as that user.
 ///
 /// # Errors
-/// [`Error::Perm`].
-pub(super) fn check_mode(added: u32, acting: &Acting<'_>) -> Result<(), Error> {
-    if added & SET_IDS != 0 && !acting.is_caller() { Err(Error::Perm) } else { Ok(()) }
+/// [`NfsError::Perm`].
+pub(super) fn check_mode(added: u32, acting: &Acting<'_>) -> Result<(), NfsError> {
+    if added & SET_IDS != 0 && !acting.is_caller() { Err(NfsError::Perm) } else { Ok(()) }
 }
 
 /// Checks that a new file can have these attributes.
 ///
 /// # Errors
-/// [`Error::Inval`] for invalid numbers; [`Error::FBig`].
-pub(super) fn check(new: &SetAttributes) -> Result<(), Error> {
+/// [`NfsError::Inval`] for invalid numbers; [`NfsError::FBig`].
+pub(super) fn check(new: &SetAttributes) -> Result<(), NfsError> {
     timespec(new.atime)?;
     timespec(new.mtime)?;
     id(new.uid)?;
@@ -68,31 +68,30 @@ pub(super) fn check(new: &SetAttributes) -> Result<(), Error> {
     new.size.map_or(Ok(()), check_size)
 }
 
-fn check_size(size: u64) -> Result<(), Error> {
-    if i64::try_from(size).is_ok() { Ok(()) } else { Err(Error::FBig) }
+fn check_size(size: u64) -> Result<(), NfsError> {
+    if i64::try_from(size).is_ok() { Ok(()) } else { Err(NfsError::FBig) }
 }
 
-/// A number of all ones means no user and no group.
-fn id(id: Option<u32>) -> Result<Option<u32>, Error> {
-    if id == Some(u32::MAX) { Err(Error::Inval) } else { Ok(id) }
+/// Rejects the number of all ones, which means no user and no group.
+fn id(id: Option<u32>) -> Result<Option<u32>, NfsError> {
+    if id == Some(u32::MAX) { Err(NfsError::Inval) } else { Ok(id) }
 }
 
-fn timespec(set: Option<SetTime>) -> Result<Timespec, Error> {
+fn timespec(set: Option<SetTime>) -> Result<Timespec, NfsError> {
     match set {
         None => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }),
         Some(SetTime::Now) => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }),
-        Some(SetTime::To(Time { seconds, nanoseconds })) if nanoseconds <= 999_999_999 => {
+        Some(SetTime::To(FileTime { seconds, nanoseconds })) if nanoseconds <= 999_999_999 => {
             Ok(Timespec { tv_sec: i64::from(seconds), tv_nsec: i64::from(nanoseconds) })
         }
-        Some(SetTime::To(_)) => Err(Error::Inval),
+        Some(SetTime::To(_)) => Err(NfsError::Inval),
     }
 }
 
-/// Returns the times of a file made by an exclusive CREATE until its client sets them. They store the
-/// verifier, so that a retransmission is detected even by a restarted server. The top bits do not fit and
-/// are dropped.
-pub(super) fn verifier_times(verifier: Verifier) -> [Time; 2] {
+/// Encodes the verifier of an exclusive CREATE as file times, which the client replaces later. So even a
+/// restarted server detects a retransmission. The top bits of the verifier do not fit and are dropped.
+pub(super) fn verifier_times(verifier: NfsVerifier) -> [FileTime; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
     [[a, b, c, d], [e, f, g, h]]
-        .map(|half| Time { seconds: u32::from_be_bytes(half) & 0x7fff_ffff, nanoseconds: 0 })
+        .map(|half| FileTime { seconds: u32::from_be_bytes(half) & 0x7fff_ffff, nanoseconds: 0 })
 }

@@ -1,58 +1,59 @@
-//! The NFS error for each error of the operating system.
+//! Converts errors of the operating system to NFS errors.
 
 use std::io;
 
-use crate::export::Error;
+use crate::export::NfsError;
 
-impl From<io::Error> for Error {
-    /// Converts an error of the operating system. An error without a number in NFS becomes [`Error::Io`].
+impl From<io::Error> for NfsError {
+    /// Converts an error of the operating system. An error without a number in NFS becomes [`NfsError::Io`].
     fn from(error: io::Error) -> Self {
-        rustix::io::Errno::from_io_error(&error).map_or_else(|| Error::from_kind(error.kind()), Error::from)
+        rustix::io::Errno::from_io_error(&error)
+            .map_or_else(|| NfsError::from_kind(error.kind()), NfsError::from)
     }
 }
 
-impl Error {
-    /// For errors that the sandbox creates without a system call.
+impl NfsError {
+    /// Converts an error that the sandbox creates without a system call.
     fn from_kind(kind: io::ErrorKind) -> Self {
         match kind {
-            io::ErrorKind::NotFound => Error::NoEnt,
-            io::ErrorKind::PermissionDenied => Error::Acces,
-            io::ErrorKind::AlreadyExists => Error::Exist,
-            io::ErrorKind::InvalidInput => Error::Inval,
-            _ => Error::Io,
+            io::ErrorKind::NotFound => NfsError::NoEnt,
+            io::ErrorKind::PermissionDenied => NfsError::Acces,
+            io::ErrorKind::AlreadyExists => NfsError::Exist,
+            io::ErrorKind::InvalidInput => NfsError::Inval,
+            _ => NfsError::Io,
         }
     }
 }
 
-impl From<rustix::io::Errno> for Error {
+impl From<rustix::io::Errno> for NfsError {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            Errno::PERM => Error::Perm,
-            Errno::NOENT => Error::NoEnt,
-            Errno::NXIO => Error::NxIo,
-            Errno::ACCESS => Error::Acces,
-            Errno::EXIST => Error::Exist,
-            Errno::XDEV => Error::XDev,
-            Errno::NODEV => Error::NoDev,
-            Errno::NOTDIR => Error::NotDir,
-            Errno::ISDIR => Error::IsDir,
+            Errno::PERM => NfsError::Perm,
+            Errno::NOENT => NfsError::NoEnt,
+            Errno::NXIO => NfsError::NxIo,
+            Errno::ACCESS => NfsError::Acces,
+            Errno::EXIST => NfsError::Exist,
+            Errno::XDEV => NfsError::XDev,
+            Errno::NODEV => NfsError::NoDev,
+            Errno::NOTDIR => NfsError::NotDir,
+            Errno::ISDIR => NfsError::IsDir,
             // A link was found instead of the expected file: links are not followed.
-            Errno::INVAL | Errno::LOOP => Error::Inval,
-            Errno::FBIG | Errno::OVERFLOW => Error::FBig,
-            Errno::NOSPC => Error::NoSpc,
-            Errno::ROFS => Error::RoFs,
-            Errno::MLINK => Error::MLink,
-            Errno::NAMETOOLONG => Error::NameTooLong,
-            Errno::NOTEMPTY => Error::NotEmpty,
-            Errno::DQUOT => Error::DQuot,
-            Errno::STALE => Error::Stale,
-            Errno::NOTSUP => Error::NotSupp,
+            Errno::INVAL | Errno::LOOP => NfsError::Inval,
+            Errno::FBIG | Errno::OVERFLOW => NfsError::FBig,
+            Errno::NOSPC => NfsError::NoSpc,
+            Errno::ROFS => NfsError::RoFs,
+            Errno::MLINK => NfsError::MLink,
+            Errno::NAMETOOLONG => NfsError::NameTooLong,
+            Errno::NOTEMPTY => NfsError::NotEmpty,
+            Errno::DQUOT => NfsError::DQuot,
+            Errno::STALE => NfsError::Stale,
+            Errno::NOTSUP => NfsError::NotSupp,
             // Temporarily exhausted resources: descriptors, memory.
             Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => {
-                Error::JukeBox
+                NfsError::JukeBox
             }
-            _ => Error::Io,
+            _ => NfsError::Io,
         }
     }
 }

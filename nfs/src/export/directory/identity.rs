@@ -1,10 +1,9 @@
-//! The identity for system calls: files are accessed and created as the caller.
+//! Accesses and creates files with the caller's identity.
 //!
-//! Linux has a user, a group and supplementary groups for each thread. A root server takes those of the
+//! Linux has a user, a group and supplementary groups for each thread. A root server switches to those of the
 //! caller, makes the system call, and restores its own. So modes, sticky directories, access control lists,
-//! quotas and capabilities apply as for a process of that user. A root server that cannot switch, as in
-//! some containers, refuses to start. A server that is not root cannot switch and has only its own user's
-//! rights.
+//! quotas and capabilities apply as for a process of that user. A root server that cannot switch, as in some
+//! containers, refuses to start. A server that is not root cannot switch and has only its own user's rights.
 
 use std::io;
 use std::marker::PhantomData;
@@ -14,9 +13,9 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use crate::export::{Caller, Error};
+use crate::export::{NfsCaller, NfsError};
 
-/// The invalid number: for the system it means "unchanged", so no caller may have it.
+/// An invalid user or group number, which system calls interpret as "unchanged".
 const NONE: u32 = u32::MAX;
 
 /// The identity of this process.
@@ -29,7 +28,7 @@ struct Own {
 /// The identities that this process can use.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// Absent if the process can use only its own.
+    /// The server's identity, or `None` if the process cannot switch.
     own: Option<Own>,
 }
 
@@ -37,17 +36,15 @@ impl Identities {
     /// Finds out whether this process can switch to other users.
     ///
     /// # Errors
-    /// If it is root and cannot switch: calls would run with root's rights.
+    /// The process is root and cannot switch. Calls would run with root's rights.
     pub(super) fn of_this_process() -> io::Result<Self> {
         if !geteuid().is_root() {
             return Ok(Identities { own: None });
         }
-        // Uses a thread that then ends. A thread that has switched keeps credentials that differ from its
-        // process, and the kernel refuses it an RDMA device that another thread has opened.
+        // Uses a thread that then ends. After a switch, a thread's credentials differ from those of its
+        // process. The kernel then denies it RDMA devices that other threads have opened.
         let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
-        tried.unwrap_or_else(|_| {
-            Err(io::Error::other("the thread that tries to be another user has failed"))
-        })?;
+        tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tests switching users panicked")))?;
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 
@@ -57,15 +54,15 @@ impl Identities {
     }
 
     /// Returns true if this process has the caller's rights without a switch, on any thread.
-    pub(super) fn is_as_caller(&self, caller: &Caller) -> bool {
+    pub(super) fn is_as_caller(&self, caller: &NfsCaller) -> bool {
         self.own.as_ref().is_none_or(|own| caller.uid == 0 && caller.gid == own.gid.as_raw())
     }
 
     /// Switches this thread to the caller until the returned value is dropped, if the process can switch.
     ///
     /// # Errors
-    /// [`Error::Acces`] for a caller that the system does not accept as a user.
-    pub(super) fn become_caller<'a>(&'a self, caller: &'a Caller) -> Result<Acting<'a>, Error> {
+    /// [`NfsError::Acces`] for a caller that the system does not accept as a user.
+    pub(super) fn impersonate<'a>(&'a self, caller: &'a NfsCaller) -> Result<Acting<'a>, NfsError> {
         let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
         let acting = Acting { switched, is_caller, caller, on_this_thread: PhantomData };
@@ -73,9 +70,9 @@ impl Identities {
         if switched.is_none() {
             return Ok(acting);
         }
-        let group = |gid: u32| if gid == NONE { Err(Error::Acces) } else { Ok(Gid::from_raw(gid)) };
+        let group = |gid: u32| if gid == NONE { Err(NfsError::Acces) } else { Ok(Gid::from_raw(gid)) };
         if caller.uid == NONE {
-            return Err(Error::Acces);
+            return Err(NfsError::Acces);
         }
         let (uid, gid) = (Uid::from_raw(caller.uid), group(caller.gid)?);
         let groups = caller.gids.iter().map(|gid| group(*gid)).collect::<Result<Vec<_>, _>>()?;
@@ -84,18 +81,18 @@ impl Identities {
         set_thread_groups(&groups)
             .and_then(|()| set_thread_res_gid(None, gid, None))
             .and_then(|()| set_thread_res_uid(None, uid, None))
-            .map_err(|_| Error::Acces)?;
+            .map_err(|_| NfsError::Acces)?;
         Ok(acting)
     }
 }
 
-/// The users to try. A user namespace may know only some of them.
+/// The users to try. A user namespace may contain only some of them.
 const TRIED: [u32; 2] = [65_534, 1];
 
 /// Switches this thread to another user permanently.
 ///
 /// # Errors
-/// If the system refuses, with the capabilities that root lacks.
+/// The system refuses the switch. The error names the missing capabilities.
 fn try_to_switch() -> io::Result<()> {
     let first = |set: fn(u32) -> rustix::io::Result<()>| {
         TRIED.into_iter().map(set).find(|set| *set != Err(Errno::INVAL)).unwrap_or(Err(Errno::INVAL))
@@ -110,8 +107,8 @@ fn try_to_switch() -> io::Result<()> {
         .map(|(capability, _)| capability)
         .collect();
     let why = format!(
-        "root needs {} to take the rights of its callers, anonymous ones (--all-squash) included: {refused}; add what is \
-         missing, or run the server as a user that is not root",
+        "root needs {} to switch to its callers, including anonymous ones (--all-squash): {refused}; add the \
+         capability, or run the server as a user other than root",
         missing.join(" and ")
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
@@ -123,18 +120,18 @@ pub(super) struct Acting<'a> {
     /// The identity to restore; absent if the caller's rights equal the server's.
     switched: Option<&'a Own>,
     is_caller: bool,
-    caller: &'a Caller,
+    caller: &'a NfsCaller,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl Acting<'_> {
-    /// Returns true if the thread has the caller's rights, and not only the server's.
+    /// Returns true if the thread has the caller's rights instead of the server's.
     pub(super) fn is_caller(&self) -> bool {
         self.is_caller
     }
 
     /// Returns the caller, if the thread's user differs from the server's.
-    pub(super) fn caller(&self) -> Option<&Caller> {
+    pub(super) fn caller(&self) -> Option<&NfsCaller> {
         self.switched.map(|_| self.caller)
     }
 
@@ -151,14 +148,14 @@ impl Acting<'_> {
     /// Runs a closure as the server, for rights that the protocol grants and the system does not.
     ///
     /// # Errors
-    /// The error of the closure; [`Error::JukeBox`] if the thread cannot switch back to the caller.
-    pub(super) fn as_server<T>(&self, what: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    /// The error of the closure; [`NfsError::JukeBox`] if the thread cannot switch back to the caller.
+    pub(super) fn as_server<T>(&self, what: impl FnOnce() -> Result<T, NfsError>) -> Result<T, NfsError> {
         if self.switched.is_none() {
             return what();
         }
-        set_thread_res_uid(None, Uid::ROOT, None).map_err(|_| Error::JukeBox)?;
+        set_thread_res_uid(None, Uid::ROOT, None).map_err(|_| NfsError::JukeBox)?;
         let result = what();
-        set_thread_res_uid(None, Uid::from_raw(self.caller.uid), None).map_err(|_| Error::JukeBox)?;
+        set_thread_res_uid(None, Uid::from_raw(self.caller.uid), None).map_err(|_| NfsError::JukeBox)?;
         result
     }
 }
@@ -166,8 +163,8 @@ impl Acting<'_> {
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
         let Some(own) = self.switched else { return };
-        // The user comes first, since it has the right to do the rest. If the system refuses (out of
-        // memory), the thread keeps fewer rights, and its next caller is refused.
+        // The user comes first, since it has the right to do the rest. If the system is out of memory, the
+        // thread keeps fewer rights and rejects its next caller.
         let _ = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, own.gid, None))
             .and_then(|()| set_thread_groups(&own.groups));
@@ -182,8 +179,8 @@ mod tests {
     fn a_thread_regains_its_credentials() {
         let before = (geteuid(), getegid(), getgroups().unwrap());
         let identities = Identities::of_this_process().unwrap();
-        let caller = Caller { uid: 1234, gid: 1235, gids: vec![7, 8] };
-        let acting = identities.become_caller(&caller).unwrap();
+        let caller = NfsCaller { uid: 1234, gid: 1235, gids: vec![7, 8] };
+        let acting = identities.impersonate(&caller).unwrap();
         if identities.impersonates_callers() {
             assert_eq!((geteuid().as_raw(), getegid().as_raw()), (1234, 1235));
             let groups: Vec<u32> = getgroups().unwrap().into_iter().map(Gid::as_raw).collect();
@@ -193,9 +190,9 @@ mod tests {
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
-        // Root with another group differs from this process.
-        let root = Caller { uid: 0, gid: 4321, gids: vec![] };
-        let acting = identities.become_caller(&root).unwrap();
+        // Root with another group has different rights than this process.
+        let root = NfsCaller { uid: 0, gid: 4321, gids: vec![] };
+        let acting = identities.impersonate(&root).unwrap();
         if identities.impersonates_callers() {
             assert_eq!((geteuid().as_raw(), getegid().as_raw()), (0, 4321));
         }
@@ -203,20 +200,20 @@ mod tests {
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
     }
 
-    /// For the system, "no number" means "unchanged": such a caller would be root.
+    /// System calls interpret the number as "unchanged": such a caller would be root.
     #[test]
     fn a_caller_without_a_uid_is_not_root() {
         let identities = Identities::of_this_process().unwrap();
         if !identities.impersonates_callers() {
             return;
         }
-        let good = Caller { uid: 1, gid: 1, gids: vec![] };
+        let good = NfsCaller { uid: 1, gid: 1, gids: vec![] };
         for bad in [
-            Caller { uid: NONE, ..good.clone() },
-            Caller { gid: NONE, ..good.clone() },
-            Caller { gids: vec![NONE], ..good.clone() },
+            NfsCaller { uid: NONE, ..good.clone() },
+            NfsCaller { gid: NONE, ..good.clone() },
+            NfsCaller { gids: vec![NONE], ..good.clone() },
         ] {
-            assert_eq!(identities.become_caller(&bad).map(drop), Err(Error::Acces));
+            assert_eq!(identities.impersonate(&bad).map(drop), Err(NfsError::Acces));
             assert!(geteuid().is_root());
         }
     }

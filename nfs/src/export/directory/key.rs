@@ -10,11 +10,11 @@ use std::path::Path;
 use rustix::process::geteuid;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// Octets of a key.
+/// The length of a key, in bytes.
 const LEN: usize = 16;
 
-/// The key of a server's handles. Another key makes them all stale, so a server that restarts must keep its
-/// key.
+/// The key of a server's handles. All handles become stale if the key changes, so the key must survive
+/// restarts.
 #[derive(Clone)]
 pub struct HandleKey([u8; LEN]);
 
@@ -22,7 +22,7 @@ impl HandleKey {
     /// Returns a new key.
     ///
     /// # Errors
-    /// If the system provides no random octets.
+    /// The system provides no random bytes.
     pub fn random() -> io::Result<Self> {
         let mut key = [0; LEN];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -33,9 +33,9 @@ impl HandleKey {
     /// its owner. Servers that create it concurrently get the same key.
     ///
     /// # Errors
-    /// If the file can be neither read nor created, or is not a key. Also if the file grants rights to other
-    /// users, or belongs to another user than this process runs as.
-    pub fn kept(path: &Path) -> io::Result<Self> {
+    /// The file can be neither read nor created, is not a key, grants rights to other users, or belongs to a
+    /// different user than the process.
+    pub fn load_or_create(path: &Path) -> io::Result<Self> {
         match HandleKey::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 HandleKey::random()?.keep(path)?;
@@ -49,20 +49,20 @@ impl HandleKey {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.uid() != geteuid().as_raw() {
-            let why = format!("another user owns this key (uid {})", metadata.uid());
+            let why = format!("another user owns the key file (uid {})", metadata.uid());
             return Err(io::Error::other(why));
         }
         if metadata.permissions().mode() & 0o077 != 0 {
-            return Err(io::Error::other("others than its owner may use this key (chmod 600)"));
+            return Err(io::Error::other("other users can access the key file; run chmod 600"));
         }
         let mut key = Vec::new();
         file.take(LEN as u64 + 1).read_to_end(&mut key)?;
-        let key = key.try_into().map_err(|_| io::Error::other("not a handle key: a key has 16 octets"))?;
+        let key = key.try_into().map_err(|_| io::Error::other("not a handle key: expected 16 bytes"))?;
         Ok(HandleKey(key))
     }
 
     /// Returns the key of the export at a path. Exports with different paths have different keys, so each
-    /// recognizes its own handles. The export at `/` has this key itself.
+    /// recognizes its own handles. The export at `/` uses this key unchanged.
     #[must_use]
     pub fn of_export(&self, path: &str) -> Self {
         if path == "/" { self.clone() } else { HandleKey(self.sum(path.as_bytes()).to_be_bytes()) }
@@ -75,7 +75,7 @@ impl HandleKey {
             DirBuilder::new().recursive(true).mode(0o700).create(above)?;
         }
         let mut new = path.as_os_str().to_owned();
-        // The name is unpredictable, and an existing file or link with this name is not opened.
+        // The name is unpredictable, and the file must not exist.
         new.push(format!(".{:016x}-new", getrandom::u64().map_err(io::Error::other)?));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let made = file.write_all(&self.0).and_then(|()| file.sync_all()).and_then(|()| {
@@ -89,9 +89,9 @@ impl HandleKey {
     }
 
     /// Returns the checksum of a handle's content.
-    pub(super) fn sum(&self, said: &[u8]) -> u128 {
+    pub(super) fn sum(&self, content: &[u8]) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(said);
+        hasher.write(content);
         hasher.finish128().as_u128()
     }
 }
@@ -111,32 +111,32 @@ mod tests {
     fn a_key_is_kept_for_its_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/below/key");
-        let first = HandleKey::kept(&path).unwrap();
+        let first = HandleKey::load_or_create(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(HandleKey::kept(&path).unwrap().0, first.0);
+        assert_eq!(HandleKey::load_or_create(&path).unwrap().0, first.0);
         assert_ne!(HandleKey::random().unwrap().0, first.0);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
         assert!(!format!("{first:?}").contains(&first.0[0].to_string()));
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(HandleKey::kept(&path).unwrap_err().to_string().contains("chmod 600"));
+        assert!(HandleKey::load_or_create(&path).unwrap_err().to_string().contains("chmod 600"));
         for wrong in [&b""[..], b"fifteen octets.", b"of seventeen octe"] {
             fs::write(&path, wrong).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
             assert!(
-                HandleKey::kept(&path).unwrap_err().to_string().contains("not a handle key"),
+                HandleKey::load_or_create(&path).unwrap_err().to_string().contains("not a handle key"),
                 "{wrong:?}"
             );
         }
     }
 
     #[test]
-    fn a_key_is_not_written_through_a_link_that_waits_for_it() {
+    fn a_key_is_not_written_through_a_link() {
         let dir = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (dir.path().join("key"), dir.path().join("elsewhere"));
         let guessed = dir.path().join(format!("key.{}-new", std::process::id()));
         std::os::unix::fs::symlink(&elsewhere, &guessed).unwrap();
-        HandleKey::kept(&path).unwrap();
+        HandleKey::load_or_create(&path).unwrap();
         assert!(!elsewhere.exists());
     }
 
@@ -144,24 +144,27 @@ mod tests {
     fn a_key_of_another_user_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
-        HandleKey::kept(&path).unwrap();
+        HandleKey::load_or_create(&path).unwrap();
         if !geteuid().is_root() {
             return not_run::not_run("only root can give files away");
         }
         std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
         assert!(
-            HandleKey::kept(&path).unwrap_err().to_string().contains("another user owns this key (uid 1234)")
+            HandleKey::load_or_create(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("another user owns the key file (uid 1234)")
         );
     }
 
     #[test]
-    fn servers_that_make_a_key_at_once_have_the_same() {
+    fn concurrently_created_keys_are_equal() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let rival = HandleKey::random().unwrap();
         rival.keep(&path).unwrap();
         HandleKey::random().unwrap().keep(&path).unwrap();
-        assert_eq!(HandleKey::kept(&path).unwrap().0, rival.0);
+        assert_eq!(HandleKey::load_or_create(&path).unwrap().0, rival.0);
     }
 
     #[test]

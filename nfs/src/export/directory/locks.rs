@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use super::stat::Key;
 
 const SHARDS: usize = 64;
-/// How long a call that must not block tries: the time to write a few pages of memory. The thread that
-/// holds the lock may be preempted for longer.
-const MOMENT: Duration = Duration::from_micros(100);
+/// How long a call that must not block waits: long enough to write a few pages of memory. A preempted thread
+/// may hold the lock for longer.
+const TRY_TIMEOUT: Duration = Duration::from_micros(100);
 
-/// Serializes calls that change the same file, so that attributes before and after a change are atomic with
-/// it. Other processes of this machine are not excluded. Calls never wait for other files.
+/// Serializes calls that change the same file, so that the attributes around a change are atomic with it.
+/// Other processes of this machine are not excluded. Calls never wait for other files.
 #[derive(Debug)]
 pub(super) struct Locks {
     shards: [Shard; SHARDS],
     hash: RandomState,
 }
 
-/// Some of the files: the locked ones, and the calls that wait for them.
+/// A subset of the files: those that are locked, and the calls that wait for them.
 #[derive(Debug)]
 struct Shard {
     locked: Mutex<HashSet<Key>>,
-    freed: Condvar,
+    released: Condvar,
 }
 
 /// A locked file. Dropping it releases the lock.
@@ -35,7 +35,7 @@ pub(super) struct Held<'a> {
 
 impl Default for Locks {
     fn default() -> Self {
-        let shard = |_| Shard { locked: Mutex::default(), freed: Condvar::new() };
+        let shard = |_| Shard { locked: Mutex::default(), released: Condvar::new() };
         Locks { shards: std::array::from_fn(shard), hash: RandomState::new() }
     }
 }
@@ -52,7 +52,7 @@ impl Shard {
     fn hold(&self, key: Key) -> Held<'_> {
         let mut locked = self.lock();
         while !locked.insert(key) {
-            locked = self.freed.wait(locked).unwrap_or_else(PoisonError::into_inner);
+            locked = self.released.wait(locked).unwrap_or_else(PoisonError::into_inner);
         }
         Held { shard: self, key }
     }
@@ -61,7 +61,7 @@ impl Shard {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.shard.lock().remove(&self.key);
-        self.shard.freed.notify_all();
+        self.shard.released.notify_all();
     }
 }
 
@@ -75,14 +75,15 @@ impl Locks {
         Some(self.shard(key)?.hold(key))
     }
 
-    /// Locks one file if that succeeds within `MOMENT`. The holder may be waiting for a disk.
+    /// Locks one file if that succeeds within `TRY_TIMEOUT`. The holder of the lock may be waiting for a
+    /// disk.
     pub(super) fn try_one(&self, key: Key) -> Option<Held<'_>> {
         let shard = self.shard(key)?;
-        let began = Instant::now();
+        let start = Instant::now();
         loop {
             match shard.try_hold(key) {
                 Some(held) => return Some(held),
-                None if began.elapsed() < MOMENT => yield_now(),
+                None if start.elapsed() < TRY_TIMEOUT => yield_now(),
                 None => return None,
             }
         }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_locked_file_locks_no_other() {
+    fn other_files_stay_unlocked() {
         let locks = Locks::default();
         let key = |ino| Key { dev: 1, ino };
         let held: Vec<_> = (0..1000).map(|ino| locks.try_one(key(ino)).unwrap()).collect();

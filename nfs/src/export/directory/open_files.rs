@@ -1,4 +1,4 @@
-//! Descriptors that stay open between calls.
+//! Caches open descriptors between calls.
 //!
 //! Opening a file for each call would discard the file system's state of a descriptor: the readahead
 //! window, and the blocks reserved for a growing file. A descriptor serves one file, one purpose and one
@@ -15,14 +15,14 @@ use rustix::fs::{Access, OFlags};
 use rustix::process::{Resource, getrlimit};
 
 use super::stat::{Key, Stat};
-use crate::export::Caller;
+use crate::export::NfsCaller;
 
 /// Idle time before a descriptor is closed. Until then a program of this machine cannot run a file that is
 /// open for writing (ETXTBSY). Linux's server uses the same time.
 const IDLE: Duration = Duration::from_secs(2);
-/// Maximum number of kept descriptors.
+/// Maximum number of cached descriptors.
 const MAX: usize = 512;
-/// Kept descriptors take at most this fraction (one eighth) of the process's limit.
+/// Cached descriptors use at most one eighth of the process's limit.
 const PART: u64 = 8;
 
 /// The purpose of an open descriptor.
@@ -54,16 +54,16 @@ impl Purpose {
 struct Open {
     generation: u64,
     purpose: Purpose,
-    /// The caller that opened it; absent if the server itself did.
-    by: Option<Caller>,
+    /// The caller that opened the descriptor, or `None` if the server itself opened it.
+    by: Option<NfsCaller>,
     file: Arc<OwnedFd>,
-    /// Its last use, as a number of [`State::uses`].
+    /// The number of its last use ([`State::uses`]).
     last: u64,
     used: Instant,
 }
 
 impl Open {
-    fn serves(&self, of: &Stat, purpose: Purpose, by: Option<&Caller>) -> bool {
+    fn serves(&self, of: &Stat, purpose: Purpose, by: Option<&NfsCaller>) -> bool {
         self.generation == of.generation && self.purpose == purpose && self.by.as_ref() == by
     }
 }
@@ -71,7 +71,7 @@ impl Open {
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Key, Vec<Open>>,
-    /// The files by their last uses, oldest first. Has one entry for each descriptor.
+    /// The files in the order of their last uses, oldest first, with one entry for each descriptor.
     uses: BTreeMap<u64, Key>,
     next: u64,
     stopped: bool,
@@ -85,7 +85,7 @@ impl State {
         number
     }
 
-    /// Returns the descriptor that was unused for longest.
+    /// Returns the least recently used descriptor.
     fn oldest(&self) -> Option<&Open> {
         let (number, key) = self.uses.first_key_value()?;
         self.files.get(key)?.iter().find(|open| open.last == *number)
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// The descriptors that an export keeps open between calls.
+/// The open descriptors of an export.
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     shared: Arc<Shared>,
@@ -145,10 +145,10 @@ pub(super) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Starts without descriptors, with the maximum that the process's limit allows.
+    /// Returns an empty cache. Its size depends on the process's limit.
     ///
     /// # Errors
-    /// If the thread that closes idle descriptors cannot be started.
+    /// The thread that closes idle descriptors cannot be started.
     pub(super) fn start() -> io::Result<Self> {
         let limit = getrlimit(Resource::Nofile)
             .current
@@ -163,8 +163,8 @@ impl OpenFiles {
         Ok(OpenFiles { shared, max })
     }
 
-    /// Returns the kept descriptor for this file, purpose and caller.
-    pub(super) fn get(&self, of: &Stat, purpose: Purpose, by: Option<&Caller>) -> Option<Arc<OwnedFd>> {
+    /// Returns the cached descriptor for a file, purpose and caller.
+    pub(super) fn get(&self, of: &Stat, purpose: Purpose, by: Option<&NfsCaller>) -> Option<Arc<OwnedFd>> {
         let mut state = self.shared.lock();
         let opens = state.files.get(&of.key)?;
         let index = opens.iter().position(|open| open.serves(of, purpose, by))?;
@@ -177,12 +177,12 @@ impl OpenFiles {
         Some(file)
     }
 
-    /// Keeps a descriptor open. At the maximum, closes the one that was unused for longest.
+    /// Caches a descriptor. A full cache closes the least recently used one.
     pub(super) fn keep(
         &self,
         of: &Stat,
         purpose: Purpose,
-        by: Option<&Caller>,
+        by: Option<&NfsCaller>,
         file: OwnedFd,
     ) -> Arc<OwnedFd> {
         let file = Arc::new(file);
@@ -190,7 +190,7 @@ impl OpenFiles {
         let mut state = self.shared.lock();
         if state.files.get(&of.key).is_some_and(|opens| opens.iter().any(|open| open.serves(of, purpose, by)))
         {
-            // Another call of this caller opened it first.
+            // A concurrent call of this caller opened the file first.
             return file;
         }
         if state.uses.len() >= self.max {
@@ -208,12 +208,12 @@ impl OpenFiles {
         file
     }
 
-    /// Returns true if another descriptor can be kept without closing one.
+    /// Returns true if the cache has room for a descriptor.
     pub(super) fn has_room(&self) -> bool {
         self.shared.lock().uses.len() < self.max
     }
 
-    /// Closes the descriptors of a file, once the calls that use them end.
+    /// Closes the descriptors of a file when the calls that use them end.
     pub(super) fn close(&self, key: Key) {
         let mut state = self.shared.lock();
         let closed = state.files.remove(&key).unwrap_or_default();
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Files of a directory, with numbers for names.
+    /// A directory whose files have numbers as names.
     struct Files(tempfile::TempDir);
 
     impl Files {
@@ -250,7 +250,7 @@ mod tests {
             Files(tempfile::tempdir().unwrap())
         }
 
-        fn keep(&self, kept: &OpenFiles, number: u32, by: Option<&Caller>) -> (Stat, Weak<OwnedFd>) {
+        fn keep(&self, kept: &OpenFiles, number: u32, by: Option<&NfsCaller>) -> (Stat, Weak<OwnedFd>) {
             let file = OwnedFd::from(std::fs::File::create(self.0.path().join(number.to_string())).unwrap());
             let stat = Stat::of(&file).unwrap();
             let file = kept.keep(&stat, Purpose::Write, by, file);
@@ -262,7 +262,10 @@ mod tests {
     fn the_bound_is_kept_and_the_oldest_closed() {
         let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
         let first: Vec<_> = (0..3).map(|number| files.keep(&kept, number, None)).collect();
-        assert!(kept.get(&first[0].0, Purpose::Write, None).is_some(), "used again, so 1 is the oldest");
+        assert!(
+            kept.get(&first[0].0, Purpose::Write, None).is_some(),
+            "a use renews a descriptor, so 1 is the oldest"
+        );
         let fourth = files.keep(&kept, 3, None);
         let is_open = |kept: &(Stat, Weak<OwnedFd>)| kept.1.upgrade().is_some();
         assert_eq!(first.iter().map(is_open).collect::<Vec<_>>(), [true, false, true]);
@@ -276,15 +279,18 @@ mod tests {
     #[test]
     fn a_descriptor_serves_one_purpose_and_one_caller() {
         let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
-        let alice = Caller { uid: 1, gid: 1, gids: vec![7] };
+        let alice = NfsCaller { uid: 1, gid: 1, gids: vec![7] };
         let (stat, _) = files.keep(&kept, 0, Some(&alice));
         assert!(kept.get(&stat, Purpose::Write, Some(&alice)).is_some());
         assert!(kept.get(&stat, Purpose::Read, Some(&alice)).is_none());
-        for other in [None, Some(&Caller::ROOT), Some(&Caller { gids: vec![], ..alice.clone() })] {
+        for other in [None, Some(&NfsCaller::ROOT), Some(&NfsCaller { gids: vec![], ..alice.clone() })] {
             assert!(kept.get(&stat, Purpose::Write, other).is_none());
         }
         let later = Stat { generation: stat.generation.wrapping_add(1), ..stat };
-        assert!(kept.get(&later, Purpose::Write, Some(&alice)).is_none(), "a later file of the same number");
+        assert!(
+            kept.get(&later, Purpose::Write, Some(&alice)).is_none(),
+            "a later file with the same number"
+        );
     }
 
     #[test]
@@ -292,13 +298,13 @@ mod tests {
         let (files, kept) = (Files::new(), OpenFiles::with_max(3).unwrap());
         let (_, idle) = files.keep(&kept, 0, None);
         let (stat, used) = files.keep(&kept, 1, None);
-        let began = Instant::now();
+        let start = Instant::now();
         while idle.upgrade().is_some() {
-            assert!(began.elapsed() < 10 * IDLE, "it stays open");
+            assert!(start.elapsed() < 10 * IDLE, "it stays open");
             assert!(kept.get(&stat, Purpose::Write, None).is_some());
             sleep(IDLE / 20);
         }
-        assert!(began.elapsed() > IDLE / 2 && used.upgrade().is_some());
+        assert!(start.elapsed() > IDLE / 2 && used.upgrade().is_some());
         kept.close(stat.key);
         assert!(used.upgrade().is_none() && kept.shared.lock().uses.is_empty());
         let (_, last) = files.keep(&kept, 2, None);

@@ -10,9 +10,9 @@ use super::change::{check, check_mode, set_attributes, verifier_times};
 use super::identity::Acting;
 use super::{DirectoryExport, Located, Purpose, Stat, after, at_name};
 use crate::export::{
-    Attributes, Before, Caller, Cookie, CreateHow, Entry, Error, Export, FileHandle, FileKind, Found, Limits,
-    Listed, NAME_MAX, Outcome, ReadData, Renamed, SetAttributes, SetTime, Space, Stability, TRANSFER_MAX,
-    Time, Verifier, Wcc, Written, names,
+    Attributes, Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime,
+    Found, Listed, NAME_MAX, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes,
+    SetTime, Space, Stability, TRANSFER_MAX, Wcc, WriteResult, names,
 };
 
 /// S_ISGID: new files in the directory get its group.
@@ -31,76 +31,87 @@ impl Export for DirectoryExport {
         self.identity(file).is_ok()
     }
 
-    fn write_verifier(&self) -> Verifier {
+    fn write_verifier(&self) -> NfsVerifier {
         self.write_verifier
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> ExportLimits {
+        ExportLimits {
             transfer: TRANSFER_MAX,
             listing: TRANSFER_MAX,
             file_size: i64::MAX.cast_unsigned(),
-            time_step: Time { seconds: 0, nanoseconds: 1 },
+            time_step: FileTime { seconds: 0, nanoseconds: 1 },
             links: 32_000,
             name: u32::try_from(NAME_MAX).unwrap_or(u32::MAX),
         }
     }
 
-    fn attributes(&self, file: &FileHandle) -> Result<Attributes, Error> {
+    fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError> {
         Ok(self.locate(file)?.stat.attributes)
     }
 
     fn set_attributes(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         new: &SetAttributes,
-        guard: Option<Time>,
+        guard: Option<FileTime>,
     ) -> Outcome<()> {
         self.change(caller, self.locate(file), |located, acting| {
             if guard.is_some_and(|guard| guard != located.stat.attributes.ctime) {
-                return Err(Error::NotSync);
+                return Err(NfsError::NotSync);
             }
             set_attributes(located, new, acting)
         })
     }
 
-    fn lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Result<Found, Error> {
+    fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         let dir = self.locate_directory(dir)?;
         names::check(name)?;
-        let _acting = self.identities.become_caller(caller)?;
+        let _acting = self.identities.impersonate(caller)?;
         if names::is_dot(name) {
             return self.dot(&dir, name);
         }
         let stat = Stat::of_name(&dir.file, name)?;
         self.must_be_served(&stat)?;
-        Ok(self.learn(&dir.stat, name, stat))
+        Ok(self.record(&dir.stat, name, stat))
     }
 
-    fn access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), Error> {
+    fn access(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        wanted: u32,
+    ) -> Result<(u32, Attributes), NfsError> {
         let located = self.locate(file)?;
-        let acting = self.identities.become_caller(caller)?;
+        let acting = self.identities.impersonate(caller)?;
         let granted = located.granted();
         drop(acting);
         Ok((granted & wanted, located.stat.attributes))
     }
 
-    fn readlink(&self, _caller: &Caller, file: &FileHandle) -> Result<Bytes, Error> {
+    fn readlink(&self, _caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
         let located = self.locate(file)?;
         if !located.stat.is(FileKind::Symlink) {
-            return Err(Error::Inval);
+            return Err(NfsError::Inval);
         }
         let target = readlinkat(&located.file, c"", Vec::with_capacity(256))?;
         Ok(Bytes::from(target.into_bytes()))
     }
 
-    fn read(&self, caller: &Caller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, Error> {
+    fn read(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadData, NfsError> {
         let located = self.locate(file)?;
         located.must_be_regular()?;
         let size = located.stat.attributes.size;
         let count = u64::from(count.min(TRANSFER_MAX)).min(size.saturating_sub(offset));
         let mut data = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
-        let acting = self.identities.become_caller(caller)?;
+        let acting = self.identities.impersonate(caller)?;
         let open = self.content(&located, Purpose::Read, &acting, || self.open_to_read(&located, &acting))?;
         while data.len() as u64 != count {
             let at = offset.saturating_add(data.len() as u64);
@@ -111,24 +122,24 @@ impl Export for DirectoryExport {
             }
         }
         let end = offset.saturating_add(data.len() as u64);
-        // Less than `size` bytes: the file was truncated meanwhile.
+        // A short read means that the file was truncated.
         let eof = (data.len() as u64) < count || end >= size;
         Ok(ReadData { data: data.into(), eof })
     }
 
     fn write(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         stable: Stability,
-    ) -> Outcome<Written> {
+    ) -> Outcome<WriteResult> {
         let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
             let data = data.slice(..data.len().min(TRANSFER_MAX as usize));
             let end = offset.checked_add(data.len() as u64);
-            end.filter(|end| i64::try_from(*end).is_ok()).ok_or(Error::FBig)?;
+            end.filter(|end| i64::try_from(*end).is_ok()).ok_or(NfsError::FBig)?;
             let open = self.locked_content(located, Purpose::Write, acting)?;
             Ok((write_all(&open, &data, offset)?, located.stat.key, open))
         });
@@ -137,12 +148,12 @@ impl Export for DirectoryExport {
             if stable != Stability::Unstable {
                 self.syncs.sync(key, || Ok(fsync(&open)?))?;
             }
-            Ok(Written { count, committed: stable })
+            Ok(WriteResult { count, committed: stable })
         });
         Outcome { result, wcc }
     }
 
-    fn create(&self, caller: &Caller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
+    fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found> {
         self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = match how {
@@ -161,7 +172,13 @@ impl Export for DirectoryExport {
         })
     }
 
-    fn mkdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found> {
+    fn mkdir(
+        &self,
+        caller: &NfsCaller,
+        dir: &FileHandle,
+        name: &[u8],
+        new: &SetAttributes,
+    ) -> Outcome<Found> {
         self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             let new = SetAttributes { size: None, ..settable(new, acting)? };
@@ -172,7 +189,7 @@ impl Export for DirectoryExport {
 
     fn symlink(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         target: &Bytes,
@@ -181,10 +198,10 @@ impl Export for DirectoryExport {
         self.change(caller, self.locate_directory(dir), |dir, acting| {
             names::check_new(name)?;
             if target.len() >= PATH_MAX {
-                return Err(Error::NameTooLong);
+                return Err(NfsError::NameTooLong);
             }
             if target.is_empty() || target.contains(&0) {
-                return Err(Error::Inval);
+                return Err(NfsError::Inval);
             }
             let new = SetAttributes { size: None, mode: None, ..settable(new, acting)? };
             symlinkat(&target[..], &dir.file, name)?;
@@ -192,10 +209,10 @@ impl Export for DirectoryExport {
         })
     }
 
-    /// Only root may create devices, if the server may create them.
+    /// Only root may create devices. The server may lack that right even for root.
     fn mknod(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
         name: &[u8],
         (kind, device): (FileKind, (u32, u32)),
@@ -208,40 +225,40 @@ impl Export for DirectoryExport {
                 FileKind::Socket => (FileType::Socket, 0),
                 FileKind::Block => (FileType::BlockDevice, makedev(device.0, device.1)),
                 FileKind::Character => (FileType::CharacterDevice, makedev(device.0, device.1)),
-                _ => return Err(Error::BadType),
+                _ => return Err(NfsError::BadType),
             };
             let new = SetAttributes { size: None, ..settable(new, acting)? };
             match mknodat(&dir.file, name, kind, Mode::RUSR | Mode::WUSR, number) {
                 Ok(()) => {}
-                // No caller of this server can have it created.
-                Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(Error::NotSupp),
+                // This server cannot create devices for any caller.
+                Err(Errno::PERM) if acting.is_root() || !acting.is_caller() => return Err(NfsError::NotSupp),
                 Err(error) => return Err(error.into()),
             }
             self.made(dir, name, at_name(&dir.file, name)?, new, acting)
         })
     }
 
-    fn remove(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+    fn remove(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         self.unlink(caller, dir, name, AtFlags::empty())
     }
 
-    fn rmdir(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+    fn rmdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         self.unlink(caller, dir, name, AtFlags::REMOVEDIR)
     }
 
-    fn rename(&self, caller: &Caller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
+    fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed {
         let (from_dir, to_dir) = match (self.locate_directory(from.0), self.locate_directory(to.0)) {
             (Ok(from), Ok(to)) => (from, to),
             (Err(error), _) | (_, Err(error)) => return Renamed::failed(error),
         };
         if self.read_only {
-            return Renamed::failed(Error::RoFs);
+            return Renamed::failed(NfsError::RoFs);
         }
         let _held = self.locks.two(from_dir.stat.key, to_dir.stat.key);
         let before = [&from_dir, &to_dir]
             .map(|dir| Stat::of(&dir.file).ok().map(|stat| Before::from(&stat.attributes)));
         let moved = |_| self.move_name((&from_dir, from.1), (&to_dir, to.1));
-        let result = self.identities.become_caller(caller).and_then(moved);
+        let result = self.identities.impersonate(caller).and_then(moved);
         let [from_before, to_before] = before;
         Renamed {
             result,
@@ -250,36 +267,36 @@ impl Export for DirectoryExport {
         }
     }
 
-    fn link(&self, caller: &Caller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
+    fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()> {
         let located = self.locate(file);
         self.change(caller, self.locate_directory(dir), |dir, _| {
             let located = located?;
             names::check_new(name)?;
             if located.stat.is(FileKind::Directory) {
-                return Err(Error::IsDir);
+                return Err(NfsError::IsDir);
             }
             linkat(CWD, located.path(), &dir.file, name, AtFlags::SYMLINK_FOLLOW)?;
-            self.table.learn(located.stat.key, false, dir.stat.key, name);
+            self.table.record(located.stat.key, false, dir.stat.key, name);
             Ok(())
         })
     }
 
     fn list(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: &FileHandle,
-        after: (Cookie, Verifier),
+        after: (Cookie, NfsVerifier),
         plus: bool,
         take: &mut dyn FnMut(Entry) -> bool,
-    ) -> Result<Listed, Error> {
+    ) -> Result<Listed, NfsError> {
         let dir = self.locate_directory(dir)?;
-        let _acting = self.identities.become_caller(caller)?;
+        let _acting = self.identities.impersonate(caller)?;
         let mut names = rustix::fs::Dir::new(dir.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
-        // The file system's own cookies stay valid while names change, and across servers.
-        let verifier = Verifier::default();
-        let from = i64::try_from(after.0).map_err(|_| Error::BadCookie)?;
+        // The file system's cookies stay valid when names change and after a restart of the server.
+        let verifier = NfsVerifier::default();
+        let from = i64::try_from(after.0).map_err(|_| NfsError::BadCookie)?;
         if from != 0 {
-            names.seek(from).map_err(|_| Error::BadCookie)?;
+            names.seek(from).map_err(|_| NfsError::BadCookie)?;
         }
         while let Some(entry) = names.read() {
             let entry = entry?;
@@ -297,18 +314,18 @@ impl Export for DirectoryExport {
         Ok(Listed { verifier, eof: true })
     }
 
-    fn space(&self, file: &FileHandle) -> Result<Space, Error> {
+    fn space(&self, file: &FileHandle) -> Result<Space, NfsError> {
         let of = fstatvfs(&self.locate(file)?.file)?;
         let bytes = [of.f_blocks, of.f_bfree, of.f_bavail].map(|blocks| blocks.saturating_mul(of.f_frsize));
         Ok(Space { bytes, files: [of.f_files, of.f_ffree, of.f_favail] })
     }
 
-    fn commit(&self, caller: &Caller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
+    fn commit(&self, caller: &NfsCaller, file: &FileHandle, _offset: u64, _count: u32) -> Outcome<()> {
         let Outcome { result, wcc } = self.change(caller, self.locate(file), |located, acting| {
             located.must_be_regular()?;
-            // The writer may have only the right to write.
+            // The caller may have only the right to write.
             let open = match self.locked_content(located, Purpose::Write, acting) {
-                Err(Error::Acces) => self.locked_content(located, Purpose::Read, acting)?,
+                Err(NfsError::Acces) => self.locked_content(located, Purpose::Read, acting)?,
                 opened => opened?,
             };
             Ok((located.stat.key, open))
@@ -319,26 +336,26 @@ impl Export for DirectoryExport {
 
 impl DirectoryExport {
     /// Looks up `.` or `..`; `..` of the root is the root.
-    fn dot(&self, dir: &Located, name: &[u8]) -> Result<Found, Error> {
+    fn dot(&self, dir: &Located, name: &[u8]) -> Result<Found, NfsError> {
         let is_top = dir.stat.key == self.root.key;
         if name == b"." || is_top {
             return Ok(Found { handle: self.handle(&dir.stat), attributes: dir.stat.attributes.clone() });
         }
-        let expected = self.table.parent(dir.stat.key).ok_or(Error::Stale)?;
+        let expected = self.table.parent(dir.stat.key).ok_or(NfsError::Stale)?;
         let above = Stat::of_name(&dir.file, b"..")?;
-        // Moved by another process, possibly out of the export.
+        // Another process moved the directory, possibly out of the export.
         if above.key != expected {
-            return Err(Error::Stale);
+            return Err(NfsError::Stale);
         }
         Ok(Found { handle: self.handle(&above), attributes: above.attributes })
     }
 
-    /// Returns an entry's file. Without `plus`, only if the number in the listing leads outside of the
-    /// export.
+    /// Returns an entry's file. Without `plus`, returns it only if the entry's number belongs to a file
+    /// outside of the export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].
-    fn listed(&self, dir: &Located, entry: &DirEntry, plus: bool) -> Result<Option<Found>, Error> {
+    fn listed(&self, dir: &Located, entry: &DirEntry, plus: bool) -> Result<Option<Found>, NfsError> {
         let name = entry.file_name().to_bytes();
         if names::is_dot(name) {
             return Ok(self.dot(dir, name).ok());
@@ -349,7 +366,7 @@ impl DirectoryExport {
         }
         let Ok(stat) = Stat::of_name(&dir.file, name) else { return Ok(None) };
         self.must_be_served(&stat)?;
-        Ok(plus.then(|| self.learn(&dir.stat, name, stat)))
+        Ok(plus.then(|| self.record(&dir.stat, name, stat)))
     }
 
     /// Sets the attributes of a new file.
@@ -360,7 +377,7 @@ impl DirectoryExport {
         located: Located,
         mut new: SetAttributes,
         acting: &Acting<'_>,
-    ) -> Result<Found, Error> {
+    ) -> Result<Found, NfsError> {
         // Keep the inherited set-group bit, even if the creator is not in that group.
         let inherited = located.stat.attributes.mode & SET_GROUP;
         let is_makers = located.stat.is(FileKind::Directory) && acting.is(located.stat.attributes.uid);
@@ -373,43 +390,43 @@ impl DirectoryExport {
         }
         set_attributes(&located, &new, acting)?;
         let stat = Stat::of(&located.file)?;
-        Ok(self.learn(&dir.stat, name, stat))
+        Ok(self.record(&dir.stat, name, stat))
     }
 
     /// CREATE of an existing name.
-    fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, Error> {
+    fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, NfsError> {
         let located = at_name(&dir.file, name)?;
         self.must_be_served(&located.stat)?;
         let attributes = &located.stat.attributes;
         match how {
-            _ if !located.stat.is(FileKind::Regular) => Err(Error::Exist),
+            _ if !located.stat.is(FileKind::Regular) => Err(NfsError::Exist),
             CreateHow::Unchecked(new) => {
                 if let Some(size) = new.size {
-                    // As the system does: opening a file truncates it only if the caller may write it.
-                    i64::try_from(size).map_err(|_| Error::FBig)?;
+                    // Like open(2), truncates the file only if the caller may write it.
+                    i64::try_from(size).map_err(|_| NfsError::FBig)?;
                     ftruncate(located.open(OFlags::WRONLY)?, size)?;
                 }
                 let stat = Stat::of(&located.file)?;
-                Ok(self.learn(&dir.stat, name, stat))
+                Ok(self.record(&dir.stat, name, stat))
             }
             CreateHow::Exclusive(verifier)
                 if attributes.size == 0
                     && [attributes.atime, attributes.mtime] == verifier_times(*verifier) =>
             {
-                Ok(self.learn(&dir.stat, name, located.stat))
+                Ok(self.record(&dir.stat, name, located.stat))
             }
-            _ => Err(Error::Exist),
+            _ => Err(NfsError::Exist),
         }
     }
 
-    fn unlink(&self, caller: &Caller, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
+    fn unlink(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], flags: AtFlags) -> Outcome<()> {
         self.change(caller, self.locate_directory(dir), |dir, _| {
             names::check_old(name)?;
             let stat = Stat::of_name(&dir.file, name)?;
             self.must_be_served(&stat)?;
             let is_directory = stat.is(FileKind::Directory);
             if is_directory && !flags.contains(AtFlags::REMOVEDIR) {
-                return Err(Error::IsDir);
+                return Err(NfsError::IsDir);
             }
             unlinkat(&dir.file, name, flags)?;
             self.open_files.close(stat.key);
@@ -418,11 +435,11 @@ impl DirectoryExport {
         })
     }
 
-    fn move_name(&self, from: (&Located, &[u8]), to: (&Located, &[u8])) -> Result<(), Error> {
+    fn move_name(&self, from: (&Located, &[u8]), to: (&Located, &[u8])) -> Result<(), NfsError> {
         names::check_old(from.1)?;
         names::check(to.1)?;
         if names::is_dot(to.1) {
-            return Err(Error::Inval);
+            return Err(NfsError::Inval);
         }
         let moved = Stat::of_name(&from.0.file, from.1)?;
         let replaced = Stat::of_name(&to.0.file, to.1).ok();
@@ -430,7 +447,7 @@ impl DirectoryExport {
         match renameat(&from.0.file, from.1, &to.0.file, to.1) {
             Ok(()) => {}
             // RFC 1813 section 3.3.14 defines a single error for all targets that cannot be replaced.
-            Err(Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => return Err(Error::Exist),
+            Err(Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => return Err(NfsError::Exist),
             Err(error) => return Err(error.into()),
         }
         self.open_files.close(moved.key);
@@ -438,18 +455,18 @@ impl DirectoryExport {
             self.open_files.close(replaced.key);
             self.table.forget(replaced.key, to.0.stat.key, to.1);
         }
-        // Both names refer to the same file: the system keeps both.
+        // If both names refer to the same file, rename(2) keeps both.
         if replaced.is_none_or(|replaced| replaced.key != moved.key) {
             self.table.forget(moved.key, from.0.stat.key, from.1);
         }
-        self.table.learn(moved.key, moved.is(FileKind::Directory), to.0.stat.key, to.1);
+        self.table.record(moved.key, moved.is(FileKind::Directory), to.0.stat.key, to.1);
         Ok(())
     }
 }
 
-/// Returns the attributes that a caller can set on a new file; fails before anything is created if they are
-/// invalid. Only root can give files away; the files of other callers stay theirs.
-fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, Error> {
+/// Returns the attributes that a caller can set on a new file. Fails before anything is created if they are
+/// invalid. Only root can set another owner or group; both are ignored for other callers.
+fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, NfsError> {
     let mut new = new.clone();
     if !acting.is_root() {
         (new.uid, new.gid) = (None, None);
@@ -460,13 +477,14 @@ fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, E
 }
 
 /// Returns the attributes that mark a file of an exclusive CREATE.
-fn marked(verifier: Verifier) -> SetAttributes {
+fn marked(verifier: NfsVerifier) -> SetAttributes {
     let [atime, mtime] = verifier_times(verifier).map(|time| Some(SetTime::To(time)));
     SetAttributes { atime, mtime, ..SetAttributes::default() }
 }
 
-/// Returns the bytes written: fewer than all only if the storage then refused more.
-fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, Error> {
+/// Returns the number of bytes written. It is less than the length of the data only if the storage failed
+/// after a part.
+fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError> {
     let mut done = 0;
     while let Some(rest) = data.get(done..)
         && !rest.is_empty()
@@ -479,7 +497,7 @@ fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u
             Err(_) => break,
         }
     }
-    u32::try_from(done).map_err(|_| Error::ServerFault)
+    u32::try_from(done).map_err(|_| NfsError::ServerFault)
 }
 
 #[cfg(test)]
@@ -493,23 +511,23 @@ mod tests {
     fn fsync_delays_neither_readers_nor_other_writers() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file"), "content").unwrap();
-        let (export, who) = (DirectoryExport::open(dir.path()).unwrap(), Caller::ROOT);
+        let (export, who) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
         let file = export.lookup(&who, &export.root(), b"file").unwrap().handle;
         let key = export.identity(&file).unwrap().0;
         let data = Bytes::from_static(b"other");
         let write = |stable| export.write(&who, &file, 0, &data, stable).result.unwrap();
-        let (begun, begins) = mpsc::channel();
+        let (start_sender, started) = mpsc::channel();
         let (release, held) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let release = release;
             let slow = move || {
-                begun.send(()).unwrap();
-                // If the test fails, the sender is dropped and this returns an error.
+                start_sender.send(()).unwrap();
+                // If the test fails, the sender is dropped and `recv` returns an error.
                 let _ = held.recv();
                 Ok(())
             };
             let syncing = scope.spawn(|| export.syncs.sync(key, slow));
-            begins.recv().unwrap();
+            started.recv().unwrap();
             let stable = scope.spawn(|| write(Stability::FileSync));
             let commit = scope.spawn(|| export.commit(&who, &file, 0, 0).result);
             while export.read(&who, &file, 0, 5).unwrap().data != "other" {

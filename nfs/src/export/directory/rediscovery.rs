@@ -7,13 +7,13 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use super::stat::Stat;
 use super::{DirectoryExport, FileKind, names};
 
-/// Maximum number of files to learn: about a hundred MB of memory.
+/// Maximum number of files to record: about 100 MB of memory.
 const FILES_MAX: u32 = 1 << 20;
 
 impl DirectoryExport {
-    /// Records the location of every file, so that handles of an earlier server find their files. Skips
+    /// Records the location of every file, so that handles from an earlier server can be resolved. Skips
     /// unreadable directories.
-    pub(super) fn learn_all(&self) {
+    pub(super) fn record_all(&self) {
         let mut pending = vec![PathBuf::new()];
         let mut learnt = 0;
         while let Some(path) = pending.pop() {
@@ -33,7 +33,7 @@ impl DirectoryExport {
                 if self.must_be_served(&stat).is_err() {
                     continue;
                 }
-                self.table.learn(stat.key, stat.is(FileKind::Directory), of.key, name);
+                self.table.record(stat.key, stat.is(FileKind::Directory), of.key, name);
                 if stat.is(FileKind::Directory) {
                     pending.push(path.join(OsStr::from_bytes(name)));
                 }

@@ -2,9 +2,10 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
 
-use crate::export::{Attributes, Error, FileKind, Time};
+use crate::export::{Attributes, FileKind, FileTime, NfsError};
 
-/// The numbers of a file and its file system. Together they identify one file at a time.
+/// The numbers of a file and its file system. They identify one existing file; the numbers of removed files
+/// are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) dev: u64,
@@ -15,7 +16,7 @@ pub(super) struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Stat {
     pub(super) key: Key,
-    /// The mount of the file: its number, or before Linux 5.8 that of the file system.
+    /// The number of the file's mount; before Linux 5.8, the number of the file system.
     pub(super) mount: u64,
     /// The creation time, which distinguishes the file from a later one of the same number. Zero if the
     /// file system does not store it.
@@ -24,14 +25,14 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// Returns the metadata of an open file, whatever it was opened for.
-    pub(super) fn of(file: impl AsFd) -> Result<Stat, Error> {
+    /// Returns the metadata of an open file.
+    pub(super) fn of(file: impl AsFd) -> Result<Stat, NfsError> {
         let of = statx(file, c"", AtFlags::EMPTY_PATH, wanted())?;
         Ok(Stat::from(&of))
     }
 
     /// Returns the metadata of a name in a directory, without following a link.
-    pub(super) fn of_name(dir: impl AsFd, name: &[u8]) -> Result<Stat, Error> {
+    pub(super) fn of_name(dir: impl AsFd, name: &[u8]) -> Result<Stat, NfsError> {
         let of = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted())?;
         Ok(Stat::from(&of))
     }
@@ -64,11 +65,11 @@ impl From<&Statx> for Stat {
             mtime: time(&of.stx_mtime),
             ctime: time(&of.stx_ctime),
         };
-        let born = of.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
+        let birth_seconds = of.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
         let generation = if of.stx_mask & StatxFlags::BTIME.bits() == 0 {
             0
         } else {
-            born.wrapping_add(u64::from(of.stx_btime.tv_nsec))
+            birth_seconds.wrapping_add(u64::from(of.stx_btime.tv_nsec))
         };
         let mount = if of.stx_mask & StatxFlags::MNT_ID.bits() == 0 { dev } else { of.stx_mnt_id };
         Stat { key: Key { dev, ino: of.stx_ino }, mount, generation, attributes }
@@ -76,9 +77,9 @@ impl From<&Statx> for Stat {
 }
 
 /// Returns the nearest time that NFS can represent.
-fn time(time: &StatxTimestamp) -> Time {
+fn time(time: &StatxTimestamp) -> FileTime {
     let latest = if time.tv_sec < 0 { 0 } else { u32::MAX };
-    u32::try_from(time.tv_sec).map_or(Time { seconds: latest, nanoseconds: 0 }, |seconds| Time {
+    u32::try_from(time.tv_sec).map_or(FileTime { seconds: latest, nanoseconds: 0 }, |seconds| FileTime {
         seconds,
         nanoseconds: time.tv_nsec,
     })

@@ -1,19 +1,19 @@
-//! Group commit: one fsync serves all calls that waited for the same file when it began.
+//! Group commit: one fsync serves all calls that were waiting for the same file when it started.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::stat::Key;
-use crate::export::Error;
+use crate::export::NfsError;
 
 /// The fsync rounds of one file.
 #[derive(Debug, Default)]
 struct Rounds {
-    begun: u64,
+    started: u64,
     ended: u64,
     running: bool,
     /// The last round that failed.
-    failed: Option<(u64, Error)>,
+    failed: Option<(u64, NfsError)>,
 }
 
 #[derive(Debug, Default)]
@@ -28,16 +28,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl File {
     /// Waits for a round that starts after this call, or runs it.
-    fn sync(&self, fsync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    fn sync(&self, fsync: impl FnOnce() -> Result<(), NfsError>) -> Result<(), NfsError> {
         let mut rounds = lock(&self.rounds);
         // The running round may have started before this call's data was written.
-        let wanted = rounds.begun.saturating_add(1);
+        let wanted = rounds.started.saturating_add(1);
         while rounds.running && rounds.ended < wanted {
             rounds = self.ended.wait(rounds).unwrap_or_else(PoisonError::into_inner);
         }
         if rounds.ended < wanted {
             rounds.running = true;
-            rounds.begun = wanted;
+            rounds.started = wanted;
             drop(rounds);
             let result = fsync();
             rounds = lock(&self.rounds);
@@ -58,12 +58,16 @@ impl File {
 pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
-    /// Returns once all data that was written to the file before this call is on stable storage: by
-    /// `fsync`, or by that of another call. No lock may be held.
+    /// Returns once all data written to the file before this call is on stable storage. Runs `fsync` or
+    /// shares that of another call. The caller must hold no lock.
     ///
     /// # Errors
     /// The error of `fsync`, for all calls that it serves.
-    pub(super) fn sync(&self, key: Key, fsync: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn sync(
+        &self,
+        key: Key,
+        fsync: impl FnOnce() -> Result<(), NfsError>,
+    ) -> Result<(), NfsError> {
         let file = lock(&self.0).entry(key).or_default().clone();
         let result = file.sync(fsync);
         let mut files = lock(&self.0);
@@ -89,9 +93,9 @@ mod tests {
         lock(&syncs.0).get(&KEY).map_or(0, |file| Arc::strong_count(file) - 1)
     }
 
-    /// Runs one call while others arrive. Returns the results of those that the second round serves, and
+    /// Runs one call while others arrive. Returns the results of the calls that the second round serves, and
     /// the number of rounds.
-    fn rounds(others: usize, second: Result<(), Error>) -> (Vec<Result<(), Error>>, u32) {
+    fn rounds(others: usize, second: Result<(), NfsError>) -> (Vec<Result<(), NfsError>>, u32) {
         let (syncs, count) = (Syncs::default(), AtomicU32::new(0));
         let (release, held) = mpsc::channel::<()>();
         let fsync = || {
@@ -129,6 +133,6 @@ mod tests {
 
     #[test]
     fn all_calls_of_a_round_get_its_failure() {
-        assert_eq!(rounds(10, Err(Error::Io)), (vec![Err(Error::Io); 10], 1));
+        assert_eq!(rounds(10, Err(NfsError::Io)), (vec![Err(NfsError::Io); 10], 1));
     }
 }

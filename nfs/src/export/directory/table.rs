@@ -21,19 +21,20 @@ pub(super) struct Place {
     pub(super) name: Box<[u8]>,
 }
 
-/// The locations of the files whose handles were given out: names by which they can be opened again.
+/// The known locations of all files whose handles were returned to clients: names by which the files can be
+/// reopened.
 ///
-/// The locations are only hints: a call that opens a file by one must check the file. The table grows with
-/// the number of files that were looked up.
+/// The locations are only hints: a call that opens a file by its location must verify the file. The table
+/// grows with the number of files that were looked up.
 #[derive(Debug, Default)]
 pub(super) struct Table(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     places: HashMap<Key, Vec<Place>>,
-    /// Number of files after the last sweep.
-    kept: usize,
-    is_swept: bool,
+    /// The number of files after the last sweep.
+    len_after_sweep: usize,
+    is_sweeping: bool,
 }
 
 impl Table {
@@ -44,18 +45,18 @@ impl Table {
     /// Returns all files if a sweep is due. No other sweep starts before [`Table::end_sweep`].
     pub(super) fn begin_sweep(&self) -> Option<Vec<Key>> {
         let mut table = self.lock();
-        let is_due = table.places.len() >= SWEEP_MIN.max(table.kept.saturating_mul(2));
-        if !is_due || table.is_swept {
+        let is_due = table.places.len() >= SWEEP_MIN.max(table.len_after_sweep.saturating_mul(2));
+        if !is_due || table.is_sweeping {
             return None;
         }
-        table.is_swept = true;
+        table.is_sweeping = true;
         Some(table.places.keys().copied().collect())
     }
 
     pub(super) fn end_sweep(&self) {
         let mut table = self.lock();
-        table.is_swept = false;
-        table.kept = table.places.len();
+        table.is_sweeping = false;
+        table.len_after_sweep = table.places.len();
         table.places.shrink_to_fit();
     }
 
@@ -64,8 +65,8 @@ impl Table {
         self.lock().places.len()
     }
 
-    /// Records a name of a file. A directory has only one.
-    pub(super) fn learn(&self, key: Key, is_directory: bool, parent: Key, name: &[u8]) {
+    /// Records a name of a file. A directory has only one name.
+    pub(super) fn record(&self, key: Key, is_directory: bool, parent: Key, name: &[u8]) {
         let mut table = self.lock();
         // Most files have one name.
         let places = table.places.entry(key).or_insert_with(|| Vec::with_capacity(1));
@@ -97,7 +98,7 @@ impl Table {
     }
 
     /// Returns the possible locations of a file: the path of a directory from the root, if known, and the
-    /// place in it. Every name in a path is a single component, since no other name is recorded.
+    /// place in that directory. Only single components are recorded as names.
     pub(super) fn candidates(&self, key: Key, root: Key) -> Vec<(Option<PathBuf>, Place)> {
         let table = self.lock();
         let places = table.places.get(&key).map(Vec::as_slice).unwrap_or_default();
@@ -139,18 +140,18 @@ mod tests {
     #[test]
     fn a_renamed_directory_keeps_its_contents() {
         let table = Table::default();
-        table.learn(key(2), true, key(1), b"a");
-        table.learn(key(3), true, key(2), b"b");
-        table.learn(key(4), false, key(3), b"file");
-        table.learn(key(2), true, key(1), b"renamed");
+        table.record(key(2), true, key(1), b"a");
+        table.record(key(3), true, key(2), b"b");
+        table.record(key(4), false, key(3), b"file");
+        table.record(key(2), true, key(1), b"renamed");
         assert_eq!(paths(&table, 4, 1), [Path::new("renamed/b/file")]);
     }
 
     #[test]
-    fn a_file_keeps_the_names_it_was_not_seen_to_lose() {
+    fn a_file_keeps_its_remaining_names() {
         let table = Table::default();
-        table.learn(key(4), false, key(1), b"one");
-        table.learn(key(4), false, key(1), b"two");
+        table.record(key(4), false, key(1), b"one");
+        table.record(key(4), false, key(1), b"two");
         table.forget(key(4), key(1), b"two");
         assert_eq!(paths(&table, 4, 1), [Path::new("one")]);
         table.forget(key(4), key(1), b"one");
@@ -160,8 +161,8 @@ mod tests {
     #[test]
     fn a_cycle_of_directories_terminates() {
         let table = Table::default();
-        table.learn(key(2), true, key(3), b"a");
-        table.learn(key(3), true, key(2), b"b");
+        table.record(key(2), true, key(3), b"a");
+        table.record(key(3), true, key(2), b"b");
         assert!(paths(&table, 2, 1).is_empty());
     }
 }

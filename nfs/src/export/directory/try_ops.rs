@@ -1,13 +1,13 @@
-//! Calls that the system can complete from memory: names and files in its caches, cached pages, and writes
-//! to a file system in memory. The system reports if a call would block (openat2 with RESOLVE_CACHED,
-//! preadv2 with RWF_NOWAIT), and then nothing was done.
+//! Calls that the system can complete from memory: names and files in its caches, cached pages, and writes to
+//! a file system in memory. The system reports if a call would block (openat2 with RESOLVE_CACHED, preadv2
+//! with RWF_NOWAIT). Such a call has no effect.
 //!
 //! These calls still block in rare cases: the first read of an access control list, an access time written
 //! to a journal, and the swap space of a file system in memory. A write waits only briefly for the file
 //! lock.
 //!
-//! No call here switches to another user: the kernel refuses RDMA devices to a thread that has switched
-//! once.
+//! These calls do not switch to another user, because the kernel denies RDMA devices to a thread that has
+//! ever switched.
 
 use std::ffi::OsStr;
 use std::io::IoSliceMut;
@@ -22,17 +22,18 @@ use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite};
 
 use super::{DirectoryExport, Located, Purpose, Stat, after};
 use crate::export::{
-    Attributes, Before, Caller, FileHandle, FileKind, Found, ReadData, Stability, TryExport, Wcc, Written,
-    names,
+    Attributes, Before, FileHandle, FileKind, Found, NfsCaller, ReadData, Stability, TryExport, Wcc,
+    WriteResult, names,
 };
 
-/// Maximum bytes of such a read or write: copying more takes as long as handing the call to another thread.
+/// The maximum size of a non-blocking read or write, in bytes. Copying more takes as long as passing the call
+/// to another thread.
 const COPIED_MAX: u32 = 64 << 10;
 
 /// How a file system stores its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// In memory: nothing needs to be fetched.
+    /// In memory.
     Memory,
     /// On a local device, with recently used data in memory.
     Cached,
@@ -59,24 +60,24 @@ impl TryExport for DirectoryExport {
         Some(self.try_locate(file)?.stat.attributes)
     }
 
-    fn try_access(&self, caller: &Caller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
+    fn try_access(&self, caller: &NfsCaller, file: &FileHandle, wanted: u32) -> Option<(u32, Attributes)> {
         let located = self.try_locate(file).filter(|_| self.identities.is_as_caller(caller))?;
         Some((located.granted() & wanted, located.stat.attributes))
     }
 
-    fn try_lookup(&self, caller: &Caller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
+    fn try_lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Option<(Found, Attributes)> {
         let dir = self.try_locate(dir).filter(|dir| dir.stat.is(FileKind::Directory))?;
         let is_plain = names::check(name).is_ok() && !names::is_dot(name);
         if !is_plain || !self.identities.is_as_caller(caller) {
             return None;
         }
         let found = at_path(&dir.file, Path::new(OsStr::from_bytes(name)))?;
-        Some((self.learn(&dir.stat, name, found.stat), dir.stat.attributes))
+        Some((self.record(&dir.stat, name, found.stat), dir.stat.attributes))
     }
 
     fn try_read(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         count: u32,
@@ -95,12 +96,12 @@ impl TryExport for DirectoryExport {
 
     fn try_write(
         &self,
-        caller: &Caller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
         stable: Stability,
-    ) -> Option<(Written, Wcc)> {
+    ) -> Option<(WriteResult, Wcc)> {
         let fits = (1..=COPIED_MAX as usize).contains(&data.len());
         // Other file systems store the modification time before they write and wait for that; with
         // RWF_NOWAIT they fail.
@@ -110,15 +111,15 @@ impl TryExport for DirectoryExport {
         }
         let end = offset.checked_add(data.len() as u64);
         end.filter(|end| i64::try_from(*end).is_ok())?;
-        // A short wait pays off: if another thread holds the lock for a write, the next write would have to
-        // go there too.
+        // A short wait is worthwhile: without it, all writes would move to the blocking pool once one of them
+        // holds the lock there.
         let _held = self.locks.try_one(self.identity(file).ok()?.0)?;
         let located = self.try_locate(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
         let written = pwrite(self.try_content(&located, Purpose::Write)?, data, offset).ok()?;
         let count = u32::try_from(written).ok().filter(|count| *count > 0)?;
-        // The data is as stable there as it can be.
-        Some((Written { count, committed: stable }, Wcc { before: Some(before), after: after(&located) }))
+        // Data in memory needs no sync.
+        Some((WriteResult { count, committed: stable }, Wcc { before: Some(before), after: after(&located) }))
     }
 }
 
@@ -168,7 +169,7 @@ impl DirectoryExport {
 }
 
 /// Opens a path without following links, if all of it is in memory. Opens a link itself and not its target.
-/// A mount below could be a remote file system that does not respond.
+/// Does not enter other mounts: a remote file system may not respond.
 fn at_path(dir: impl AsFd, path: &Path) -> Option<Located> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -195,14 +196,14 @@ mod tests {
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }
 
-    /// Returns true if the file system is known and the system supports such calls (not before Linux 5.12).
-    fn knows(export: &DirectoryExport) -> bool {
+    /// Returns true if the file system is known and the system supports such calls (Linux 5.12 and later).
+    fn supports_try(export: &DirectoryExport) -> bool {
         export.storage != Storage::Unknown && at_path(&export.top, Path::new(".")).is_some()
     }
 
     fn file(export: &DirectoryExport, path: &[&str]) -> FileHandle {
         path.iter().fold(export.root(), |dir, name| {
-            export.lookup(&Caller::ROOT, &dir, name.as_bytes()).unwrap().handle
+            export.lookup(&NfsCaller::ROOT, &dir, name.as_bytes()).unwrap().handle
         })
     }
 
@@ -213,9 +214,9 @@ mod tests {
             fs::write(dir.path().join("a/b/file"), vec![7; 100_000]).unwrap();
             symlink("file", dir.path().join("a/b/link")).unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
-            let known = knows(&export);
+            let known = supports_try(&export);
             eprintln!("{}: {:?}", dir.path().display(), export.storage);
-            let caller = Caller::ROOT;
+            let caller = NfsCaller::ROOT;
             for path in [&[][..], &["a", "b"], &["a", "b", "file"], &["a", "b", "link"]] {
                 let handle = file(&export, path);
                 let there = export.attributes(&handle).unwrap();
@@ -245,7 +246,10 @@ mod tests {
                     known.then_some((there.0.data, there.0.eof, there.1.size))
                 );
             }
-            assert!(export.try_read(&caller, &handle, 0, COPIED_MAX + 1).is_none(), "more takes long");
+            assert!(
+                export.try_read(&caller, &handle, 0, COPIED_MAX + 1).is_none(),
+                "a larger read takes too long"
+            );
             assert!(export.try_read(&caller, &file(&export, &["a"]), 0, 1).is_none(), "a directory");
         }
     }
@@ -256,10 +260,10 @@ mod tests {
             fs::write(dir.path().join("file"), vec![7; 100_000]).unwrap();
             fs::create_dir(dir.path().join("a")).unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
-            let (handle, caller) = (file(&export, &["file"]), Caller::ROOT);
+            let (handle, caller) = (file(&export, &["file"]), NfsCaller::ROOT);
             let write =
                 |offset, data: &Bytes, stable| export.try_write(&caller, &handle, offset, data, stable);
-            let in_memory = export.storage == Storage::Memory && knows(&export);
+            let in_memory = export.storage == Storage::Memory && supports_try(&export);
             let mut expected = vec![7; 100_000];
             for (offset, size) in [(0, 1), (99_999, 1), (99_999, 2), (50_000, 65_536), (200_000, 4096)] {
                 for stable in [Stability::Unstable, Stability::DataSync, Stability::FileSync] {
@@ -285,20 +289,20 @@ mod tests {
                 assert!(export.try_write(&caller, of, 0, &one, Stability::Unstable).is_none());
             }
             let held = export.locks.one(export.identity(&handle).unwrap().0);
-            assert!(write(0, &one, Stability::Unstable).is_none(), "somebody else changes it");
+            assert!(write(0, &one, Stability::Unstable).is_none(), "another process changes the file");
             drop(held);
             assert!(fs::read(dir.path().join("file")).unwrap() == expected);
         }
     }
 
-    /// Each thread writes without blocking if it can and otherwise blocks, as the server does. All changes
-    /// are serialized: each starts from the result of an earlier one.
+    /// Each thread tries to write without blocking and falls back to a blocking write, as the server does.
+    /// All changes are serialized: each starts from the result of another.
     #[test]
     fn try_writes_and_blocking_writes_are_serialized() {
         for dir in directories() {
             fs::write(dir.path().join("file"), "").unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
-            let (handle, caller) = (file(&export, &["file"]), Caller::ROOT);
+            let (handle, caller) = (file(&export, &["file"]), NfsCaller::ROOT);
             let write = |number: u64, other: bool| {
                 let (data, offset) = (Bytes::from(vec![1; 100]), number * 100);
                 let tried = || export.try_write(&caller, &handle, offset, &data, Stability::Unstable);
@@ -315,7 +319,7 @@ mod tests {
             });
             let sizes = |wcc: &Wcc| (wcc.after.as_ref().unwrap().size, wcc.before.unwrap().size);
             let mut changes: Vec<(u64, u64)> = wccs.iter().map(sizes).collect();
-            // The file only grows, so this is the order of the changes.
+            // The file only grows, so sorting by size restores the order of the changes.
             changes.sort_unstable();
             assert_eq!(changes.last().unwrap().0, 80_000);
             let mut left = 0;
@@ -336,19 +340,23 @@ mod tests {
             }
             let export = DirectoryExport::open(&inside).unwrap();
             let handle = file(&export, &["a", "file"]);
-            assert_eq!(export.try_attributes(&handle).is_some(), knows(&export));
+            assert_eq!(export.try_attributes(&handle).is_some(), supports_try(&export));
             fs::rename(inside.join("a"), inside.join("b")).unwrap();
             assert_eq!(export.try_attributes(&handle), None);
             symlink("../outside/a", inside.join("a")).unwrap();
-            assert_eq!(export.try_attributes(&handle), None, "a link on the way");
+            assert_eq!(export.try_attributes(&handle), None, "the path contains a link");
             fs::remove_file(inside.join("a")).unwrap();
             symlink("b", inside.join("a")).unwrap();
             assert_eq!(export.try_attributes(&handle), None, "the same file, behind a link");
             fs::remove_file(inside.join("a")).unwrap();
             fs::rename(outside.join("a"), inside.join("a")).unwrap();
             assert_eq!(export.try_attributes(&handle), None, "another file");
-            assert_eq!(export.read(&Caller::ROOT, &handle, 0, 4).unwrap().data, "text", "it is looked for");
-            assert_eq!(export.try_attributes(&handle).is_some(), knows(&export));
+            assert_eq!(
+                export.read(&NfsCaller::ROOT, &handle, 0, 4).unwrap().data,
+                "text",
+                "the blocking read finds the file"
+            );
+            assert_eq!(export.try_attributes(&handle).is_some(), supports_try(&export));
         }
     }
 
@@ -356,7 +364,7 @@ mod tests {
     fn try_operations_do_not_cross_mount_points() {
         for (top, name) in [("/", "proc"), ("/", "dev"), ("/dev", "shm"), ("/dev", "pts"), ("/", "sys")] {
             let Ok(export) = DirectoryExport::open(Path::new(top)) else { continue };
-            let (root, caller) = (export.root(), Caller::ROOT);
+            let (root, caller) = (export.root(), NfsCaller::ROOT);
             let Ok(found) = export.lookup(&caller, &root, name.as_bytes()) else { continue };
             if found.attributes.fsid != export.attributes(&root).unwrap().fsid {
                 assert!(export.try_lookup(&caller, &root, name.as_bytes()).is_none(), "{top} {name}");
@@ -370,7 +378,8 @@ mod tests {
         for dir in directories() {
             fs::write(dir.path().join("file"), "text").unwrap();
             let export = DirectoryExport::open(dir.path()).unwrap();
-            let (handle, other) = (file(&export, &["file"]), Caller { uid: 1234, gid: 1234, gids: vec![] });
+            let (handle, other) =
+                (file(&export, &["file"]), NfsCaller { uid: 1234, gid: 1234, gids: vec![] });
             if export.impersonates_callers() {
                 assert!(export.try_read(&other, &handle, 0, 4).is_none());
                 let data = Bytes::from_static(b"more");

@@ -2,21 +2,21 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::export::Error;
+use crate::export::NfsError;
 
 /// Maximum file length, in bytes: the range of the clients' signed offsets.
 pub(super) const FILE_MAX: u64 = i64::MAX as u64;
 
-/// Data below this length is copied, so that a few bytes do not keep the buffer of a whole message.
+/// Data below this length is copied. Otherwise a few bytes would keep the buffer of a whole message.
 const SHARED_FROM: usize = 64 << 10;
 
-/// A file's content: the written data by offset, and holes between.
+/// A file's content: the written data by offset, with holes between.
 ///
-/// A large write keeps its receive buffer, and reads return parts of it without copying. A write that a
-/// later write covers only in part stays in memory until the rest is covered too.
+/// A large write keeps its receive buffer, and reads return parts of it without copying. A write stays in
+/// memory until later writes cover it completely.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// By offset. No extent is empty, overlaps the next one, or ends after `size`.
+    /// The extents by offset. No extent is empty, overlaps the next one, or ends after `size`.
     extents: BTreeMap<u64, Bytes>,
     size: u64,
     /// Total length of the extents.
@@ -33,7 +33,7 @@ impl Content {
         self.held
     }
 
-    /// Returns at most `count` bytes from `offset`, and whether the file ends with them.
+    /// Returns at most `count` bytes from `offset`, and true if the file ends there.
     pub(super) fn read(&self, offset: u64, count: u32) -> (Bytes, bool) {
         let left = self.size.saturating_sub(offset);
         let count = u64::from(count).min(left);
@@ -69,10 +69,10 @@ impl Content {
     }
 
     /// # Errors
-    /// [`Error::FBig`] beyond [`FILE_MAX`].
-    pub(super) fn write(&mut self, offset: u64, data: &Bytes) -> Result<(), Error> {
+    /// [`NfsError::FBig`] beyond [`FILE_MAX`].
+    pub(super) fn write(&mut self, offset: u64, data: &Bytes) -> Result<(), NfsError> {
         let len = data.len() as u64;
-        let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Error::FBig)?;
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(NfsError::FBig)?;
         if len == 0 {
             return Ok(());
         }
@@ -112,18 +112,18 @@ impl Content {
             let tail = data.split_off(usize::try_from(from - start).unwrap_or(usize::MAX));
             self.held -= tail.len() as u64;
             self.extents.insert(start, data);
-            self.keep_behind(from, tail, to);
+            self.keep_tail(from, tail, to);
         }
         while let Some((&start, _)) = self.extents.range(from..to).next()
             && let Some(data) = self.extents.remove(&start)
         {
             self.held -= data.len() as u64;
-            self.keep_behind(start, data, to);
+            self.keep_tail(start, data, to);
         }
     }
 
     /// Restores the part of an extent from `to` on.
-    fn keep_behind(&mut self, start: u64, mut data: Bytes, to: u64) {
+    fn keep_tail(&mut self, start: u64, mut data: Bytes, to: u64) {
         let cut = to - start;
         if cut < data.len() as u64 {
             let tail = data.split_off(usize::try_from(cut).unwrap_or(usize::MAX));
@@ -135,10 +135,10 @@ impl Content {
     /// Truncates the content or extends it with a hole.
     ///
     /// # Errors
-    /// [`Error::FBig`] beyond [`FILE_MAX`].
-    pub(super) fn resize(&mut self, size: u64) -> Result<(), Error> {
+    /// [`NfsError::FBig`] beyond [`FILE_MAX`].
+    pub(super) fn resize(&mut self, size: u64) -> Result<(), NfsError> {
         if size > FILE_MAX {
-            return Err(Error::FBig);
+            return Err(NfsError::FBig);
         }
         if size < self.size {
             self.cut(size, self.size);
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn a_file_ends_at_the_largest_offset() {
         let mut content = Content::default();
-        assert_eq!(content.write(u64::MAX, &Bytes::from_static(b"x")), Err(Error::FBig));
-        assert_eq!(content.write(FILE_MAX, &Bytes::from_static(b"x")), Err(Error::FBig));
+        assert_eq!(content.write(u64::MAX, &Bytes::from_static(b"x")), Err(NfsError::FBig));
+        assert_eq!(content.write(FILE_MAX, &Bytes::from_static(b"x")), Err(NfsError::FBig));
         content.write(FILE_MAX - 1, &Bytes::from_static(b"x")).unwrap();
         assert_eq!(content.read(FILE_MAX - 2, 100), (Bytes::from_static(b"\0x"), true));
         assert_eq!(content.read(u64::MAX, 100), (Bytes::new(), true));

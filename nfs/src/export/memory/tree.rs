@@ -5,11 +5,13 @@ use bytes::Bytes;
 
 use super::content::Content;
 use crate::export::permissions::access_bits;
-use crate::export::{Attributes, Caller, Cookie, Error, FileKind, SetAttributes, SetTime, Time, Verifier};
+use crate::export::{
+    Attributes, Cookie, FileKind, FileTime, NfsCaller, NfsError, NfsVerifier, SetAttributes, SetTime,
+};
 
 /// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
-/// The first cookie of a name; those below are `.` and `..`.
+/// The first cookie of a name. Lower cookies are those of `.` and `..`.
 const FIRST_COOKIE: Cookie = 3;
 /// Maximum number of names of one file.
 pub(super) const LINKS_MAX: u32 = 32_000;
@@ -57,11 +59,11 @@ impl Directory {
     }
 }
 
-/// The part of a file besides its attributes.
+/// The content of a file of any kind.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// The content, and the verifier of the exclusive CREATE that created the file.
-    Regular(Content, Option<Verifier>),
+    /// A regular file: the content, and the verifier if an exclusive CREATE created the file.
+    Regular(Content, Option<NfsVerifier>),
     Directory(Directory),
     Symlink(Bytes),
     /// A device with its numbers, a socket or a pipe: only the name and attributes are stored.
@@ -76,27 +78,27 @@ pub(super) struct Node {
 
 impl Node {
     /// # Errors
-    /// [`Error::IsDir`], or [`Error::Inval`] for any other file without content.
-    pub(super) fn content(&self) -> Result<&Content, Error> {
+    /// [`NfsError::IsDir`], or [`NfsError::Inval`] for any other file without content.
+    pub(super) fn content(&self) -> Result<&Content, NfsError> {
         match &self.body {
             Body::Regular(content, _) => Ok(content),
-            Body::Directory(_) => Err(Error::IsDir),
-            Body::Symlink(_) | Body::Special(..) => Err(Error::Inval),
+            Body::Directory(_) => Err(NfsError::IsDir),
+            Body::Symlink(_) | Body::Special(..) => Err(NfsError::Inval),
         }
     }
 
-    fn content_mut(&mut self) -> Result<&mut Content, Error> {
+    fn content_mut(&mut self) -> Result<&mut Content, NfsError> {
         match &mut self.body {
             Body::Regular(content, _) => Ok(content),
-            Body::Directory(_) => Err(Error::IsDir),
-            Body::Symlink(_) | Body::Special(..) => Err(Error::Inval),
+            Body::Directory(_) => Err(NfsError::IsDir),
+            Body::Symlink(_) | Body::Special(..) => Err(NfsError::Inval),
         }
     }
 
     /// # Errors
-    /// [`Error::NotDir`].
-    pub(super) fn directory(&self) -> Result<&Directory, Error> {
-        if let Body::Directory(directory) = &self.body { Ok(directory) } else { Err(Error::NotDir) }
+    /// [`NfsError::NotDir`].
+    pub(super) fn directory(&self) -> Result<&Directory, NfsError> {
+        if let Body::Directory(directory) = &self.body { Ok(directory) } else { Err(NfsError::NotDir) }
     }
 
     /// Updates the attributes `size` and `used`.
@@ -117,9 +119,9 @@ impl Node {
 pub(super) struct Tree {
     nodes: HashMap<u64, Node>,
     last_id: u64,
-    last_time: Time,
+    last_time: FileTime,
     fsid: u64,
-    /// Bytes of all contents.
+    /// The total length of all contents, in bytes.
     pub(super) held: u64,
     /// Limits on `held` and on the number of files.
     pub(super) bytes_max: u64,
@@ -131,13 +133,14 @@ impl Tree {
         let mut tree = Tree {
             nodes: HashMap::new(),
             last_id: 0,
-            last_time: Time::default(),
+            last_time: FileTime::default(),
             fsid,
             held: 0,
             bytes_max,
             files_max,
         };
-        let root = tree.make(&Caller::ROOT, FileKind::Directory, mode, Body::Directory(Directory::new(ROOT)));
+        let root =
+            tree.make(&NfsCaller::ROOT, FileKind::Directory, mode, Body::Directory(Directory::new(ROOT)));
         tree.nodes.insert(ROOT, root);
         tree.last_id = ROOT;
         tree
@@ -148,41 +151,46 @@ impl Tree {
     }
 
     /// # Errors
-    /// [`Error::Stale`].
-    pub(super) fn node(&self, id: u64) -> Result<&Node, Error> {
-        self.nodes.get(&id).ok_or(Error::Stale)
+    /// [`NfsError::Stale`].
+    pub(super) fn node(&self, id: u64) -> Result<&Node, NfsError> {
+        self.nodes.get(&id).ok_or(NfsError::Stale)
     }
 
-    fn node_mut(&mut self, id: u64) -> Result<&mut Node, Error> {
-        self.nodes.get_mut(&id).ok_or(Error::Stale)
+    fn node_mut(&mut self, id: u64) -> Result<&mut Node, NfsError> {
+        self.nodes.get_mut(&id).ok_or(NfsError::Stale)
     }
 
     /// # Errors
-    /// [`Error::Stale`], [`Error::NotDir`].
-    pub(super) fn directory(&self, id: u64) -> Result<&Directory, Error> {
+    /// [`NfsError::Stale`], [`NfsError::NotDir`].
+    pub(super) fn directory(&self, id: u64) -> Result<&Directory, NfsError> {
         self.node(id)?.directory()
     }
 
     /// # Errors
-    /// [`Error::Stale`], [`Error::NotDir`], and [`Error::Acces`] unless the caller has these bits in the
-    /// directory.
-    pub(super) fn directory_for(&self, caller: &Caller, id: u64, bits: u32) -> Result<&Directory, Error> {
+    /// [`NfsError::Stale`], [`NfsError::NotDir`], and [`NfsError::Acces`] unless the caller has these bits in
+    /// the directory.
+    pub(super) fn directory_for(
+        &self,
+        caller: &NfsCaller,
+        id: u64,
+        bits: u32,
+    ) -> Result<&Directory, NfsError> {
         let node = self.node(id)?;
         let directory = node.directory()?;
-        if caller.has(&node.attributes, bits) { Ok(directory) } else { Err(Error::Acces) }
+        if caller.has(&node.attributes, bits) { Ok(directory) } else { Err(NfsError::Acces) }
     }
 
     /// Returns the time, later than any returned before, so that changes within one clock step differ.
-    fn tick(&mut self) -> Time {
-        let after = |last: Time| match last.nanoseconds {
-            999_999_999 => Time { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
-            nanoseconds => Time { nanoseconds: nanoseconds + 1, ..last },
+    fn tick(&mut self) -> FileTime {
+        let after = |last: FileTime| match last.nanoseconds {
+            999_999_999 => FileTime { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
+            nanoseconds => FileTime { nanoseconds: nanoseconds + 1, ..last },
         };
-        self.last_time = Time::now().max(after(self.last_time));
+        self.last_time = FileTime::now().max(after(self.last_time));
         self.last_time
     }
 
-    fn make(&mut self, caller: &Caller, kind: FileKind, mode: u32, body: Body) -> Node {
+    fn make(&mut self, caller: &NfsCaller, kind: FileKind, mode: u32, body: Body) -> Node {
         let now = self.tick();
         let attributes = Attributes {
             kind,
@@ -207,15 +215,15 @@ impl Tree {
     /// Creates a file under a free name.
     ///
     /// # Errors
-    /// [`Error::NoSpc`], and the errors of setting the attributes. Nothing is then created.
+    /// [`NfsError::NoSpc`], and the errors of setting the attributes. On failure, nothing is created.
     pub(super) fn add(
         &mut self,
-        caller: &Caller,
+        caller: &NfsCaller,
         dir: u64,
         name: &[u8],
         body: Body,
         new: &SetAttributes,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, NfsError> {
         let (kind, mode) = match &body {
             Body::Regular(..) => (FileKind::Regular, 0o644),
             Body::Directory(_) => (FileKind::Directory, 0o755),
@@ -225,7 +233,7 @@ impl Tree {
         let rdev = if let Body::Special(_, device) = &body { *device } else { (0, 0) };
         let stored = if let Body::Symlink(target) = &body { target.len() as u64 } else { 0 };
         if self.nodes.len() >= self.files_max || self.held.saturating_add(stored) > self.bytes_max {
-            return Err(Error::NoSpc);
+            return Err(NfsError::NoSpc);
         }
         let mut node = self.make(caller, kind, mode, body);
         node.attributes.rdev = rdev;
@@ -247,11 +255,11 @@ impl Tree {
     }
 
     /// Adds a free name.
-    pub(super) fn enter(&mut self, dir: u64, name: &[u8], id: u64) -> Result<(), Error> {
+    pub(super) fn enter(&mut self, dir: u64, name: &[u8], id: u64) -> Result<(), NfsError> {
         let is_directory = matches!(self.node(id)?.body, Body::Directory(_));
         let now = self.tick();
         let node = self.node_mut(dir)?;
-        let Body::Directory(directory) = &mut node.body else { return Err(Error::NotDir) };
+        let Body::Directory(directory) = &mut node.body else { return Err(NfsError::NotDir) };
         directory.insert(Bytes::copy_from_slice(name), id);
         node.attributes.nlink += u32::from(is_directory);
         node.attributes.mtime = now;
@@ -262,12 +270,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a name and returns its file, which stays.
-    pub(super) fn leave(&mut self, dir: u64, name: &[u8]) -> Result<u64, Error> {
+    /// Removes a name and returns its file. The file itself remains.
+    pub(super) fn leave(&mut self, dir: u64, name: &[u8]) -> Result<u64, NfsError> {
         let now = self.tick();
         let node = self.node_mut(dir)?;
-        let Body::Directory(directory) = &mut node.body else { return Err(Error::NotDir) };
-        let id = directory.remove(name).ok_or(Error::NoEnt)?;
+        let Body::Directory(directory) = &mut node.body else { return Err(NfsError::NotDir) };
+        let id = directory.remove(name).ok_or(NfsError::NoEnt)?;
         node.attributes.mtime = now;
         node.attributes.ctime = now;
         if matches!(self.node(id)?.body, Body::Directory(_)) {
@@ -278,7 +286,7 @@ impl Tree {
     }
 
     /// Decrements the number of names, and drops the file with the last one.
-    pub(super) fn release(&mut self, id: u64) -> Result<(), Error> {
+    pub(super) fn release(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;
         let links = node.attributes.nlink.saturating_sub(1);
@@ -298,15 +306,15 @@ impl Tree {
     /// Increments the number of names.
     ///
     /// # Errors
-    /// [`Error::MLink`], and [`Error::IsDir`] for a directory.
-    pub(super) fn retain(&mut self, id: u64) -> Result<(), Error> {
+    /// [`NfsError::MLink`], and [`NfsError::IsDir`] for a directory.
+    pub(super) fn retain(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;
         if matches!(node.body, Body::Directory(_)) {
-            return Err(Error::IsDir);
+            return Err(NfsError::IsDir);
         }
         if node.attributes.nlink >= LINKS_MAX {
-            return Err(Error::MLink);
+            return Err(NfsError::MLink);
         }
         node.attributes.nlink += 1;
         node.attributes.ctime = now;
@@ -329,17 +337,24 @@ impl Tree {
     }
 
     /// # Errors
-    /// [`Error::NoSpc`], [`Error::FBig`], [`Error::IsDir`], [`Error::Inval`], [`Error::Acces`].
-    pub(super) fn write(&mut self, caller: &Caller, id: u64, offset: u64, data: &Bytes) -> Result<(), Error> {
+    /// [`NfsError::NoSpc`], [`NfsError::FBig`], [`NfsError::IsDir`], [`NfsError::Inval`],
+    /// [`NfsError::Acces`].
+    pub(super) fn write(
+        &mut self,
+        caller: &NfsCaller,
+        id: u64,
+        offset: u64,
+        data: &Bytes,
+    ) -> Result<(), NfsError> {
         let full = self.held.saturating_add(data.len() as u64) > self.bytes_max;
         let now = self.tick();
         let node = self.node_mut(id)?;
         let held = node.content()?.held();
         if !caller.may_write(&node.attributes) {
-            return Err(Error::Acces);
+            return Err(NfsError::Acces);
         }
         if full {
-            return Err(Error::NoSpc);
+            return Err(NfsError::NoSpc);
         }
         node.content_mut()?.write(offset, data)?;
         node.attributes.mtime = now;
@@ -349,8 +364,8 @@ impl Tree {
     /// Sets all attributes, or none on failure.
     ///
     /// # Errors
-    /// [`Error::Perm`], [`Error::Acces`], [`Error::IsDir`], [`Error::Inval`], [`Error::FBig`].
-    pub(super) fn set(&mut self, caller: &Caller, id: u64, new: &SetAttributes) -> Result<(), Error> {
+    /// [`NfsError::Perm`], [`NfsError::Acces`], [`NfsError::IsDir`], [`NfsError::Inval`], [`NfsError::FBig`].
+    pub(super) fn set(&mut self, caller: &NfsCaller, id: u64, new: &SetAttributes) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;
         may_set(caller, &node.attributes, new)?;
@@ -363,7 +378,7 @@ impl Tree {
         attributes.mode = new.mode.map_or(attributes.mode, |mode| mode & 0o7777);
         attributes.uid = new.uid.unwrap_or(attributes.uid);
         attributes.gid = new.gid.unwrap_or(attributes.gid);
-        let time = |set: Option<SetTime>, old: Time| match set {
+        let time = |set: Option<SetTime>, old: FileTime| match set {
             None => old,
             Some(SetTime::Now) => now,
             Some(SetTime::To(time)) => time,
@@ -374,7 +389,7 @@ impl Tree {
     }
 
     /// Updates the totals after a change of a file that held `held_before` bytes.
-    fn changed(&mut self, id: u64, now: Time, held_before: u64) -> Result<(), Error> {
+    fn changed(&mut self, id: u64, now: FileTime, held_before: u64) -> Result<(), NfsError> {
         let node = self.node_mut(id)?;
         node.measure();
         node.attributes.ctime = now;
@@ -385,28 +400,28 @@ impl Tree {
 }
 
 /// Checks that the caller may set these attributes (the rules of POSIX chmod, chown, truncate and utimes).
-fn may_set(caller: &Caller, old: &Attributes, new: &SetAttributes) -> Result<(), Error> {
+fn may_set(caller: &NfsCaller, old: &Attributes, new: &SetAttributes) -> Result<(), NfsError> {
     let owns = caller.owns(old);
     let sets_uid = new.uid.is_some_and(|uid| uid != old.uid);
     let sets_gid = new.gid.is_some_and(|gid| gid != old.gid);
     let allowed_gid = new.gid.is_none_or(|gid| caller.uid == 0 || caller.is_in(gid));
     if (sets_uid && caller.uid != 0) || (sets_gid && !(owns && allowed_gid)) || (new.mode.is_some() && !owns)
     {
-        return Err(Error::Perm);
+        return Err(NfsError::Perm);
     }
     for set in [new.atime, new.mtime].into_iter().flatten() {
         match set {
-            SetTime::To(time) if time.nanoseconds > 999_999_999 => return Err(Error::Inval),
-            SetTime::To(_) if !owns => return Err(Error::Perm),
-            SetTime::Now if !owns && !caller.has(old, access_bits::MODIFY) => return Err(Error::Acces),
+            SetTime::To(time) if time.nanoseconds > 999_999_999 => return Err(NfsError::Inval),
+            SetTime::To(_) if !owns => return Err(NfsError::Perm),
+            SetTime::Now if !owns && !caller.has(old, access_bits::MODIFY) => return Err(NfsError::Acces),
             _ => {}
         }
     }
     match (new.size, old.kind) {
         (None, _) => Ok(()),
-        (Some(_), FileKind::Directory) => Err(Error::IsDir),
+        (Some(_), FileKind::Directory) => Err(NfsError::IsDir),
         (Some(_), FileKind::Regular) if caller.may_write(old) => Ok(()),
-        (Some(_), FileKind::Regular) => Err(Error::Acces),
-        (Some(_), _) => Err(Error::Inval),
+        (Some(_), FileKind::Regular) => Err(NfsError::Acces),
+        (Some(_), _) => Err(NfsError::Inval),
     }
 }

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use crate::image::{Aligned, Images, PIECE, SIZE, looks_like};
 use crate::turn::{Done, Operation, Turn, Work};
 
-/// The tolerated number of calls that are not part of the measurement.
+/// The maximum number of calls that are not part of the measurement.
 const STRAY: u64 = 8;
 
 pub(crate) struct Mounted {
@@ -110,7 +110,7 @@ fn call_counts(mount: &Path) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     Ok(Some(operations.collect()))
 }
 
-/// Checks that each operation caused one call of its procedure, and that there were hardly any other calls.
+/// Checks that each operation caused one call of its procedure, with at most `STRAY` other calls.
 fn check_counts(
     operation: Operation,
     calls: u64,

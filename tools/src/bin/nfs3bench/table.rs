@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::turn::Operation;
 
-/// The calls per second of both ways in one round.
+/// The calls per second of target and baseline in one round.
 type Rates = [f64; 2];
 
 /// The results for one operation.
@@ -23,7 +23,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Writes the ratio of the medians, followed by the minimum and maximum ratio of a round.
+    /// Writes the ratio of the medians, then the minimum and maximum ratio of all rounds.
     pub(crate) fn write(&self, out: &mut dyn Write, rates: bool) -> io::Result<()> {
         writeln!(out, "{}", self.names[0])?;
         writeln!(out, "    by {}", self.names[1])?;
@@ -38,12 +38,12 @@ impl Table {
         for Row { operation, cells } in &self.rows {
             write!(out, "{operation:<14}")?;
             for rounds in cells {
-                let [way, other] = [0, 1].map(|which| median(rounds.iter().map(|rates| rates[which])));
-                let ratios = || rounds.iter().map(|[way, other]| way / other);
+                let [target, baseline] = [0, 1].map(|which| median(rounds.iter().map(|rates| rates[which])));
+                let ratios = || rounds.iter().map(|[target, baseline]| target / baseline);
                 let (min, max) = (ratios().fold(f64::MAX, f64::min), ratios().fold(0.0, f64::max));
-                write!(out, "{:>4.2} ({min:.2} to {max:.2})    ", way / other)?;
+                write!(out, "{:>4.2} ({min:.2} to {max:.2})    ", target / baseline)?;
                 if rates {
-                    write!(out, "{way:>8.0} by {other:>8.0}    ")?;
+                    write!(out, "{target:>8.0} by {baseline:>8.0}    ")?;
                 }
             }
             writeln!(out)?;
@@ -52,7 +52,7 @@ impl Table {
     }
 }
 
-/// Returns the median. For an even number of values this is the upper one of the two in the middle.
+/// Returns the median; for an even number of values, the upper median.
 fn median(of: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = of.collect();
     sorted.sort_by(f64::total_cmp);

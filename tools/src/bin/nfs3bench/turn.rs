@@ -25,8 +25,8 @@ impl Operation {
         }
     }
 
-    /// Returns the part of the file for the call with this number. Calls go through the file in order and
-    /// start over.
+    /// Returns the byte range of the file for the call with this number. Calls cover the file in order,
+    /// repeatedly.
     pub(crate) fn part(self, number: u64) -> Range<usize> {
         let size = match self {
             Operation::Getattr => return 0..0,
@@ -62,28 +62,28 @@ pub(crate) struct Work {
     pub(crate) time: Duration,
 }
 
-/// A running turn, which hands out the call numbers.
+/// A running turn, which assigns the call numbers.
 #[derive(Debug)]
 pub(crate) struct Turn {
     next: AtomicU64,
-    began: Instant,
+    start: Instant,
     time: Duration,
 }
 
 impl Turn {
     pub(crate) fn begin(time: Duration) -> Self {
-        Turn { next: AtomicU64::new(0), began: Instant::now(), time }
+        Turn { next: AtomicU64::new(0), start: Instant::now(), time }
     }
 
     /// Returns the number of the next call, or `None` after the time limit. The first call always runs.
     pub(crate) fn next(&self) -> Option<u64> {
-        let continues = self.began.elapsed() < self.time || self.next.load(Ordering::Relaxed) == 0;
+        let continues = self.start.elapsed() < self.time || self.next.load(Ordering::Relaxed) == 0;
         continues.then(|| self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns the results after all calls have completed.
     pub(crate) fn end(&self) -> Done {
-        Done { calls: self.next.load(Ordering::Relaxed), elapsed: self.began.elapsed() }
+        Done { calls: self.next.load(Ordering::Relaxed), elapsed: self.start.elapsed() }
     }
 }
 

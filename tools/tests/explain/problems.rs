@@ -28,7 +28,7 @@ async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
-/// The output for a client that sends these messages to our server, and waits for the response.
+/// Returns the output for a client that sends these messages to our server and waits for the response.
 async fn said(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -59,8 +59,8 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
     let (_, text) = said(&[call(7, 3, 99)], received).await;
     assert!(text.contains("! reply refused: the server does not have the procedure"), "{text}");
     let (_, text) = said(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
-    assert!(text.contains("neither call nor reply: version 2 of RPC-over-RDMA"), "{text}");
-    // Two Read chunks in an order that cannot be.
+    assert!(text.contains("neither a call nor a reply: version 2 of RPC-over-RDMA"), "{text}");
+    // Two Read chunks in an invalid order.
     let read = |position: u32| [1, position, 5, 40, 0, 0];
     let lists = [&[7, 1, 32, 0][..], &read(44), &read(40), &[0, 0, 0], &[7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]];
     let (trace, text) = said(&[words(&lists.concat())], received).await;

@@ -1,51 +1,51 @@
-//! A way to access a test file: this project's client or a Linux mount.
+//! A test file, accessed with this project's client or on a Linux mount.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use rpcrdma_tools::cli::nfs3bench::Name;
+use rpcrdma_tools::cli::nfs3bench::Target;
 use tokio::runtime::Runtime;
 
-use crate::called::Called;
+use crate::client_file::ClientFile;
 use crate::image::Images;
 use crate::mounted::Mounted;
 use crate::profiler::Profiler;
 use crate::turn::{Done, Operation, Work};
 
-/// A way with an open test file.
-pub(crate) struct Way<'a> {
+/// An open test file of a target.
+pub(crate) struct TestFile<'a> {
     name: String,
     runtime: &'a Runtime,
-    file: File,
+    access: Access,
 }
 
-enum File {
-    Called(Box<Called>),
+enum Access {
+    Client(Box<ClientFile>),
     Mounted(Mounted),
 }
 
-impl<'a> Way<'a> {
+impl<'a> TestFile<'a> {
     /// Creates, fills and checks a test file.
     pub(crate) fn open(
-        name: &Name,
+        target: &Target,
         file: &'static str,
         spin: Duration,
         runtime: &'a Runtime,
         images: &Images,
     ) -> anyhow::Result<Self> {
-        let shown = name.to_string();
-        let opened = match name {
-            Name::Url(url) => {
-                let opened = runtime.block_on(Called::open(url, file, spin));
-                opened.map(|file| File::Called(Box::new(file)))
+        let shown = target.to_string();
+        let opened = match target {
+            Target::Url(url) => {
+                let opened = runtime.block_on(ClientFile::open(url, file, spin));
+                opened.map(|file| Access::Client(Box::new(file)))
             }
-            Name::Directory(path) => Mounted::open(path, file).map(File::Mounted),
+            Target::Directory(path) => Mounted::open(path, file).map(Access::Mounted),
         };
-        let way = Way { file: opened.with_context(|| shown.clone())?, name: shown, runtime };
-        way.fill(&images.old)?;
-        way.check(&images.old)?;
-        Ok(way)
+        let opened_file = TestFile { access: opened.with_context(|| shown.clone())?, name: shown, runtime };
+        opened_file.fill(&images.old)?;
+        opened_file.check(&images.old)?;
+        Ok(opened_file)
     }
 
     /// Makes calls for the given time and returns their number and rate. Restores the file's contents
@@ -56,9 +56,9 @@ impl<'a> Way<'a> {
         images: &Images,
         profiler: Option<&mut Profiler>,
     ) -> anyhow::Result<Done> {
-        let turn = || match &self.file {
-            File::Called(file) => self.runtime.block_on(file.turn(work, images)),
-            File::Mounted(file) => file.turn(work, images),
+        let turn = || match &self.access {
+            Access::Client(file) => self.runtime.block_on(file.turn(work, images)),
+            Access::Mounted(file) => file.turn(work, images),
         };
         let done = match profiler {
             Some(profiler) => profiler.during(turn)?,
@@ -81,18 +81,18 @@ impl<'a> Way<'a> {
     }
 
     fn fill(&self, image: &Bytes) -> anyhow::Result<()> {
-        let filled = match &self.file {
-            File::Called(file) => self.runtime.block_on(file.fill(image)),
-            File::Mounted(file) => file.fill(image),
+        let filled = match &self.access {
+            Access::Client(file) => self.runtime.block_on(file.fill(image)),
+            Access::Mounted(file) => file.fill(image),
         };
         filled.with_context(|| self.name.clone())
     }
 
     /// Checks the complete contents of the file.
     fn check(&self, expected: &[u8]) -> anyhow::Result<()> {
-        let same = match &self.file {
-            File::Called(file) => self.runtime.block_on(file.has_contents(expected)),
-            File::Mounted(file) => file.has_contents(expected),
+        let same = match &self.access {
+            Access::Client(file) => self.runtime.block_on(file.has_contents(expected)),
+            Access::Mounted(file) => file.has_contents(expected),
         };
         ensure!(same.with_context(|| self.name.clone())?, "{}: the file has wrong contents", self.name);
         Ok(())
@@ -100,9 +100,9 @@ impl<'a> Way<'a> {
 
     /// Removes the file.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
-        match self.file {
-            File::Called(file) => self.runtime.block_on(file.remove()),
-            File::Mounted(file) => file.remove(),
+        match self.access {
+            Access::Client(file) => self.runtime.block_on(file.remove()),
+            Access::Mounted(file) => file.remove(),
         }
         .context(self.name)
     }

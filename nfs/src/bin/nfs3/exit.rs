@@ -1,15 +1,14 @@
-//! The end of a run: the message for people and the exit status for scripts.
+//! The error message and exit status of a run.
 
 use std::process::ExitCode;
 
-use rpcrdma_nfs::cli::nfs3::Sum;
-use rpcrdma_nfs::client::ClientError;
+use rpcrdma_nfs::client::{ClientError, Digest};
 use rpcrdma_nfs::output;
 
-/// The data is not as expected.
+/// The data differs from the expected data.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Differs(pub(crate) String);
+pub(crate) struct DataMismatch(pub(crate) String);
 
 /// The user interrupted the run.
 #[derive(Debug, thiserror::Error)]
@@ -17,12 +16,16 @@ pub(crate) struct Differs(pub(crate) String);
 pub(crate) struct Interrupted;
 
 /// # Errors
-/// [`Differs`] if there is an expected digest and it differs.
-pub(crate) fn must_be(expected: Option<Sum>, sum: impl Into<Sum>, name: &str) -> anyhow::Result<()> {
+/// [`DataMismatch`] if the digest differs from the expected one.
+pub(crate) fn check_digest(
+    expected: Option<Digest>,
+    sum: impl Into<Digest>,
+    name: &str,
+) -> anyhow::Result<()> {
     let sum = sum.into();
     match expected {
         Some(expected) if expected != sum => {
-            Err(Differs(format!("{name}: has the SHA-256 {sum}, and not {expected}")).into())
+            Err(DataMismatch(format!("{name}: SHA-256 is {sum}, expected {expected}")).into())
         }
         _ => Ok(()),
     }
@@ -31,7 +34,7 @@ pub(crate) fn must_be(expected: Option<Sum>, sum: impl Into<Sum>, name: &str) ->
 /// Prints the error and returns its exit status.
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     output::status("nfs3", done, |error| match () {
-        () if error.is::<Differs>() => 4,
+        () if error.is::<DataMismatch>() => 4,
         () if error.is::<Interrupted>() => 130,
         () if error.downcast_ref().is_some_and(ClientError::is_unreached) => 3,
         () => 1,

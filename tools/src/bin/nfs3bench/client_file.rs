@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use bytes::Bytes;
-use rpcrdma_nfs::client::{Connection, NfsConnection, Remote, RemoteFile, Url, this_user};
+use rpcrdma_nfs::client::{NfsConnection, Remote, RemoteFile, ServerConnection, Url, this_user};
 #[cfg(feature = "verbs")]
 use rpcrdma_nfs::{client::Transport, provider::Provider};
 use rpcrdma_nfs3::nfs_v3::{self, NfsV3};
@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use crate::image::{Images, PIECE, SIZE, looks_like};
 use crate::turn::{Done, Operation, Turn, Work};
 
-pub(crate) struct Called {
+pub(crate) struct ClientFile {
     remote: Remote,
     dir: RemoteFile,
     name: Bytes,
@@ -39,7 +39,7 @@ struct File {
     max_transfer: usize,
 }
 
-impl Called {
+impl ClientFile {
     pub(crate) async fn open(url: &Url, name: &'static str, spin: Duration) -> anyhow::Result<Self> {
         let options = ClientOptions { credential: this_user(), ..ClientOptions::of::<NfsV3>() };
         let connection = connect(url, options.clone(), spin).await?;
@@ -53,7 +53,7 @@ impl Called {
             Fsinfo3Res::Default(status, _) => bail!("FSINFO: {status:?}"),
         };
         let file = File { nfs, handle, max_transfer: usize::try_from(max_transfer)? };
-        Ok(Called { remote, dir, name, file })
+        Ok(ClientFile { remote, dir, name, file })
     }
 
     pub(crate) async fn fill(&self, image: &Bytes) -> anyhow::Result<()> {
@@ -142,7 +142,7 @@ impl File {
 }
 
 #[cfg(feature = "verbs")]
-async fn connect(url: &Url, options: ClientOptions, spin: Duration) -> anyhow::Result<Connection> {
+async fn connect(url: &Url, options: ClientOptions, spin: Duration) -> anyhow::Result<ServerConnection> {
     let verbs = rpcrdma_verbs::VerbsOptions { spin, ..rpcrdma_verbs::VerbsOptions::default() };
     let address = url.address();
     let client = match (url.transport, url.provider) {
@@ -153,12 +153,12 @@ async fn connect(url: &Url, options: ClientOptions, spin: Duration) -> anyhow::R
             let connector = AutoConnector::new(address, verbs, options.iwarp.clone());
             Client::connect_via(connector, options).await?
         }
-        _ => return Ok(Connection::to(url, options).await?),
+        _ => return Ok(ServerConnection::to(url, options).await?),
     };
     Ok(client.into())
 }
 
 #[cfg(not(feature = "verbs"))]
-async fn connect(url: &Url, options: ClientOptions, _spin: Duration) -> anyhow::Result<Connection> {
-    Ok(Connection::to(url, options).await?)
+async fn connect(url: &Url, options: ClientOptions, _spin: Duration) -> anyhow::Result<ServerConnection> {
+    Ok(ServerConnection::to(url, options).await?)
 }

@@ -1,0 +1,142 @@
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rpcrdma_runtime::proto::owner::Owner;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::export::FileHandle;
+
+/// Maximum number of concurrent blocking calls of one owner. Each occupies a thread of tokio's blocking pool,
+/// which has 512 threads.
+const CALLS_MAX: usize = 64;
+/// Maximum number of these calls that change the same file. Concurrent stable writes share one sync.
+const CHANGES_MAX: usize = 16;
+
+/// Limits an owner's concurrent blocking calls, and its concurrent changes of one file or directory. Further
+/// calls wait without occupying a thread.
+#[derive(Debug)]
+pub(super) struct CallPermits {
+    files: Arc<KeyedSemaphores<(Owner, FileHandle)>>,
+    owners: Arc<KeyedSemaphores<Owner>>,
+}
+
+/// The permits of a running call.
+pub(super) type CallPermit = (Option<KeyPermit<(Owner, FileHandle)>>, KeyPermit<Owner>);
+
+impl Default for CallPermits {
+    fn default() -> Self {
+        CallPermits {
+            files: Arc::new(KeyedSemaphores::new(CHANGES_MAX)),
+            owners: Arc::new(KeyedSemaphores::new(CALLS_MAX)),
+        }
+    }
+}
+
+impl CallPermits {
+    /// Waits for a permit of an owner, and for a permit of the changed file, in the order of calls. Calls of
+    /// other owners do not delay it.
+    ///
+    /// # Errors
+    /// None, since the semaphores are never closed.
+    pub(super) async fn acquire(
+        &self,
+        owner: Owner,
+        changed: Option<FileHandle>,
+    ) -> Result<CallPermit, AcquireError> {
+        let file = match changed {
+            Some(file) => Some(self.files.clone().acquire((owner.clone(), file)).await?),
+            None => None,
+        };
+        Ok((file, self.owners.clone().acquire(owner).await?))
+    }
+}
+
+/// A semaphore for each key that is in use.
+#[derive(Debug)]
+struct KeyedSemaphores<K> {
+    max: usize,
+    semaphores: Mutex<HashMap<K, Arc<Semaphore>>>,
+}
+
+/// A permit of a key's semaphore.
+#[derive(Debug)]
+pub(super) struct KeyPermit<K: Eq + Hash> {
+    registry: Arc<KeyedSemaphores<K>>,
+    key: K,
+    /// `None` while the call waits.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl<K: Clone + Eq + Hash> KeyedSemaphores<K> {
+    fn new(max: usize) -> Self {
+        KeyedSemaphores { max, semaphores: Mutex::default() }
+    }
+
+    async fn acquire(self: Arc<Self>, key: K) -> Result<KeyPermit<K>, AcquireError> {
+        let new = || Arc::new(Semaphore::new(self.max));
+        let semaphore = self.lock().entry(key.clone()).or_insert_with(new).clone();
+        // Created before waiting, so that an abandoned call removes an unused semaphore.
+        let mut held = KeyPermit { registry: self, key, permit: None };
+        held.permit = Some(semaphore.acquire_owned().await?);
+        Ok(held)
+    }
+}
+
+impl<K> KeyedSemaphores<K> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Arc<Semaphore>>> {
+        self.semaphores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash> Drop for KeyPermit<K> {
+    fn drop(&mut self) {
+        let mut semaphores = self.registry.lock();
+        self.permit = None;
+        if semaphores.get(&self.key).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
+            semaphores.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn owner(last: u8) -> Owner {
+        std::net::IpAddr::from([192, 0, 2, last]).into()
+    }
+
+    #[tokio::test]
+    async fn permits_of_a_file_delay_no_other_file() {
+        let permits = CallPermits::default();
+        let [one, other] = [b"one", b"two"].map(|name| Some(FileHandle::new(name).unwrap()));
+        let mut taken = Vec::new();
+        for _ in 0..CHANGES_MAX {
+            taken.push(permits.acquire(owner(1), one).await.unwrap());
+        }
+        let next = tokio::time::timeout(Duration::from_millis(50), permits.acquire(owner(1), one));
+        assert!(next.await.is_err());
+        drop(permits.acquire(owner(1), other).await.unwrap());
+        drop(permits.acquire(owner(2), one).await.unwrap());
+        assert_eq!((permits.files.lock().len(), permits.owners.lock().len()), (1, 1));
+        taken.pop();
+        drop(permits.acquire(owner(1), one).await.unwrap());
+        drop(taken);
+        assert!(permits.files.lock().is_empty() && permits.owners.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn permits_of_an_owner_delay_no_other_owner() {
+        let permits = CallPermits::default();
+        let mut taken = Vec::new();
+        for _ in 0..CALLS_MAX {
+            taken.push(permits.acquire(owner(1), None).await.unwrap());
+        }
+        let next = tokio::time::timeout(Duration::from_millis(50), permits.acquire(owner(1), None));
+        assert!(next.await.is_err());
+        drop(permits.acquire(owner(2), None).await.unwrap());
+    }
+}
