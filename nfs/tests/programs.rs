@@ -646,7 +646,7 @@ fn both_transports_are_counted() {
         succeeds(&nfs3(served.path(), &["ls", &format!("{base}/")]));
     }
     let said = daemon.end(Signal::TERM);
-    assert!(said.starts_with("connections: 0 now, 2 ") && said.contains(" with a result"), "{said}");
+    assert!(said.starts_with("connections: 0 open; total: 2 ") && said.contains(" with a result"), "{said}");
     assert!(said.contains(" inline calls") && said.ends_with("\nstopped\n"), "{said}");
 }
 

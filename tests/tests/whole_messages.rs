@@ -61,7 +61,7 @@ fn messages() -> Vec<(bool, Bytes)> {
 /// A call's procedure and its stream written again, if it is whole. None if its data is in a Read chunk.
 fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     let (header, payload) = decode_call(bytes, &MessageLimits::default()).ok()?;
-    let message = Received::whole(payload.clone());
+    let message = Received::unreduced(payload.clone());
     let mut reader = Reader::new(&message);
     let rpc = CallHeader::decode(&mut reader).ok()?;
     let codec = codecs().into_iter().find(|codec| codec.number == rpc.procedure)?;
@@ -115,7 +115,7 @@ fn every_reply_is_read_to_its_end_and_refused_when_it_is_cut() {
     for (from_client, bytes) in messages() {
         if from_client {
             let payload = decode_call(&bytes, &MessageLimits::default()).expect("a call").1;
-            let message = Received::whole(payload);
+            let message = Received::unreduced(payload);
             last = CallHeader::decode(&mut Reader::new(&message)).expect("a call").procedure;
             continue;
         }

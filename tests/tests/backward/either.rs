@@ -168,7 +168,7 @@ pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     let panicked = notices.notify(&notice(PANIC, 0)).await;
     assert!(matches!(panicked, Err(CallError::Rejected(ReplyError::SystemError))), "{panicked:?}");
     // WATCHES has a binding for the usual direction; called in the other one it is not served here.
-    let other = Watches(serving.board.last().both_ways()).watch().await;
+    let other = Watches(serving.board.last().bidirectional()).watch().await;
     assert!(matches!(other, Err(CallError::Rejected(ReplyError::ProgramUnavailable))), "{other:?}");
     notices.notify(&notice(2, 0)).await.expect("noted");
     drop(client);

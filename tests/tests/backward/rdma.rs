@@ -140,7 +140,7 @@ async fn a_program_of_both_directions_is_served_by_both_peers() {
     backward.add(watches_v1::Server(own.clone()));
     let client = Rdma::connect(serving.address, backward, LONG).await;
     Watches(client.clone()).watch().await.expect("it watches");
-    let back = Watches(serving.board.last().both_ways());
+    let back = Watches(serving.board.last().bidirectional());
     assert_eq!(back.say(&notice(1, 10)).await.expect("an answer"), 0, "nobody watches the client");
     let forward = Watches(client.clone());
     let (there, here) = tokio::join!(back.rest(&5), forward.rest(&5));

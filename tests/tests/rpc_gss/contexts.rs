@@ -130,7 +130,7 @@ async fn a_token_that_the_server_has_had_begins_the_context_anew() {
         direct.change_calls(move |call| {
             // The last token: the context is finished by it.
             if calls.fetch_add(1, Ordering::Relaxed) as usize == rounds - 1 {
-                let token = Received::whole(call.clone().into());
+                let token = Received::unreduced(call.clone().into());
                 let first = services.answer(&token, None);
                 let first = std::pin::pin!(first).poll(&mut Context::from_waker(Waker::noop()));
                 assert!(matches!(first, Poll::Ready(Some(_))));
