@@ -282,10 +282,10 @@ async fn read_back(local: &mut VerbsConnection, peer: &mut VerbsConnection, sink
 #[test]
 fn access_to_fenced_memory_or_without_the_right_closes_the_connection() {
     for settings in [Settings::CARD, PLAIN] {
-        for (sink_segment, reads) in [(sink(500), true), (source(500, 1), false)] {
+        for (memory, reads) in [(sink(500), true), (source(500, 1), false)] {
             with(settings, async |_| {
                 let (mut local, mut peer) = connected(&options()).await;
-                let segment = advertise(&mut local, &mut peer, sink_segment).await;
+                let segment = advertise(&mut local, &mut peer, memory).await;
                 if reads {
                     peer.submit(Action::read(Token(4), segment));
                 } else {
