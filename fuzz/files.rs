@@ -36,7 +36,7 @@ pub(crate) fn files(data: &[u8]) {
         CallHeader { xid: 1, program, version, procedure: u32::from(script.byte() % 24), credential: root() };
     let mut call = Writer::new();
     header.encode(&mut call).and_then(|()| call.put(script.0)).expect("a writer has no limit");
-    let _ = wait(server.0.answer(&Received::whole(call.into_bytes()), None));
+    let _ = wait(server.0.answer(&Received::unreduced(call.into_bytes()), None));
 }
 
 fn root() -> Credential {
@@ -65,7 +65,7 @@ impl<P: Program> Caller<P> for &Direct {
             .encode(&mut call)
             .and_then(|()| args.encode(&mut call))
             .expect("arguments within their bounds");
-        let reply = self.0.answer(&Received::whole(call.into_bytes()), None).await.expect("a reply");
+        let reply = self.0.answer(&Received::unreduced(call.into_bytes()), None).await.expect("a reply");
         let reply = reply.flatten();
         let mut reader = Reader::from_bytes(&reply);
         decode_reply(&mut reader, 1).expect("a result");
@@ -391,14 +391,14 @@ pub(crate) fn credentials(data: &[u8]) {
     }
     call.put_count(body.len(), 400).expect("at most 400 bytes");
     call.put_padded(body).and_then(|()| call.put(&[0; 8])).expect(unlimited);
-    let Ok(call) = RpcCall::parse(Received::whole(call.into_bytes())) else { return };
+    let Ok(call) = RpcCall::parse(Received::unreduced(call.into_bytes())) else { return };
     let Credential::Sys(sys) = &call.header.credential else { panic!("expected AUTH_SYS") };
     assert!(sys.gids.len() <= 16 && sys.machine_name.chars().count() <= 255);
     let mut again = Writer::new();
     let machine_name = String::new();
     let unnamed = Credential::Sys(AuthSys { machine_name, ..sys.clone() });
     CallHeader { credential: unnamed, ..call.header.clone() }.encode(&mut again).expect("within its bounds");
-    let again = RpcCall::parse(Received::whole(again.into_bytes())).expect("an encoded call");
+    let again = RpcCall::parse(Received::unreduced(again.into_bytes())).expect("an encoded call");
     let Credential::Sys(again) = again.header.credential else { panic!("expected AUTH_SYS") };
     assert_eq!((again.uid, again.gid, &again.gids), (sys.uid, sys.gid, &sys.gids));
     let context = CallContext {

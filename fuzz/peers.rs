@@ -100,7 +100,7 @@ pub(crate) fn gss(data: &[u8]) {
     let (mut services, recorder) = (Services::new(), Recorder::default());
     services.add(recorder.clone());
     services.with_gss(gss.clone());
-    let answer = |message: Bytes| ready(services.answer(&Received::whole(message), None));
+    let answer = |message: Bytes| ready(services.answer(&Received::unreduced(message), None));
     let session = establish(&answer, service);
     let mut sequence = 1;
     while let Some((what, after)) = rest.split_first() {
@@ -108,7 +108,7 @@ pub(crate) fn gss(data: &[u8]) {
         rest = after;
         if what % 4 == 0 {
             let message = Bytes::copy_from_slice(taken);
-            let received = Received::whole(message.clone());
+            let received = Received::unreduced(message.clone());
             let _ = (session.result::<()>(1, sequence, &received), GssSession::init_answer(1, &received));
             let _ = answer(message);
             recorder.0.lock().expect("no panic").clear();
@@ -130,7 +130,7 @@ pub(crate) fn gss(data: &[u8]) {
         assert!(calls.next().is_none(), "a call runs twice");
         assert_eq!((&caller.name[..], caller.service), (&b"alice"[..], service));
         if arguments[..] == ARGUMENTS {
-            let reply = Received::whole(reply.expect("a reply").flatten());
+            let reply = Received::unreduced(reply.expect("a reply").flatten());
             session.result::<()>(1, sequence, &reply).expect("a result");
         } else {
             assert_eq!(service, GssService::None, "changed arguments: {arguments:?}");
@@ -145,7 +145,7 @@ fn establish(answer: &impl Fn(Bytes) -> Option<Message>, service: GssService) ->
     let Ok(GssStep::Continue(token)) = exchange.step(b"") else { panic!("no first token") };
     let call = GssSession::init_call::<Recorder>(1, &Bytes::new(), token.into()).expect("a call");
     let reply = answer(call.flatten()).expect("a reply").flatten();
-    let last = GssSession::init_answer(1, &Received::whole(reply)).expect("a valid reply");
+    let last = GssSession::init_answer(1, &Received::unreduced(reply)).expect("a valid reply");
     let Ok(GssStep::Done(_, context)) = exchange.step(&last.token) else { panic!("no context") };
     GssSession::new(context, service, last).expect("a session")
 }

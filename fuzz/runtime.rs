@@ -73,7 +73,7 @@ pub(crate) fn records(data: &[u8]) {
         assert_eq!(split(data, piece), expected, "in pieces of {piece} octets");
     }
     for record in &expected.0 {
-        let received = Received::whole(record.clone());
+        let received = Received::unreduced(record.clone());
         let _ = CallHeader::decode(&mut Reader::new(&received));
         let xid = record.first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
         let _ = decode_rpc_reply(&mut Reader::new(&received), xid);
@@ -179,7 +179,7 @@ impl Peer {
             }
             3 => {
                 let Some(key) = self.calls.pop_front() else { return };
-                responder.reply(key, Message::whole(Bytes::copy_from_slice(script.octets())));
+                responder.reply(key, Message::unreduced(Bytes::copy_from_slice(script.octets())));
             }
             4 => {
                 let Some(token) = self.sends.pop_front() else { return };

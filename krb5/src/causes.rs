@@ -8,7 +8,7 @@ use rpcrdma_runtime::proto::rpc::gss::GssError;
 /// A cause, and its fix.
 type Cause = (&'static str, &'static str);
 
-/// The name of the service's key in a fix.
+/// The placeholder for the service's key in the text of a fix.
 const KEY: &str = "SERVICE/HOST";
 const NO_TICKET: Cause = ("no ticket", "run `kinit`");
 const OLD_TICKET: Cause = ("the ticket has expired", "run `kinit`");
@@ -16,7 +16,7 @@ const NO_SERVICE: Cause = (
     "the realm does not know this service",
     "use the host name of the server's key, or create the key: `kadmin -q 'addprinc -randkey SERVICE/HOST'`",
 );
-const NO_KDC: Cause = ("no KDC of the realm answers", "check the realm in krb5.conf and the network");
+const NO_KDC: Cause = ("no KDC of the realm responds", "check the realm in krb5.conf and the network");
 const CLOCKS: Cause = ("the clocks of the machines differ", "set both clocks");
 const NO_KEY: Cause = (
     "the server has no key for this ticket",

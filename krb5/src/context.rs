@@ -1,4 +1,4 @@
-//! Contexts of both sides.
+//! Contexts of initiators and acceptors.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -12,12 +12,12 @@ use crate::causes;
 
 /// The first bytes of a wrapped message (RFC 4121 section 4.2.6.2).
 const WRAP_TOKEN: [u8; 2] = [5, 4];
-/// The flag of a wrapped message that is encrypted (RFC 4121 section 4.2.2).
+/// The flag of an encrypted wrapped message (RFC 4121 section 4.2.2).
 const SEALED: u8 = 2;
 
-/// The side of a context.
+/// The role in a context.
 #[derive(Clone, Debug)]
-pub(crate) enum Side {
+pub(crate) enum Role {
     Client {
         /// `SERVICE@HOST`.
         service: String,
@@ -25,7 +25,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// A context of the library, on either side.
+/// A context of the library, in either role.
 pub(crate) trait Steps: SecurityContext + Send + 'static {
     fn accept(&mut self, token: &[u8]) -> Result<Option<Buf>, Error>;
 }
@@ -44,20 +44,20 @@ impl Steps for ServerCtx {
 
 /// A context under construction.
 pub(crate) struct Exchange<C> {
-    /// Absent once it is complete.
+    /// `None` once the context is complete.
     context: Option<C>,
-    side: Side,
+    role: Role,
 }
 
 impl<C: Steps> Exchange<C> {
-    pub(crate) fn new(context: C, side: Side) -> Self {
-        Exchange { context: Some(context), side }
+    pub(crate) fn new(context: C, role: Role) -> Self {
+        Exchange { context: Some(context), role }
     }
 
     fn explained(&self, error: Error) -> GssError {
-        match &self.side {
-            Side::Client { service } => causes::of_client(error, service),
-            Side::Server => causes::plain(error),
+        match &self.role {
+            Role::Client { service } => causes::of_client(error, service),
+            Role::Server => causes::plain(error),
         }
     }
 }
@@ -71,7 +71,7 @@ impl<C: Steps> GssExchange for Exchange<C> {
             self.context = Some(context);
             return Ok(GssStep::Continue(token));
         }
-        let is_client = matches!(self.side, Side::Client { .. });
+        let is_client = matches!(self.role, Role::Client { .. });
         let context = Context::new(context, is_client).map_err(causes::plain)?;
         if context.detects_replays {
             let why = "the client asks for replay detection by Kerberos, and RPCSEC_GSS has its own \
@@ -86,7 +86,7 @@ impl<C: Steps> GssExchange for Exchange<C> {
 struct Context<C> {
     inner: Mutex<C>,
     peer: Vec<u8>,
-    /// The end of the ticket; absent if it does not expire.
+    /// The expiration time of the ticket, or `None` if it does not expire.
     expires: Option<SystemTime>,
     is_client: bool,
     detects_replays: bool,
@@ -106,8 +106,8 @@ impl<C: Steps> Context<C> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails once the ticket has ended, which the library does not check. Only the start of a call is
-    /// checked: a call that began in time has its result.
+    /// Fails if the ticket has expired, which the library does not check. Only the start of a call is
+    /// checked, so a call that starts in time gets its result.
     fn check_age(&self) -> Result<(), GssError> {
         match self.expires {
             Some(expires) if SystemTime::now() >= expires => Err(GssError::CONTEXT_EXPIRED),
@@ -137,8 +137,8 @@ impl<C: Steps> GssContext for Context<C> {
         Ok(wrapped.to_vec())
     }
 
-    /// The library accepts messages that are signed and not encrypted, so the flag is checked first. The
-    /// library then verifies the flag with the message.
+    /// The library also accepts messages that are only signed, so the encryption flag is checked first. The
+    /// library then verifies the flag together with the message.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError> {
         if !is_sealed(wrapped) {
             return Err(GssError::DEFECTIVE_TOKEN);
@@ -148,7 +148,7 @@ impl<C: Steps> GssContext for Context<C> {
     }
 
     /// A checksum is a header of 16 bytes and at most 24 bytes (RFC 4121 section 4.2.6.1, RFC 8009 section
-    /// 5). A wrapped message has, in addition, a confounder of 16 bytes, filler of less than 16 bytes and a
+    /// 5). A wrapped message additionally has a confounder of 16 bytes, filler of less than 16 bytes and a
     /// copy of the header.
     fn overhead(&self) -> Overhead {
         Overhead { mic: 40, wrap: 88 }
@@ -168,7 +168,7 @@ fn is_sealed(wrapped: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Headers of RFC 4121 section 4.2.6.2. Older mechanisms begin with 0x60.
+    /// Headers of RFC 4121 section 4.2.6.2. Tokens of older mechanisms start with 0x60.
     #[test]
     fn a_message_that_is_only_signed_is_not_sealed() {
         for sealed in [[5, 4, 2, 0xff], [5, 4, 7, 0xff]] {

@@ -1,7 +1,8 @@
 //! Kerberos 5 as the security mechanism of RPCSEC_GSS, through the system's GSS-API library.
 //!
-//! A client needs a ticket (`kinit`), and a server the key of its service in a keytab. Both use the system's
-//! configuration: `krb5.conf`, and the environment variables `KRB5_CONFIG`, `KRB5CCNAME` and `KRB5_KTNAME`.
+//! A client needs a ticket (`kinit`). A server needs the key of its service in a keytab. Both use the
+//! system's configuration: `krb5.conf`, and the environment variables `KRB5_CONFIG`, `KRB5CCNAME` and
+//! `KRB5_KTNAME`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "gssapi")]
@@ -34,11 +35,12 @@ use libgssapi::name::Name;
 use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_HOSTBASED_SERVICE, GSS_NT_KRB5_PRINCIPAL, OidSet};
 use rpcrdma_runtime::proto::rpc::gss::{GssError, GssExchange, GssMechanism};
 
-use self::context::{Exchange, Side};
+use self::context::{Exchange, Role};
 
-/// The client's side: contexts with one service, for the user whose ticket is in the credential cache.
+/// The mechanism of a client: creates contexts with one service, for the user whose ticket is in the
+/// credential cache.
 ///
-/// Each context uses the ticket that the cache has at that time.
+/// Each context uses the ticket that is in the cache when the context is created.
 #[derive(Clone, Debug)]
 pub struct Krb5Client {
     /// `SERVICE@HOST`.
@@ -47,7 +49,7 @@ pub struct Krb5Client {
 
 impl Krb5Client {
     /// Returns the mechanism for a service, such as `nfs`, of a host. The key of the service has the name
-    /// `SERVICE/HOST`. The system's configuration says whether HOST is looked up in DNS first
+    /// `SERVICE/HOST`. The system's configuration determines whether HOST is first looked up in DNS
     /// (`dns_canonicalize_hostname`, `rdns`).
     #[must_use]
     pub fn new(service: &str, host: &str) -> Self {
@@ -58,7 +60,7 @@ impl Krb5Client {
         let service = Name::new(self.service.as_bytes(), Some(GSS_NT_HOSTBASED_SERVICE))?;
         let flags = CtxFlags::GSS_C_MUTUAL_FLAG | CtxFlags::GSS_C_INTEG_FLAG | CtxFlags::GSS_C_CONF_FLAG;
         let context = ClientCtx::new(None, service, flags, Some(GSS_MECH_KRB5));
-        Ok(Exchange::new(context, Side::Client { service: self.service.clone() }))
+        Ok(Exchange::new(context, Role::Client { service: self.service.clone() }))
     }
 }
 
@@ -73,17 +75,17 @@ impl GssMechanism for Krb5Client {
     }
 }
 
-/// The server's side: accepts contexts for every key of a service in the keytab.
+/// The mechanism of a server: accepts contexts for every key of a service in the keytab.
 ///
 /// A client's name is its principal, such as `alice@EXAMPLE.ORG`.
 #[derive(Clone)]
 pub struct Krb5Server(Cred);
 
 impl Krb5Server {
-    /// Opens the keytab: the one that `KRB5_KTNAME` names, or the system's default.
+    /// Opens the keytab that `KRB5_KTNAME` names, or the system's default.
     ///
     /// # Errors
-    /// Returns [`GssError`] if it has no key of the service.
+    /// Returns [`GssError`] if the keytab has no key of the service.
     pub fn new(service: &str) -> Result<Self, GssError> {
         let keys = || {
             let name = Name::new(service.as_bytes(), Some(GSS_NT_HOSTBASED_SERVICE))?;
@@ -96,13 +98,13 @@ impl Krb5Server {
 
 impl GssMechanism for Krb5Server {
     fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
-        Ok(Box::new(Exchange::new(ServerCtx::new(Some(self.0.clone())), Side::Server)))
+        Ok(Box::new(Exchange::new(ServerCtx::new(Some(self.0.clone())), Role::Server)))
     }
 }
 
 /// Returns the user of this machine for a principal, by the rules of `auth_to_local` in `krb5.conf`. By
-/// default, it is the principal without its realm, if that is the default realm and the principal has one
-/// component.
+/// default, the user is the principal without its realm if the principal has one component and belongs to the
+/// default realm.
 #[must_use]
 pub fn local_name(principal: &[u8]) -> Option<String> {
     let name = Name::new(principal, Some(GSS_NT_KRB5_PRINCIPAL)).ok()?;

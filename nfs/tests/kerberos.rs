@@ -290,8 +290,8 @@ impl MessageTransport<NfsV3> for Recorder {
         let call = message.flatten();
         *self.last.lock().unwrap() = call.clone();
         let reply =
-            self.services.answer(&Received::whole(call), None).await.ok_or(CallError::Disconnected)?;
-        Ok((Received::whole(reply.flatten()), Traffic::default()))
+            self.services.answer(&Received::unreduced(call), None).await.ok_or(CallError::Disconnected)?;
+        Ok((Received::unreduced(reply.flatten()), Traffic::default()))
     }
 }
 
@@ -312,11 +312,11 @@ fn a_repeated_call_is_dropped_and_a_changed_one_is_denied() {
             nfs.fsinfo(&args).await.unwrap();
             assert!(nfs.0.server().await.unwrap().starts_with(b"nfs/localhost@"));
             let call = recorder.last.lock().unwrap().clone();
-            let again = services.answer(&Received::whole(call.clone()), None).await;
+            let again = services.answer(&Received::unreduced(call.clone()), None).await;
             assert!(again.is_none(), "{sec}: a sequence number is used once");
             // The checksum of the header covers the XID.
             let changed = Bytes::from([&[!call[0]][..], &call[1..]].concat());
-            let denied = services.answer(&Received::whole(changed), None).await.unwrap().flatten();
+            let denied = services.answer(&Received::unreduced(changed), None).await.unwrap().flatten();
             let denial = [1, 1, 1, 13].into_iter().flat_map(u32::to_be_bytes).collect::<Vec<_>>();
             assert_eq!(denied[4..], denial, "{sec}: a rejected reply with RPCSEC_GSS_CREDPROBLEM");
             nfs.fsinfo(&args).await.unwrap();

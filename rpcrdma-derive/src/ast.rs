@@ -13,7 +13,7 @@ use crate::syntax::{Borrow, borrow, number};
 pub(crate) struct Container<'a> {
     pub(crate) owner: Owner<'a>,
     pub(crate) krate: Path,
-    /// Its program is called in the backward direction only.
+    /// Whether the type belongs to a program that is called only in the backward direction.
     pub(crate) backward: bool,
     /// The items declared by `#[xdr(items = N, largest = SIZE)]`.
     pub(crate) items: Option<(Span, Items)>,
@@ -36,9 +36,9 @@ pub(crate) struct Variant<'a> {
 /// A value that only the compiler knows.
 #[derive(Clone, Copy)]
 pub(crate) enum Unknown {
-    /// The value of an expression at this position.
+    /// The value of the expression at this position.
     Given(Span),
-    /// It is one more than the value before it.
+    /// One more than the previous value.
     Follows,
 }
 
@@ -49,8 +49,8 @@ pub(crate) struct Field<'a> {
     /// The name in runtime errors.
     pub(crate) name: String,
     pub(crate) ty: &'a Type,
-    /// The name of the type in generated code.
-    pub(crate) called: TokenStream,
+    /// The alias of the type in generated code.
+    pub(crate) alias: TokenStream,
     pub(crate) attrs: Attrs,
     /// The value of `max`, a `u32`.
     pub(crate) bound: Option<TokenStream>,
@@ -68,7 +68,7 @@ pub(crate) enum Kind<'f> {
     Array(&'f TokenStream),
     /// A chain of optional data.
     List,
-    /// The encoding of its type.
+    /// The encoding of the field's type.
     Plain,
 }
 
@@ -83,7 +83,7 @@ impl Field<'_> {
         }
     }
 
-    /// The field's name with the span of its type, for errors at the type.
+    /// Returns the field's name with the span of its type, so that errors are reported at the type.
     pub(crate) fn member_at_type(&self) -> Member {
         let mut member = self.member.clone();
         let span = self.ty.span();
@@ -99,7 +99,7 @@ pub(crate) struct Arm<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) cases: Vec<Expr>,
     pub(crate) default: Option<Span>,
-    /// The type of the first field, if that keeps the discriminant.
+    /// The type of the first field if it stores the discriminant.
     pub(crate) kept: Option<&'a Type>,
     pub(crate) payload: Option<Field<'a>>,
 }
@@ -137,7 +137,7 @@ impl<'a> Container<'a> {
                 return Err(Error::new_spanned(data.union_token, message));
             }
         };
-        let items = stated(attrs.items, attrs.largest, &mut errors);
+        let items = declared(attrs.items, attrs.largest, &mut errors);
         errors.finish()?;
         Ok(Container {
             owner,
@@ -156,7 +156,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The fields of a struct, or the payloads of a union's arms.
+    /// Returns the fields of a struct, or the payloads of a union's arms.
     pub(crate) fn fields(&self) -> Vec<&Field<'a>> {
         match &self.body {
             Body::Struct(fields) => fields.iter().collect(),
@@ -166,8 +166,8 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The declared items of a type.
-fn stated(
+/// Returns the declared items of a type.
+fn declared(
     items: Option<(Span, Size)>,
     largest: Option<(Span, Size)>,
     errors: &mut Errors,
@@ -201,7 +201,7 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
         binding: format_ident!("__field_{index}"),
         name: attrs.name.clone().unwrap_or_else(|| name.trim_start_matches("r#").to_owned()),
         ty: &field.ty,
-        called: field.ty.to_token_stream(),
+        alias: field.ty.to_token_stream(),
         cycle: owner.cycle(&field.ty, attrs.recursive.is_some()),
         attrs,
         bound: None,
@@ -210,7 +210,7 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
 
 // ---- enums
 
-/// Why a value is rejected.
+/// The error of a value that is out of range.
 pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write one from -2147483648 to 2147483647";
 
 fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {
@@ -221,8 +221,8 @@ fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {
         );
     }
     Attrs::parse(Place::Value, &variant.attrs, errors);
-    let given = variant.discriminant.as_ref().map(|(_, value)| value);
-    let unknown = match given.map(|value| (value, number(value))) {
+    let explicit = variant.discriminant.as_ref().map(|(_, value)| value);
+    let unknown = match explicit.map(|value| (value, number(value))) {
         None => Some(Unknown::Follows),
         Some((value, None)) => Some(Unknown::Given(value.span())),
         Some((value, Some(number))) => {
@@ -247,7 +247,7 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
         return None;
     }
     if let Some((_, value)) = &variant.discriminant {
-        errors.at(value, "labels choose a union's arm: write `#[xdr(case = ...)]` instead of `= value`");
+        errors.at(value, "labels select a union's arm: write `#[xdr(case = ...)]` instead of `= value`");
     }
     if attrs.cases.is_empty() && attrs.default.is_none() {
         if !attrs.failed {
@@ -260,7 +260,7 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
     let leading = usize::from(keeps_discriminant);
     if fields.len() < leading || fields.len() > leading + 1 {
         errors.at(&variant.ident, if keeps_discriminant {
-            "an arm that several discriminants choose keeps the discriminant: write `Name(Discriminant)` or `Name(Discriminant, Payload)`"
+            "an arm with several discriminants stores the discriminant: write `Name(Discriminant)` or `Name(Discriminant, Payload)`"
         } else {
             "a union's arm is one declaration: write one payload, or none for `void`"
         });
@@ -281,7 +281,7 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
     Some(Arm { ident: &variant.ident, cases: attrs.cases, default: attrs.default, kept, payload })
 }
 
-/// The payload with the arm's name, and with the mark that may be at the arm.
+/// Returns the payload with the arm's name, and with the `#[ddp_eligible]` of the arm if it has one.
 fn payload<'a>(
     variant: &syn::Variant,
     payload: Option<Field<'a>>,

@@ -1,4 +1,4 @@
-//! Attributes: the contents of `#[xdr(...)]` and `#[ddp_eligible]`.
+//! Parses the attributes `#[xdr(...)]` and `#[ddp_eligible]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -10,7 +10,7 @@ use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Path, Result, Toke
 
 use crate::syntax::{bare, is_negated, number};
 
-/// Collects errors: one derive reports all mistakes.
+/// Collects errors, so that one derive reports all mistakes.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// The position of attributes.
+/// What an attribute is attached to.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
@@ -63,7 +63,7 @@ pub(crate) struct Attrs {
     /// The field's name in runtime errors.
     pub(crate) name: Option<String>,
     pub(crate) eligible: Option<Span>,
-    /// An attribute was invalid and has been reported, so missing attributes are not.
+    /// Whether an invalid attribute was reported. Missing attributes are then not reported.
     pub(crate) failed: bool,
 }
 
@@ -81,7 +81,7 @@ impl Attrs {
         found
     }
 
-    /// `#[ddp_eligible]`, alone and once.
+    /// Records `#[ddp_eligible]`, which occurs once and takes no argument.
     fn mark(&mut self, place: Place, attr: &Attribute, errors: &mut Errors) {
         match (&attr.meta, place) {
             (_, Place::Type) => errors.at(
@@ -103,7 +103,7 @@ impl Attrs {
         }
     }
 
-    /// One entry of `#[xdr(...)]`.
+    /// Parses one entry of `#[xdr(...)]`.
     fn take(&mut self, place: Place, meta: &ParseNestedMeta<'_>) -> Result<()> {
         let key = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
         match (place, key.as_str()) {
@@ -170,7 +170,7 @@ fn quoted<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     text.parse().map_err(|_| Error::new_spanned(&text, format!("this cannot be parsed: write `{example}`")))
 }
 
-/// An entry that is a name alone.
+/// Parses an entry without a value.
 fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if meta.input.peek(Token![=]) || meta.input.peek(syn::token::Paren) {
         let name = meta.path.to_token_stream();
@@ -186,7 +186,7 @@ fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     Error::new_spanned(quote!(#path #rest), message)
 }
 
-/// A number or a size in bytes, which may be `unbounded`.
+/// Parses a number or a size in bytes, which may be `unbounded`.
 fn size(expr: &Expr) -> Result<Size> {
     match (number(expr).map(u64::try_from), bare(expr)) {
         (Some(Ok(bound)), _) => Ok(Size::Bounded(bound)),
@@ -198,7 +198,7 @@ fn size(expr: &Expr) -> Result<Size> {
 const LABEL: &str =
     "this is not a label: write a path in quotes (`case = \"Color::Red\"`), an integer or a bool";
 
-/// A label: a path in a string, an integer or a bool.
+/// Parses a label: a path in a string, an integer or a bool.
 fn label(expr: &Expr) -> Result<Expr> {
     match bare(expr) {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => match text.parse() {
@@ -211,7 +211,7 @@ fn label(expr: &Expr) -> Result<Expr> {
     }
 }
 
-/// A bound: an integer literal from 0 to 2^32 - 1, a path, or an expression in a string.
+/// Parses a bound: an integer literal from 0 to 2^32 - 1, a path, or an expression in a string.
 fn bound(expr: &Expr) -> Result<Expr> {
     let bound = match bare(expr) {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.parse().map_err(|_| {
@@ -228,7 +228,7 @@ fn bound(expr: &Expr) -> Result<Expr> {
     let message = match number(&bound) {
         _ if is_negated(&bound) => "a bound cannot be negative: write the maximum number",
         Some(value) if u32::try_from(value).is_err() => {
-            "a bound is at most 4294967295, since XDR counts have 32 bits: write a smaller one"
+            "a bound is at most 4294967295, since XDR counts have 32 bits: write a smaller bound"
         }
         _ => return Ok(bound),
     };

@@ -13,7 +13,7 @@ use crate::attr::Errors;
 use crate::syntax::{Borrow, SCALARS, arguments, borrow, is_one_of, number, type_arguments, type_name};
 
 /// Rust types that have no encoding, and their replacements.
-const STRANGERS: [(&str, &str); 11] = [
+const UNSUPPORTED: [(&str, &str); 11] = [
     (
         "u8",
         "opaque data is `[u8; N]`, `SmallOpaque<N>` or `Opaque<N>`; rpcgen's `unsigned char` is `UnsignedChar`",
@@ -70,7 +70,7 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
 // ---- fields
 
 fn check_field(field: &Field<'_>, errors: &mut Errors) {
-    let refused = stranger(field.ty).or_else(|| borrowed(field)).or_else(|| nameless(field.ty));
+    let refused = unsupported(field.ty).or_else(|| borrowed(field)).or_else(|| unnamed(field.ty));
     if let Some(error) = refused {
         return errors.push(error);
     }
@@ -88,21 +88,21 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         }
     }
     if attrs.list.is_some() && !is_vec {
-        errors.at(field.ty, "`list` is a chain of optional data: hold it in a `Vec`");
+        errors.at(field.ty, "`list` marks a chain of optional data: write the field as a `Vec`");
     }
     if let Some(span) = attrs.recursive.filter(|_| attrs.eligible.is_some()) {
         errors.at_span(span, "a DDP-eligible item is bytes and holds no other value: remove `recursive`, or mark the field of the other type that holds the bytes");
     }
 }
 
-/// A Rust type that never has an encoding.
-fn stranger(ty: &Type) -> Option<Error> {
+/// Rejects a Rust type that never has an encoding.
+fn unsupported(ty: &Type) -> Option<Error> {
     let written = ty.to_token_stream().to_string().replace(' ', "");
-    let (name, instead) = STRANGERS.iter().find(|(name, _)| *name == written)?;
+    let (name, instead) = UNSUPPORTED.iter().find(|(name, _)| *name == written)?;
     Some(Error::new(ty.span(), format!("`{name}` is not an XDR type: {instead}")))
 }
 
-/// A field that borrows in a way that cannot be decoded.
+/// Rejects a field that borrows in a way that cannot be decoded.
 fn borrowed(field: &Field<'_>) -> Option<Error> {
     let message = match borrow(field.ty)? {
         Borrow::Other => {
@@ -128,8 +128,8 @@ fn is_static(ty: &Type) -> bool {
         || matches!(ty, Type::Reference(of) if of.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident == "static"))
 }
 
-/// A part of a type that never has an encoding.
-fn nameless(ty: &Type) -> Option<Error> {
+/// Rejects a type with a part that never has an encoding.
+fn unnamed(ty: &Type) -> Option<Error> {
     let message = match ty {
         Type::Tuple(tuple) if !tuple.elems.is_empty() => {
             "a tuple has no encoding: write a struct, whose fields have names"
@@ -143,15 +143,15 @@ fn nameless(ty: &Type) -> Option<Error> {
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
             "this has no encoding: send a value such as a number"
         }
-        Type::Array(array) => return nameless(&array.elem),
-        Type::Group(group) => return nameless(&group.elem),
-        Type::Paren(paren) => return nameless(&paren.elem),
-        ty => return type_arguments(ty).find_map(nameless),
+        Type::Array(array) => return unnamed(&array.elem),
+        Type::Group(group) => return unnamed(&group.elem),
+        Type::Paren(paren) => return unnamed(&paren.elem),
+        ty => return type_arguments(ty).find_map(unnamed),
     };
     Some(Error::new(ty.span(), message))
 }
 
-/// A mark at a field that cannot be an item.
+/// Rejects `#[ddp_eligible]` on a field that cannot be an item.
 fn eligible(field: &Field<'_>) -> Option<Error> {
     let mark = field.attrs.eligible?;
     let is_array = field.attrs.list.is_some() || field.attrs.max.is_some();
@@ -202,19 +202,19 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
                     place.insert(arm.ident);
                 }
                 Entry::Occupied(place) => {
-                    errors.at(case, &format!("this label already chooses `{}`: remove one", place.get()));
+                    errors.at(case, &format!("this label already selects `{}`: remove one", place.get()));
                 }
             }
         }
     }
 }
 
-/// The discriminant's type can be one, and each label that is a number is one of its values.
+/// Checks that the type can be a discriminant, and that each literal label is a value of it.
 fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
     let written = discriminant.to_token_stream().to_string();
     for kept in arms.iter().filter_map(|arm| arm.kept) {
         let name = kept.to_token_stream().to_string();
-        // Other types may be the same under another name: the compiler knows.
+        // Other types may be aliases, which only the compiler can resolve.
         if name != written && [&name, &written].iter().any(|name| SCALARS.contains(&name.as_str())) {
             errors.at(kept, &format!("this holds the union's discriminant: write its type, `{written}`"));
         }
@@ -225,9 +225,11 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
         // RFC 4506 does not allow these, but other compilers accept them.
         "i64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
         "u64" => (0, i128::from(u64::MAX)),
-        // No number is in an empty range.
+        // An empty range, because no number is a `bool`.
         "bool" => (1, 0),
-        name if SCALARS.contains(&name) || STRANGERS.iter().any(|(stranger, _)| *stranger == name) => {
+        name if SCALARS.contains(&name)
+            || UNSUPPORTED.iter().any(|(unsupported, _)| *unsupported == name) =>
+        {
             let message = format!(
                 "`{name}` cannot be a union's discriminant (RFC 4506 section 4.15): write `i32`, `u32`, `bool` or an enum, or `i64` or `u64`, which other compilers accept"
             );

@@ -6,18 +6,18 @@ use syn::{GenericArgument, Generics, Ident, Type};
 
 use crate::syntax::{arguments, is_one_of, mentions, parameters, type_arguments, type_name};
 
-/// How a field refers back to the type.
+/// How a field refers back to the derived type.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Cycle {
-    /// It is the type, or an array or an option of it: a value would be infinitely large.
+    /// The field has the type itself, or an array or an option of it: a value would be infinitely large.
     InPlace,
-    /// It holds the type and nothing else.
+    /// The field holds only values of the type.
     Own,
-    /// It contains the type inside another one, or is marked so.
+    /// The field contains the type inside another type, or is marked as recursive.
     Hidden,
 }
 
-/// The type that is being derived.
+/// The derived type.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     pub(crate) ident: &'a Ident,
@@ -25,7 +25,8 @@ pub(crate) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// How a field of type `ty` refers back. `is_marked` is true if it has `#[xdr(recursive)]`.
+    /// Returns how a field of type `ty` refers back. `is_marked` is true if the field has
+    /// `#[xdr(recursive)]`.
     pub(crate) fn cycle(self, ty: &Type, is_marked: bool) -> Option<Cycle> {
         if self.is_in_place(ty) {
             Some(Cycle::InPlace)
@@ -45,22 +46,23 @@ impl Owner<'_> {
         }
     }
 
-    /// Returns true if a type has the name of the type, whatever its arguments.
+    /// Returns true if `ty` has the name of the derived type, with any arguments.
     fn is_named(self, ty: &Type) -> bool {
         let Type::Path(path) = ty else { return false };
         path.path.segments.len() == 1
             && type_name(ty).is_some_and(|name| name == self.ident || name == "Self")
     }
 
-    /// Returns true if a type is the type itself: one with other arguments may hold other items.
+    /// Returns true if `ty` is the derived type with the same arguments. With other arguments, it may hold
+    /// other items.
     fn is_self(self, ty: &Type) -> bool {
         let own = parameters(self.generics).map(ToString::to_string);
-        let given = plain(ty).map(|argument| argument.to_token_stream().to_string());
-        self.is_named(ty) && (is_one_of(ty, &["Self"]) || given.eq(own))
+        let explicit = plain(ty).map(|argument| argument.to_token_stream().to_string());
+        self.is_named(ty) && (is_one_of(ty, &["Self"]) || explicit.eq(own))
     }
 
-    /// The items of a type that holds the owner and nothing else, as an expression of `__own`, those of the
-    /// owner. `bound` is the largest count of a `Vec`.
+    /// Returns the items of `ty` if it holds only values of the derived type. The result is an expression of
+    /// `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
     pub(crate) fn items_of(self, ty: &Type, bound: Option<&TokenStream>) -> Option<TokenStream> {
         if self.is_self(ty) {
             return Some(quote!(__own));
@@ -85,7 +87,7 @@ impl Owner<'_> {
     }
 }
 
-/// A type's arguments without lifetimes.
+/// Returns a type's arguments without lifetimes.
 fn plain(ty: &Type) -> impl Iterator<Item = &GenericArgument> {
     arguments(ty).into_iter().flatten().filter(|argument| !matches!(argument, GenericArgument::Lifetime(_)))
 }

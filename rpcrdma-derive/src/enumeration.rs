@@ -1,11 +1,11 @@
-//! Enums.
+//! The code of enums.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Generics, Ident, Path};
 
 use crate::ast::{Container, Unknown, VALUE, Variant};
-use crate::impls::{Bodies, unlisted};
+use crate::impls::{Bodies, do_not_recommend};
 
 pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> Bodies {
     let ident = container.owner.ident;
@@ -18,7 +18,7 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
         &quote!(__number(__value)),
         &quote!(__known(__value).ok_or(#unknown)),
     );
-    let beside = quote! {
+    let extra_items = quote! {
         #[inline]
         const fn __number(value: &#ident) -> i32 {
             match value { #(#ident::#variants => #ident::#variants as i32,)* }
@@ -43,18 +43,18 @@ pub(crate) fn enumeration(container: &Container<'_>, values: &[Variant<'_>]) -> 
             let __value = <i32 as __xdr::Decode<'__de>>::decode(__reader)?;
             __known(__value).ok_or_else(|| __xdr::Error::new(#unknown, __at))
         },
-        beside: Some(beside),
+        extra_items: Some(extra_items),
     }
 }
 
-/// The impls that turn `__value`, an enum, into its number, and a number into an enum.
+/// Returns the impls that convert an enum `__value` into its number, and a number into an enum.
 pub(crate) fn conversions(
     (ident, generics, krate): (&Ident, &Generics, &Path),
     number: &TokenStream,
     known: &TokenStream,
 ) -> TokenStream {
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
-    let unlisted = unlisted(krate);
+    let do_not_recommend = do_not_recommend(krate);
     quote! {
         #[automatically_derived]
         impl #impl_generics ::core::convert::From<#ident #type_generics> for i32 #where_clause {
@@ -65,7 +65,7 @@ pub(crate) fn conversions(
         }
 
         #[automatically_derived]
-        #unlisted
+        #do_not_recommend
         impl #impl_generics __xdr::Discriminant for #ident #type_generics #where_clause {
             type Word = i32;
 
@@ -91,12 +91,12 @@ pub(crate) fn conversions(
     }
 }
 
-/// Refuses a value that only the compiler knows and that is out of range.
+/// Returns a check that a value that only the compiler knows is in range.
 fn check_value(ident: &Ident, value: &Variant<'_>) -> Option<TokenStream> {
     let name = value.ident;
     let (span, fits) = match value.unknown? {
         Unknown::Given(span) => (span, quote!(#ident::#name as i128 == #ident::#name as i32 as i128)),
-        // Of several consecutive values, reports the first one that is too large.
+        // Of several consecutive values, only the first value that is too large fails this check.
         Unknown::Follows => (name.span(), quote!(#ident::#name as i128 != 0x8000_0000)),
     };
     Some(quote_spanned!(span=> const _: () = ::core::assert!(#fits, #VALUE);))

@@ -1,4 +1,4 @@
-//! The code.
+//! The code of a type.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -10,14 +10,15 @@ use crate::cycle::Owner;
 use crate::enumeration::enumeration;
 use crate::field::{decode_field, encode_field};
 use crate::impls::{Bodies, impls};
-use crate::labels::take_labels;
+use crate::labels::define_labels;
 use crate::layout::layout;
-use crate::names::{take_bounds, take_types};
+use crate::names::{define_bounds, define_type_aliases};
 use crate::syntax::local;
 use crate::union::union;
 
 pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
-    let (bounds, labels, types) = (take_bounds(container), take_labels(container), take_types(container));
+    let (bounds, labels, types) =
+        (define_bounds(container), define_labels(container), define_type_aliases(container));
     let container = &*container;
     let krate = &container.krate;
     let bodies = match &container.body {
@@ -28,7 +29,7 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     let generics = eligible_bounds(container);
     let owner = Owner { generics: &generics, ..container.owner };
     let impls = impls(owner, krate, &layout(container), &bodies);
-    // In a separate scope, no name can clash with the user's.
+    // In a separate scope, names cannot clash with the user's names.
     quote! {
         const _: () = {
             use #krate::xdr as __xdr;
@@ -42,7 +43,7 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     }
 }
 
-/// The parameters; one that is the type of a DDP-eligible field must be an item.
+/// Returns the parameters. A parameter that is the type of a DDP-eligible field must implement `DdpItem`.
 fn eligible_bounds(container: &Container<'_>) -> Generics {
     let fields = container.fields().into_iter().filter(|field| field.attrs.eligible.is_some());
     let eligible: Vec<&Type> = fields.map(|field| field.ty).collect();
@@ -57,14 +58,14 @@ fn eligible_bounds(container: &Container<'_>) -> Generics {
 
 fn structure(fields: &[Field<'_>]) -> Bodies {
     let encode = fields.iter().map(|field| {
-        // A value without an encoding is an error at its type.
+        // If the value has no encoding, the error is reported at its type.
         let (member, span, this) = (field.member_at_type(), field.ty.span(), local("self"));
         encode_field(field, &quote_spanned!(span=> { let __value = &#this.#member; __value }))
     });
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
     Bodies {
-        // A value that is returned through memory is copied from there, which took most of the time of a
+        // Without inlining, a value is returned through memory and copied, which takes most of the time of a
         // small message.
         inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),
@@ -74,6 +75,6 @@ fn structure(fields: &[Field<'_>]) -> Bodies {
             #(let #bindings = #values;)*
             ::core::result::Result::Ok(Self { #(#members: #bindings),* })
         },
-        beside: None,
+        extra_items: None,
     }
 }

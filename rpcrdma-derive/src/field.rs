@@ -9,8 +9,8 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a field has the encoding of its type, and the type certainly has one, judging by its
-/// name. For other types the encoding is looked up, so that a type without one causes one error.
+/// Returns true if a field has the encoding of its type and, judging by its name, the type certainly has an
+/// encoding. For other types, derived code uses methods, so that a missing encoding causes only one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
         Type::Array(array) => is_one_of(&array.elem, &["u8"]),
@@ -21,10 +21,10 @@ fn is_known(field: &Field<'_>) -> bool {
     is_known && matches!(field.kind(), Kind::Plain)
 }
 
-/// The function that encodes or decodes a field: the tokens before its name, the end of its name, and the
-/// bound passed to it.
+/// Returns the function that encodes or decodes a field: the tokens before its name, the suffix of its name,
+/// and the bound passed to it.
 fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f TokenStream>) {
-    let (ty, span) = (&field.called, field.ty.span());
+    let (ty, span) = (&field.alias, field.ty.span());
     let looked_up = |of: &TokenStream| quote_spanned!(span=> __xdr::derive_support::Field::<'_, #of>::IT.);
     match field.kind() {
         Kind::Eligible => {
@@ -37,9 +37,9 @@ fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f Tok
     }
 }
 
-/// Encodes the field that `access` evaluates to. A plain value learns whether it is part of a run.
+/// Encodes the field that `access` evaluates to. Passes `__RUN` on to a value with the encoding of its type.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
-    let (name, ty, span, sink) = (&field.name, &field.called, field.ty.span(), local("__sink"));
+    let (name, ty, span, sink) = (&field.name, &field.alias, field.ty.span(), local("__sink"));
     let (path, suffix, bound) = codec(field);
     let function = format_ident!("encode{suffix}", span = span);
     let call = if is_known(field) {
@@ -56,13 +56,13 @@ pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStre
 
 /// Encodes the discriminant and the payload of a union's arm.
 pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
-    let (binding, name, ty) = (&field.binding, &field.name, &field.called);
+    let (binding, name, ty) = (&field.binding, &field.name, &field.alias);
     if !matches!(field.kind(), Kind::Plain) {
         let payload = encode_field(field, &quote!(#binding));
         return quote!(__xdr::Encode::encode(&__word, __sink)?; #payload);
     }
     let (span, word, sink) = (field.ty.span(), local("__word"), local("__sink"));
-    // The type of the discriminant can write it: only the payload can fail.
+    // Writing the discriminant cannot fail, so the error belongs to the payload.
     let both = if is_known(field) {
         quote_spanned!(span=> encode_behind::<_, #ty, _>(&#word, #binding, #sink))
     } else {
@@ -73,7 +73,7 @@ pub(crate) fn encode_payload(field: &Field<'_>) -> TokenStream {
 
 /// Decodes a field.
 pub(crate) fn decode_field(field: &Field<'_>) -> TokenStream {
-    let (name, ty, span, reader) = (&field.name, &field.called, field.ty.span(), local("__reader"));
+    let (name, ty, span, reader) = (&field.name, &field.alias, field.ty.span(), local("__reader"));
     let (path, suffix, bound) = codec(field);
     let function = format_ident!("decode{suffix}", span = span);
     let call = if is_known(field) {

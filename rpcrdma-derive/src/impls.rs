@@ -1,4 +1,4 @@
-//! The three impls around the bodies of their functions.
+//! The impls of the three traits.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -7,26 +7,27 @@ use syn::{GenericParam, Generics, Lifetime, LifetimeParam, Path, TypeParamBound,
 use crate::cycle::Owner;
 use crate::layout::Layout;
 
-/// The bodies of the functions.
+/// The bodies of the functions of the impls.
 pub(crate) struct Bodies {
-    /// The inlining of the functions.
+    /// The inlining attribute of the functions.
     pub(crate) inline: TokenStream,
     pub(crate) encode: TokenStream,
-    /// The encoding of a struct, field by field.
+    /// The body of `encode_fields`, for a struct.
     pub(crate) fields: Option<TokenStream>,
     pub(crate) decode: TokenStream,
-    /// Items next to the impls.
-    pub(crate) beside: Option<TokenStream>,
+    /// Rust items next to the impls.
+    pub(crate) extra_items: Option<TokenStream>,
 }
 
-/// The parameters, each with one more bound.
+/// Returns the parameters with a bound added to each type.
 fn bounded(generics: &Generics, bound: &TypeParamBound) -> Generics {
     let mut generics = generics.clone();
     generics.type_params_mut().for_each(|parameter| parameter.bounds.push(bound.clone()));
     generics
 }
 
-/// The parameters for decoding. Decoded values may borrow: the input outlives every lifetime of the type.
+/// Returns the parameters for decoding. Decoded values may borrow, so the input outlives every lifetime of
+/// the type.
 fn decoding(generics: &Generics) -> Generics {
     let mut generics = bounded(generics, &parse_quote!(__xdr::Decode<'__de>));
     let mut parameter = LifetimeParam::new(Lifetime::new("'__de", Span::call_site()));
@@ -35,21 +36,22 @@ fn decoding(generics: &Generics) -> Generics {
     generics
 }
 
-/// For a type without an encoding the compiler lists types that have one. The runtime's own messages do not
-/// belong there. Outside of the runtime, the user may have a module called `diagnostic`.
-pub(crate) fn unlisted(krate: &Path) -> Option<TokenStream> {
+/// Returns the attribute that removes a type of the runtime from the compiler's list of types with an
+/// encoding. Outside of the runtime, the user may have a module called `diagnostic`, so the attribute is
+/// omitted.
+pub(crate) fn do_not_recommend(krate: &Path) -> Option<TokenStream> {
     krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
 }
 
 pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
     let Layout { lengths, items, check } = layout;
-    let Bodies { inline, encode, fields, decode, beside } = bodies;
-    // With parameters the check depends on them: it is in a constant that each use of the type needs. A
-    // struct's code asks for that constant anyway.
+    let Bodies { inline, encode, fields, decode, extra_items } = bodies;
+    // With type parameters, the check depends on them, so it is in a constant that each use of the type
+    // evaluates. The code of a struct already evaluates that constant.
     let is_plain = owner.generics.params.is_empty();
     let inner = check.as_ref().filter(|_| !is_plain);
-    let ask = inner.filter(|_| fields.is_none());
-    let ask = ask.map(|_| {
+    let force = inner.filter(|_| fields.is_none());
+    let force = force.map(|_| {
         quote!(
             const {
                 let _ = <Self as __xdr::Layout>::LENGTHS;
@@ -65,13 +67,13 @@ pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bo
             fn encode_fields<#sink, const __RUN: bool>(&self, __sink: &mut __S) -> #result { #fields }
         }
     });
-    let unlisted = unlisted(krate);
+    let do_not_recommend = do_not_recommend(krate);
     let implement = |name: TokenStream, generics: &Generics, body: TokenStream| {
         let (ident, (impl_generics, _, where_clause)) = (owner.ident, generics.split_for_impl());
         let (_, type_generics, _) = owner.generics.split_for_impl();
         quote! {
             #[automatically_derived]
-            #unlisted
+            #do_not_recommend
             impl #impl_generics __xdr::#name for #ident #type_generics #where_clause { #body }
         }
     };
@@ -81,13 +83,13 @@ pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bo
     };
     let encode = quote! {
         #inline
-        fn encode<#sink>(&self, __sink: &mut __S) -> #result { #ask #encode }
+        fn encode<#sink>(&self, __sink: &mut __S) -> #result { #force #encode }
         #(#fields)*
     };
     let decode = quote! {
         #inline
         fn decode(__reader: &mut __xdr::Reader<'__de>) -> ::core::result::Result<Self, __xdr::Error> {
-            #ask
+            #force
             #decode
         }
     };
@@ -95,7 +97,7 @@ pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bo
     let encode = implement(quote!(Encode), &bounded(owner.generics, &parse_quote!(__xdr::Encode)), encode);
     let decode = implement(quote!(Decode<'__de>), &decoding(owner.generics), decode);
     quote! {
-        #beside
+        #extra_items
         #(const _: () = { #outer };)*
         #layout
         #encode

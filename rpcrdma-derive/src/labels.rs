@@ -1,4 +1,4 @@
-//! The labels of a union's arms: as constants, as patterns, and in a check that each chooses one arm.
+//! The labels of a union's arms: as constants, as patterns, and in a check that each label selects one arm.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -9,20 +9,19 @@ use crate::ast::{Arm, Body, Container};
 use crate::syntax::{is_scalar, local, mentions, parameters};
 
 const CONSTANT: &str = "__LABEL_";
-const TWICE: &str =
-    "an arm before this one has the same label under another name: remove one, since a label chooses one arm";
+const DUPLICATE: &str = "an earlier arm has the same label under another name: remove one";
 
-/// Lints on patterns that the user's labels make, which would repeat the derive's own errors.
+/// Disables lints on the patterns of labels, which would repeat the derive's own errors.
 pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(unreachable_patterns, unused_variables, non_snake_case, bindings_with_variant_name)])
 }
 
-/// Returns true if a label is one name, which as a pattern would be a variable if it means nothing.
+/// Returns true if a label is a single name. As a pattern, an undefined name would be a variable.
 fn is_name(label: &Expr) -> bool {
     matches!(label, Expr::Path(path) if path.path.get_ident().is_some()) && !is_constant(label)
 }
 
-/// Returns true if [`take_labels`] has made a label a constant of the discriminant's type.
+/// Returns true if [`define_labels`] has replaced a label by a constant of the discriminant's type.
 fn is_constant(label: &Expr) -> bool {
     matches!(label, Expr::Path(path) if path.path.get_ident().is_some_and(|name| name.to_string().starts_with(CONSTANT)))
 }
@@ -32,10 +31,10 @@ pub(crate) fn is_of_some_type(label: &Expr) -> bool {
     matches!(label, Expr::Path(_)) && !is_constant(label)
 }
 
-/// Defines a constant for each label whose type may be wrong, so that a wrong label causes one error. These
-/// are paths if the discriminant is a number or a bool. For another discriminant they are numbers and
-/// bools, since it may be an alias of such a type.
-pub(crate) fn take_labels(container: &mut Container<'_>) -> TokenStream {
+/// Defines a constant for each label whose type may be wrong, so that a wrong label causes only one error. If
+/// the discriminant is a number or a bool, these labels are the paths. Otherwise, they are the numbers and
+/// bools, because the discriminant may be an alias of such a type.
+pub(crate) fn define_labels(container: &mut Container<'_>) -> TokenStream {
     let mut constants = TokenStream::new();
     let generics = container.owner.generics;
     let Body::Union { discriminant, arms } = &mut container.body else { return constants };
@@ -64,7 +63,7 @@ fn is_of_parameter(generics: &Generics, discriminant: &Type) -> bool {
     mentions(discriminant.to_token_stream(), &|name| parameters(generics).any(|parameter| name == parameter))
 }
 
-/// The pattern of an arm that has labels.
+/// Returns the pattern of an arm that has labels.
 pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     let cases = &arm.cases;
     if cases.len() > 1 && cases.iter().any(is_name) {
@@ -73,7 +72,7 @@ pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     quote!(#(#cases)|*)
 }
 
-/// For each arm, whether `__kept`, a reference to a discriminant, chooses it.
+/// Returns an expression for each arm: whether `__kept`, a reference to a discriminant, selects the arm.
 pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Vec<TokenStream> {
     let generics = container.owner.generics;
     let arguments = is_of_parameter(generics, discriminant).then(|| {
@@ -94,8 +93,9 @@ pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Ar
     arms.iter().map(chooses).collect()
 }
 
-/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX`. Also checks
-/// that no two labels are equal under different names, which only the compiler can evaluate.
+/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX`. The function is
+/// accompanied by a check that no two labels are equal under different names, which only the compiler can
+/// evaluate.
 pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
     let generics = container.owner.generics;
@@ -109,13 +109,13 @@ pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
     let (impl_generics, where_clause) =
         (of_parameter.then_some(impl_generics), where_clause.filter(|_| of_parameter));
     let (allowed, indexes) = (allowed(), 0..labels.len());
-    // A name that means nothing is reported here, and the code around it is not checked further.
+    // An undefined name causes an error here, and the compiler then skips the code around it.
     let names: Vec<_> = labels.iter().filter(|label| is_name(label)).collect();
     let names = (!names.is_empty()).then(|| quote!(let _ = (#(&#names,)*);));
     let checks = (!is_distinct).then(|| {
         let of = local("__place");
         let checks = labels.iter().enumerate().skip(1).map(
-            |(index, label)| quote_spanned!(label.span()=> ::core::assert!(#of(&#label) == #index, #TWICE);),
+            |(index, label)| quote_spanned!(label.span()=> ::core::assert!(#of(&#label) == #index, #DUPLICATE);),
         );
         quote!(const _: () = { #(#checks)* };)
     });

@@ -12,15 +12,15 @@ use crate::cycle::Cycle;
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar};
 
-const HIDDEN: &str = "behind this field are DDP-eligible items that the derive cannot see: say on the type how many it holds and how large one can be, as in `#[xdr(items = unbounded, largest = 4096)]`";
-const STATED: &str =
-    "the fields hold more DDP-eligible items, or larger ones, than `items` allows: write the larger numbers";
+const HIDDEN: &str = "this field contains DDP-eligible items that the derive cannot see: declare their number and their maximum size on the type, as in `#[xdr(items = unbounded, largest = 4096)]`";
+const EXCEEDED: &str =
+    "the fields hold more or larger DDP-eligible items than declared: increase `items` or `largest`";
 
 /// The values of `Layout`'s constants.
 pub(crate) struct Layout {
     pub(crate) lengths: TokenStream,
     pub(crate) items: TokenStream,
-    /// A check of the two, for the compiler.
+    /// A compile-time check of both.
     pub(crate) check: Option<TokenStream>,
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // The check proves that there are no items. Asking the fields could recurse, since the type may
+        // The check proves that there are no items. Evaluating the fields could recurse, because the type may
         // contain itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
-        Some((_, stated)) => {
-            let (count, largest) = (size(stated.count), size(stated.largest));
+        Some((_, declared)) => {
+            let (count, largest) = (size(declared.count), size(declared.largest));
             quote!(__xdr::Items { count: #count, largest: #largest })
         }
-        None => solved(container),
+        None => solve_items(container),
     };
     Layout { lengths, items, check: check(container) }
 }
@@ -68,7 +68,7 @@ fn lengths(field: &Field<'_>) -> TokenStream {
             let largest = largest(field);
             quote!(__xdr::Lengths::of_item(#largest))
         }
-        // To ask for them would be to ask for the type's own before they are known.
+        // The lengths of the field depend on the lengths of the derived type, which are not yet known.
         _ if field.cycle.is_some() => {
             let is_counted = is_one_of(field.ty, &["Vec", "Option", "ArrayRef", "ListRef"]);
             let counted = is_counted.then(|| quote!(.array(u32::MAX)));
@@ -79,9 +79,9 @@ fn lengths(field: &Field<'_>) -> TokenStream {
     }
 }
 
-/// A constant of the field's type.
+/// Returns a `Layout` constant of the field's type.
 fn constant(field: &Field<'_>, name: &str) -> TokenStream {
-    let (ty, span) = (&field.called, field.ty.span());
+    let (ty, span) = (&field.alias, field.ty.span());
     let name = Ident::new(name, span);
     if let Kind::Array(bound) = field.kind() {
         let element = element(field);
@@ -91,17 +91,17 @@ fn constant(field: &Field<'_>, name: &str) -> TokenStream {
     quote_spanned!(span=> <#ty as __xdr::Layout>::#name)
 }
 
-/// The largest size of a DDP-eligible field.
+/// Returns the maximum size of a DDP-eligible field.
 fn largest(field: &Field<'_>) -> TokenStream {
-    let ty = &field.called;
+    let ty = &field.alias;
     quote_spanned!(field.ty.span()=> <#ty as __xdr::derive_support::Eligible>::LARGEST)
 }
 
 // ---- items
 
-/// The items of the type, as far as its fields show. If it holds itself, they are the solution of an
-/// equation.
-fn solved(container: &Container<'_>) -> TokenStream {
+/// Returns the items of the type, as far as its fields show them. If the type holds itself, they are the
+/// solution of an equation.
+fn solve_items(container: &Container<'_>) -> TokenStream {
     let sum = sum(container, |field| match field.cycle {
         Some(Cycle::Hidden) => Some(quote!(__own)),
         Some(Cycle::Own) => container.owner.items_of(field.ty, field.bound.as_ref()),
@@ -126,7 +126,7 @@ fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>
     }
 }
 
-/// The items of a field, if its type may have any.
+/// Returns the items of a field, if its type may have any.
 fn items(field: &Field<'_>) -> Option<TokenStream> {
     match field.kind() {
         Kind::Eligible => {
@@ -139,8 +139,8 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
     }
 }
 
-/// Checks that only the compiler can make. A type of a backward-only program contains no item. No type
-/// contains more items than declared, or than the names of the types in its cycle imply.
+/// Returns checks that only the compiler can evaluate. A type of a backward-only program contains no items.
+/// No type contains more items than it declares, or than the names in its fields show.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {
@@ -152,7 +152,7 @@ fn check(container: &Container<'_>) -> Option<TokenStream> {
     }
     let hidden = fields.into_iter().find(|field| field.cycle.is_some());
     let (span, message): (Span, &str) = match container.items {
-        Some((span, _)) => (span, STATED),
+        Some((span, _)) => (span, EXCEEDED),
         None => (hidden?.ty.span(), HIDDEN),
     };
     let (ident, (_, generics, _)) = (container.owner.ident, container.owner.generics.split_for_impl());

@@ -1,4 +1,4 @@
-//! Names that generated code gives to the user's types and values, so that each mistake causes one error.
+//! Aliases and constants for the user's types and values, so that each mistake causes only one error.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -8,7 +8,7 @@ use crate::ast::{Container, Field};
 use crate::syntax::{ends, number, parameters};
 
 /// Defines a constant for each bound that is not a number.
-pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
+pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
     let is_generic = parameters(container.owner.generics).next().is_some();
     let mut constants = TokenStream::new();
     for (index, field) in container.fields_mut().into_iter().enumerate() {
@@ -17,7 +17,7 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // A bound of another type causes one error: the variable that it passes through then has no type.
+        // A bound of a wrong type causes only one error, because the type of this variable is then unknown.
         let span = bound.span();
         let value = quote_spanned! {span=> {
             let __bound = __xdr::derive_support::count(#bound);
@@ -36,9 +36,9 @@ pub(crate) fn take_bounds(container: &mut Container<'_>) -> TokenStream {
 }
 
 /// Defines an alias for each field's type. The compiler looks up an unknown name twice: at the user's
-/// position and in the alias, whose parameters have the type's position. Both errors are equal, so the
-/// compiler reports one.
-pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
+/// position, and in the alias, whose tokens have the same position. Both errors are equal, so the compiler
+/// reports only one.
+pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;
     // An alias must use all of its parameters.
@@ -52,35 +52,35 @@ pub(crate) fn take_types(container: &mut Container<'_>) -> TokenStream {
     let parameters = (!lifetimes.is_empty()).then(|| quote!(<#(#lifetimes),*>));
     for (index, field) in container.fields_mut().into_iter().enumerate() {
         let ty = field.ty;
-        let meant = without_self(ty.to_token_stream(), &owner);
+        let replaced = without_self(ty.to_token_stream(), &owner);
         let name = format_ident!("__Type{index}", span = place);
-        aliases.extend(quote!(type #name #parameters = #meant;));
+        aliases.extend(quote!(type #name #parameters = #replaced;));
         let (first, last) = ends(ty);
         let (open, close) = (quote_spanned!(first=> <), quote_spanned!(last=> >));
         let name = format_ident!("__Type{index}", span = first);
-        field.called = quote!(#name #open #(#lifetimes),* #close);
+        field.alias = quote!(#name #open #(#lifetimes),* #close);
     }
     aliases
 }
 
-/// A type with the owner in place of `Self`, which is undefined outside of the impls.
+/// Returns a type with `Self` replaced by the derived type, because `Self` is undefined outside of the impls.
 fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
     let named = |token| match token {
         TokenTree::Ident(name) if name == "Self" => owner.clone(),
         TokenTree::Group(group) => {
-            let mut meant = Group::new(group.delimiter(), without_self(group.stream(), owner));
-            meant.set_span(group.span());
-            meant.into_token_stream()
+            let mut replaced = Group::new(group.delimiter(), without_self(group.stream(), owner));
+            replaced.set_span(group.span());
+            replaced.into_token_stream()
         }
         token => token.into(),
     };
     tokens.into_iter().map(named).collect()
 }
 
-/// The type of an array's elements.
+/// Returns the type of an array's elements.
 pub(crate) fn element(field: &Field<'_>) -> TokenStream {
-    let ((first, last), ty) = (ends(field.ty), &field.called);
-    let whole = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);
+    let ((first, last), ty) = (ends(field.ty), &field.alias);
+    let container = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);
     let element = quote_spanned!(last=> Element);
-    quote!(#whole #element)
+    quote!(#container #element)
 }

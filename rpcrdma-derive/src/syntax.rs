@@ -1,4 +1,4 @@
-//! Questions about Rust syntax that more than one stage asks.
+//! Queries on Rust syntax for several stages.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -8,7 +8,7 @@ use syn::{
     Expr, ExprLit, GenericArgument, GenericParam, Generics, Ident, Lit, PathArguments, Token, Type, UnOp,
 };
 
-/// XDR types of one or two fixed words: never worth a chunk, and never allowed in one.
+/// XDR types of one or two fixed words, which are never DDP-eligible.
 pub(crate) const SCALARS: [&str; 9] = ["bool", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
 
 /// Returns true if a type is a number or a bool, judging by its name.
@@ -21,7 +21,7 @@ pub(crate) fn is_one_of(ty: &Type, names: &[&str]) -> bool {
     type_name(ty).is_some_and(|name| names.iter().any(|known| name == known))
 }
 
-/// A type's name without path and arguments, if it is a path.
+/// Returns a type's name without path and arguments, if the type is a path.
 pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
     match ty {
         Type::Path(path) if path.qself.is_none() => path.path.segments.last().map(|segment| &segment.ident),
@@ -29,7 +29,7 @@ pub(crate) fn type_name(ty: &Type) -> Option<&Ident> {
     }
 }
 
-/// The arguments in angle brackets of a path's last segment.
+/// Returns the arguments in angle brackets of a path's last segment.
 pub(crate) fn arguments(ty: &Type) -> Option<&Punctuated<GenericArgument, Token![,]>> {
     match ty {
         Type::Path(path) => match &path.path.segments.last()?.arguments {
@@ -40,7 +40,7 @@ pub(crate) fn arguments(ty: &Type) -> Option<&Punctuated<GenericArgument, Token!
     }
 }
 
-/// The types among a type's arguments.
+/// Returns the types among a type's arguments.
 pub(crate) fn type_arguments(ty: &Type) -> impl Iterator<Item = &Type> {
     arguments(ty).into_iter().flatten().filter_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty),
@@ -48,7 +48,7 @@ pub(crate) fn type_arguments(ty: &Type) -> impl Iterator<Item = &Type> {
     })
 }
 
-/// The parameters that are types or constants.
+/// Returns the parameters that are types or constants.
 pub(crate) fn parameters(generics: &Generics) -> impl Iterator<Item = &Ident> {
     generics.params.iter().filter_map(|parameter| match parameter {
         GenericParam::Type(parameter) => Some(&parameter.ident),
@@ -81,8 +81,8 @@ pub(crate) fn borrow(ty: &Type) -> Option<Borrow> {
     }
 }
 
-/// Returns true if a path in a type begins with one of these names; after `::` a name belongs to something
-/// else. Constants in braces and lengths of arrays are not types.
+/// Returns true if a path in a type begins with one of these names. Ignores names after `::`, constants in
+/// braces and lengths of arrays.
 pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> bool {
     let mut is_behind_colon = false;
     tokens.into_iter().any(|token| {
@@ -101,7 +101,8 @@ pub(crate) fn mentions(tokens: TokenStream, names: &dyn Fn(&Ident) -> bool) -> b
     })
 }
 
-/// An expression without parentheses and without the invisible group that a macro puts around `$label`.
+/// Returns an expression without parentheses and without the invisible group that a macro puts around
+/// `$label`.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => bare(&group.expr),
@@ -115,7 +116,8 @@ pub(crate) fn is_negated(expr: &Expr) -> bool {
     matches!(bare(expr), Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)))
 }
 
-/// The value of a number literal: `0x10` is 16. A number too long for any integer is the largest.
+/// Returns the value of a number literal: `0x10` is 16. A number that is too large for any integer becomes
+/// `i128::MAX`.
 pub(crate) fn number(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Unary(unary) if is_negated(expr) => number(&unary.expr)?.checked_neg(),
@@ -124,15 +126,15 @@ pub(crate) fn number(expr: &Expr) -> Option<i128> {
     }
 }
 
-/// The first and the last span of a type. Tokens around it get these spans, so that an error always covers
-/// the whole type and is reported once.
+/// Returns the first and the last span of a type. Tokens around the type get these spans, so that an error
+/// covers the complete type and is reported once.
 pub(crate) fn ends(ty: &Type) -> (Span, Span) {
     let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
     (ty.span(), last.unwrap_or_else(|| ty.span()))
 }
 
-/// A variable of the derived code that is emitted with the span of a type or a label. If a macro got that
-/// type from its caller, a name with its span would be looked up at the caller.
+/// Returns a variable of the derived code, for use in tokens with the span of a type or a label. A name with
+/// that span would be looked up at the caller of a macro that received the type as an argument.
 pub(crate) fn local(name: &str) -> Ident {
     Ident::new(name, Span::call_site())
 }

@@ -1,4 +1,4 @@
-//! Unions.
+//! The code of unions.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -14,7 +14,7 @@ use crate::syntax::local;
 pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Bodies {
     let name = container.owner.ident.to_string();
     let value = local("__discriminant");
-    // Only this line reports a type that cannot be a discriminant.
+    // A type that cannot be a discriminant is reported only here.
     let number =
         quote_spanned!(discriminant.span()=> <#discriminant as __xdr::Discriminant>::number(&#value));
     let unknown = quote!(__xdr::ErrorKind::UnknownDiscriminant { type_name: #name, value: #number });
@@ -32,7 +32,7 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
         keeps.map(|(index, (_, chooses))| keeps_discriminant(container, index, discriminant, chooses));
     let (allowed, place) = (allowed(), place(container, discriminant, arms));
     Bodies {
-        // Inlined, the code of all arms would be repeated in each union that holds this.
+        // With forced inlining, the code of all arms would be repeated in each union that holds this union.
         inline: quote!(#[inline]),
         encode: quote!(match self { #(#encode)* }),
         fields: None,
@@ -42,11 +42,11 @@ pub(crate) fn union(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
             #allowed
             match __discriminant { #(#decode)* #otherwise }
         },
-        beside: Some(quote!(#place #(#keeps)*)),
+        extra_items: Some(quote!(#place #(#keeps)*)),
     }
 }
 
-/// Encodes an arm: its label, or the discriminant that it keeps, and the payload.
+/// Encodes an arm: its label or its stored discriminant, and the payload.
 fn encode_arm(
     arm: &Arm<'_>,
     chooses: &TokenStream,
@@ -57,7 +57,7 @@ fn encode_arm(
     let (name, value) = (local("__word"), local("__discriminant"));
     let word = quote_spanned!(span=> let #name = <#discriminant as __xdr::Discriminant>::word(&#value););
     let word = match (arm.kept, arm.cases.first()) {
-        // With a discriminant of another arm, the value would decode as another arm.
+        // A value with the discriminant of another arm would decode as that arm.
         (Some(_), _) => quote! {
             let __discriminant: #discriminant = ::core::clone::Clone::clone(__kept);
             if !(#chooses) {
@@ -65,7 +65,7 @@ fn encode_arm(
             }
             #word
         },
-        // A label of another type is reported as a pattern.
+        // A label of a wrong type is reported at its pattern.
         (None, Some(case)) if is_of_some_type(case) => {
             quote_spanned!(span=> let #name = <_ as __xdr::Discriminant>::word(&#case);)
         }
@@ -84,7 +84,7 @@ fn decode_arm(arm: &Arm<'_>, pattern: &TokenStream) -> TokenStream {
     quote!(#pattern => ::core::result::Result::Ok(Self::#ident #parts),)
 }
 
-/// The contents of an arm, in parentheses: the discriminant, if it is kept, and the payload.
+/// Returns the contents of an arm in parentheses: the discriminant, if it is stored, and the payload.
 fn parts(
     arm: &Arm<'_>,
     kept: &TokenStream,
@@ -95,7 +95,7 @@ fn parts(
     (!parts.is_empty()).then(|| quote!((#(#parts),*)))
 }
 
-/// The discriminants that an arm may keep, for formats other than XDR.
+/// Returns the impl that defines which discriminants an arm may store, for formats other than XDR.
 fn keeps_discriminant(
     container: &Container<'_>,
     index: usize,

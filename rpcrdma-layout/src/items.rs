@@ -2,12 +2,11 @@ use crate::Size;
 
 /// The DDP-eligible items that one value of a type can hold.
 ///
-/// If types hold each other in a cycle, their items are the least solution of the equations that
-/// [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`] give. Each type of a cycle holds the
-/// others, so all have the same number. To find it, evaluate all equations with [`Items::NONE`] for the types
-/// of the cycle, and take the largest count. Evaluate them again with that: if a count grows, it has no bound
-/// ([`Items::grown`]), since the value that made it grow holds its own type again and one more item, any
-/// number of times.
+/// If types hold each other in a cycle, their items are the least solution of equations of [`Items::and`],
+/// [`Items::or`], [`Items::times`] and [`Items::array`]. Each type of a cycle holds the others, so all have
+/// the same count. To find it, evaluate all equations with [`Items::NONE`] for the types of the cycle, and
+/// take the largest count. Then evaluate the equations again with this count. If a count grows, it has no
+/// bound ([`Items::grown`]): a value can nest any number of times and hold one more item at each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
     /// The number of items.
@@ -20,31 +19,31 @@ impl Items {
     /// No items.
     pub const NONE: Items = Items { count: Size::ZERO, largest: Size::ZERO };
 
-    /// One item of at most this many bytes.
+    /// Returns one item of at most `largest` bytes.
     #[must_use]
     pub const fn one(largest: Size) -> Self {
         Items { count: Size::Bounded(1), largest }
     }
 
-    /// Those of `self` and those of `other`: fields of a struct.
+    /// Returns the items of `self` and of `other`: fields of a struct.
     #[must_use]
     pub const fn and(self, other: Items) -> Self {
         Items { count: self.count.plus(other.count), largest: self.largest.max(other.largest) }
     }
 
-    /// Those of `self` or those of `other`: arms of a union.
+    /// Returns the items of `self` or of `other`: arms of a union.
     #[must_use]
     pub const fn or(self, other: Items) -> Self {
         Items { count: self.count.max(other.count), largest: self.largest.max(other.largest) }
     }
 
-    /// Those of `count` values: a fixed-length array.
+    /// Returns the items of `count` values: a fixed-length array.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         self.repeated(Size::Bounded(count))
     }
 
-    /// Those of a counted array of at most `max` values.
+    /// Returns the items of a counted array of at most `max` values.
     #[must_use]
     pub const fn array(self, max: u32) -> Self {
         self.repeated(Size::of_bound(max))
@@ -57,20 +56,20 @@ impl Items {
         }
     }
 
-    /// `next`, the value of the same equations in the second round; its count has no bound if it is larger
-    /// than that of `self`.
+    /// Returns `next`, the result of the second evaluation of the equations. Its count has no bound if it is
+    /// larger than the count of `self`.
     #[must_use]
     pub const fn grown(self, next: Items) -> Self {
         if self.count.covers(next.count) { next } else { Items { count: Size::Unbounded, ..next } }
     }
 
-    /// Returns true if `other` has no more items than `self` and none that is larger.
+    /// Returns true if `other` has at most as many items as `self`, and no larger items.
     #[must_use]
     pub const fn covers(self, other: Items) -> bool {
         self.count.covers(other.count) && self.largest.covers(other.largest)
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no items.
     #[must_use]
     pub const fn is_none(self) -> bool {
         matches!(self.count, Size::ZERO)
@@ -95,11 +94,11 @@ mod tests {
 
     #[test]
     fn cyclic_types_are_unbounded() {
-        // A list whose nodes hold an item each: the second round finds one more.
+        // In a list whose nodes each hold an item, the second evaluation finds one more.
         let node = |next: Items| ITEM.and(next);
         let (first, second) = (node(Items::NONE), node(node(Items::NONE)));
         assert_eq!(first.grown(second), Items { count: Size::Unbounded, largest: Size::Bounded(9) });
-        // A chain of unions that ends with an item holds one.
+        // A chain of unions that ends with an item holds one item.
         let chain = |next: Items| ITEM.or(next);
         let first = chain(Items::NONE);
         assert_eq!(first.grown(chain(first)), ITEM);

@@ -1,59 +1,61 @@
 use crate::Size;
 
-/// How long the encodings of a type can be, in bytes.
+/// The range of lengths of a type's encodings, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
     /// The shortest encoding.
     pub min: u64,
     /// The longest encoding.
     pub max: Size,
-    /// The longest encoding without its DDP-eligible items; the count of an item stays (RFC 8166 section
-    /// 3.4.4.1).
+    /// The longest encoding without its DDP-eligible items. The count of an item stays in the encoding (RFC
+    /// 8166 section 3.4.4.1).
     pub max_reduced: Size,
 }
 
-/// A count, a discriminant or the mark of optional data.
+/// A count, a discriminant or the presence flag of optional data.
 const WORD: Lengths = Lengths::fixed(4);
 
 impl Lengths {
     /// No bytes: `void`.
     pub const ZERO: Lengths = Lengths::fixed(0);
 
-    /// Any length. A box has it, since a type may contain itself inside one.
+    /// Any length. A box has this range, because a type may contain itself in a box.
     pub const UNKNOWN: Lengths = Lengths::between(0, Size::Unbounded);
 
-    /// Always `len` bytes.
+    /// Returns the lengths of encodings that always have `len` bytes.
     #[must_use]
     pub const fn fixed(len: u64) -> Self {
         Lengths::between(len, Size::Bounded(len))
     }
 
-    /// From `min` to `max` bytes, without items.
+    /// Returns the lengths of encodings of `min` to `max` bytes, without items.
     #[must_use]
     pub const fn between(min: u64, max: Size) -> Self {
         Lengths { min, max, max_reduced: max }
     }
 
-    /// Fixed-length opaque data (RFC 4506 section 4.9), with its padding.
+    /// Returns the lengths of fixed-length opaque data with its padding (RFC 4506 section 4.9).
     #[must_use]
     pub const fn of_fixed_opaque(len: u64) -> Self {
         let padded = Size::Bounded(len).with_padding();
         Lengths::between(if let Size::Bounded(padded) = padded { padded } else { len }, padded)
     }
 
-    /// Variable-length opaque data or a string whose data has at most this size, with its count and padding.
+    /// Returns the lengths of variable-length opaque data or a string of at most `max` bytes, with count and
+    /// padding.
     #[must_use]
     pub const fn of_data(max: Size) -> Self {
         WORD.and(Lengths::between(0, max.with_padding()))
     }
 
-    /// A DDP-eligible item of at most this size: only its count stays in a reduced stream.
+    /// Returns the lengths of a DDP-eligible item of at most `largest` bytes. Only its count stays in a
+    /// reduced stream.
     #[must_use]
     pub const fn of_item(largest: Size) -> Self {
         Lengths { max_reduced: WORD.max, ..Lengths::of_data(largest) }
     }
 
-    /// `self` followed by `other`: fields of a struct.
+    /// Returns the lengths of `self` followed by `other`: fields of a struct.
     #[must_use]
     pub const fn and(self, other: Lengths) -> Self {
         Lengths {
@@ -63,7 +65,7 @@ impl Lengths {
         }
     }
 
-    /// Either `self` or `other`: arms of a union.
+    /// Returns the lengths of either `self` or `other`: arms of a union.
     #[must_use]
     pub const fn or(self, other: Lengths) -> Self {
         Lengths {
@@ -73,7 +75,7 @@ impl Lengths {
         }
     }
 
-    /// `count` values: a fixed-length array (RFC 4506 section 4.12).
+    /// Returns the lengths of `count` values: a fixed-length array (RFC 4506 section 4.12).
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         Lengths {
@@ -83,7 +85,7 @@ impl Lengths {
         }
     }
 
-    /// A counted array of at most `max` such elements (RFC 4506 section 4.13).
+    /// Returns the lengths of a counted array of at most `max` elements (RFC 4506 section 4.13).
     #[must_use]
     pub const fn array(self, max: u32) -> Self {
         let count = Size::of_bound(max);
@@ -94,13 +96,13 @@ impl Lengths {
         })
     }
 
-    /// Optional data (RFC 4506 section 4.19).
+    /// Returns the lengths of optional data (RFC 4506 section 4.19).
     #[must_use]
     pub const fn optional(self) -> Self {
         WORD.and(Lengths { min: 0, ..self })
     }
 
-    /// The length, if all encodings have the same.
+    /// Returns the length if all encodings have the same length.
     #[must_use]
     pub const fn only(self) -> Option<u64> {
         match self.max {

@@ -1,8 +1,8 @@
-//! How long the encodings of an XDR type can be (RFC 4506), and which DDP-eligible items its values can hold
-//! (RFC 8166).
+//! The lengths of the encodings of XDR types (RFC 4506), and the DDP-eligible items of their values (RFC
+//! 8166).
 //!
-//! The rules are here once: the compiler computes `rpcrdma-xdrgen sizes` with them, and derived code the
-//! constants of each type.
+//! This crate is the only implementation of the rules. The compiler uses it for `rpcrdma-xdrgen sizes`, and
+//! derived code uses it for the constants of each type.
 //!
 //! ```
 //! use rpcrdma_layout::{Items, Lengths, Size};
@@ -23,7 +23,7 @@
 //! | `T *x` | [`optional`](Lengths::optional) | as `T` |
 //! | a cycle of types | [`UNKNOWN`](Lengths::UNKNOWN) at the closing box or array | [`grown`](Items::grown) |
 #![no_std]
-// Bounds come from documents.
+// Bounds come from untrusted documents.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod items;
@@ -34,12 +34,12 @@ pub use items::Items;
 pub use lengths::Lengths;
 pub use size::Size;
 
-/// How many bytes the Read chunks of one call hold together at most, unless a responder has another limit (8
-/// MiB).
+/// The default maximum total size of the Read chunks of one call, in bytes (8 MiB). A responder can have
+/// another limit.
 pub const MAX_TRANSFER: u64 = 8 << 20;
 
-/// Room for the headers around the arguments of a call or its results, in bytes.
+/// The maximum size of the headers around the arguments or results of a call, in bytes.
 pub const MAX_HEADERS: u64 = 64 << 10;
 
-/// The default memory budget of a server, in bytes (48 MiB). Half of it is for one call at most.
+/// The default memory budget of a server, in bytes (48 MiB). One call can use at most half of it.
 pub const MEMORY: u64 = 48 << 20;

@@ -1,11 +1,11 @@
 use core::fmt;
 
-/// A size in bytes or a number of values, or no bound: `Unbounded` is not a number.
+/// A size in bytes or a number of values, possibly without a bound.
 ///
 /// Arithmetic is `const` and never wraps: a result that does not fit a `u64` is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// At most this many.
+    /// At most this many bytes or values.
     Bounded(u64),
     /// No bound.
     Unbounded,
@@ -18,10 +18,10 @@ impl Default for Size {
 }
 
 impl Size {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Size = Size::Bounded(0);
 
-    /// `self` followed by `other`.
+    /// Returns the sum of `self` and `other`.
     #[must_use]
     pub const fn plus(self, other: Size) -> Size {
         match (self, other) {
@@ -37,13 +37,13 @@ impl Size {
         }
     }
 
-    /// `count` times `self`; zero times anything is zero.
+    /// Returns `count` times `self`. The result is zero if either is zero.
     #[must_use]
     pub const fn times(self, count: u64) -> Size {
         self.repeated(Size::Bounded(count))
     }
 
-    /// `count` times `self`, where the count may be unbounded; zero times anything is zero.
+    /// Returns `count` times `self`, where the count may be unbounded. The result is zero if either is zero.
     #[must_use]
     pub const fn repeated(self, count: Size) -> Size {
         match (self, count) {
@@ -53,14 +53,14 @@ impl Size {
         }
     }
 
-    /// The bytes or elements of variable-length data with the bound `max`. XDR's largest count, which `<>`
-    /// means, is no bound.
+    /// Returns the bytes or elements of variable-length data with the bound `max`. The largest count of XDR,
+    /// which `<>` means, is unbounded.
     #[must_use]
     pub const fn of_bound(max: u32) -> Size {
         if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }
     }
 
-    /// `self` rounded up to a multiple of four.
+    /// Returns `self` rounded up to a multiple of four.
     #[must_use]
     pub const fn with_padding(self) -> Size {
         match self {
@@ -69,7 +69,7 @@ impl Size {
         }
     }
 
-    /// The larger.
+    /// Returns the larger size.
     #[must_use]
     pub const fn max(self, other: Size) -> Size {
         match (self, other) {
@@ -78,7 +78,7 @@ impl Size {
         }
     }
 
-    /// The smaller.
+    /// Returns the smaller size.
     #[must_use]
     pub const fn min(self, other: Size) -> Size {
         match (self, other) {
@@ -87,13 +87,13 @@ impl Size {
         }
     }
 
-    /// `len` bytes of opaque data with their padding.
+    /// Returns the size of `len` bytes of opaque data with padding.
     #[must_use]
     pub const fn padded(len: u64) -> Size {
         Size::Bounded(len).plus(Size::Bounded(len.wrapping_neg() & 3))
     }
 
-    /// The bound, if there is one.
+    /// Returns the bound, if there is one.
     #[must_use]
     pub const fn bound(self) -> Option<u64> {
         match self {
@@ -102,7 +102,7 @@ impl Size {
         }
     }
 
-    /// Returns true if nothing larger than `limit` is possible.
+    /// Returns true if the size is at most `limit`.
     #[must_use]
     pub const fn fits(self, limit: u64) -> bool {
         Size::Bounded(limit).covers(self)

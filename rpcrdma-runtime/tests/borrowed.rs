@@ -1,7 +1,6 @@
-//! Values that borrow the message: the same bytes as their owning twins, nothing copied, and nothing
-//! allocated.
+//! Borrowed values have the same encoding as owned values. Decoding them copies and allocates nothing.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use allocation_counter::measure;
 use rpcrdma_runtime::xdr::{
@@ -110,7 +109,7 @@ fn borrowed_and_owned_types_have_the_same_encoding() {
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.min, Owned::LENGTHS.min);
     assert_eq!(<Borrowed<'_> as Layout>::LENGTHS.max, Owned::LENGTHS.max);
     assert_eq!(<ChoiceRef<'_> as Layout>::LENGTHS.max, Choice::LENGTHS.max);
-    // A Rust slice encodes to the decoded bytes.
+    // A Rust slice has the same encoding as the decoded value.
     let Owned { entries, chain, .. } = owned();
     let written = Borrowed { entries: ArrayRef::new(&entries), chain: ListRef::from(&chain), ..value };
     assert_eq!(written, value);
@@ -139,12 +138,12 @@ fn decoding_encoding_and_iterating_do_not_allocate() {
         assert_eq!(value, value);
     });
     assert_eq!(counted.count_total, 0);
-    // The counter counts.
+    // Shows that the counter detects allocations.
     assert!(measure(|| drop(xdr::from_slice::<Owned>(&bytes).unwrap())).count_total > 5);
 }
 
 #[test]
-fn every_truncation_is_an_error_and_so_is_a_count_that_the_message_cannot_hold() {
+fn truncations_and_impossible_counts_are_errors() {
     let bytes = xdr::to_bytes(&owned()).unwrap();
     for end in 0..bytes.len() {
         assert!(xdr::from_slice::<Borrowed<'_>>(&bytes[..end]).is_err(), "cut to {end}");
@@ -174,7 +173,7 @@ fn bounds_hold_in_both_directions() {
 }
 
 #[test]
-fn padding_and_links_are_checked_where_values_are_not_looked_at() {
+fn padding_and_links_are_checked_without_access_to_values() {
     let names = [StringRef::<8>::from("a")];
     let mut bytes = xdr::to_bytes(&ArrayRef::<_>::new(&names)).unwrap().to_vec();
     *bytes.last_mut().unwrap() = 1;
@@ -208,7 +207,7 @@ fn nesting_is_limited_and_deep_values_can_be_inspected() {
     assert_eq!(depth, 100);
 }
 
-/// Slices of Rust, as a person may write them.
+/// Rust slices in a hand-written type.
 #[derive(Clone, Copy, Debug, PartialEq, Xdr)]
 struct Slices<'a> {
     #[xdr(max = 8)]
@@ -237,7 +236,7 @@ fn slices_and_text_are_opaque_data_and_strings() {
 }
 
 #[test]
-fn borrowed_data_can_be_kept_and_lent() {
+fn borrowed_data_can_be_stored_and_borrowed_again() {
     let bytes = xdr::to_bytes(&owned()).unwrap();
     let (handle, name) = {
         let value: Borrowed<'_> = xdr::from_slice(&bytes).unwrap();

@@ -1,6 +1,6 @@
 //! Calls with borrowed arguments and results over iWARP and TCP, against peers that own or borrow their
 //! data.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -30,11 +30,11 @@ struct NamesRef<'a> {
     names: ArrayRef<'a, StringRef<'a>>,
 }
 
-/// ECHO_BLOB, like `echo` with owned data.
+/// ECHO_BLOB with borrowed data.
 #[derive(Debug)]
-struct LentBlob;
+struct BorrowedBlob;
 
-impl borrowed::BorrowedProcedure for LentBlob {
+impl borrowed::BorrowedProcedure for BorrowedBlob {
     type Program = Echo;
     type Args<'a> = BlobRef<'a>;
     type Res<'a> = BlobRef<'a>;
@@ -46,11 +46,11 @@ impl borrowed::BorrowedProcedure for LentBlob {
     }
 }
 
-/// ECHO_NAMES.
+/// ECHO_NAMES with borrowed data.
 #[derive(Debug)]
-struct LentNames;
+struct BorrowedNames;
 
-impl borrowed::BorrowedProcedure for LentNames {
+impl borrowed::BorrowedProcedure for BorrowedNames {
     type Program = Echo;
     type Args<'a> = NamesRef<'a>;
     type Res<'a> = NamesRef<'a>;
@@ -62,7 +62,7 @@ impl borrowed::BorrowedProcedure for LentNames {
     }
 }
 
-/// Returns the length of a blob's data. The caller owns the data, so that it uses a Read chunk.
+/// Returns the length of a blob's data. The caller owns the data, so the data uses a Read chunk.
 struct Measure;
 
 impl Procedure for Measure {
@@ -84,10 +84,10 @@ impl borrowed::BorrowedProcedure for LentMeasure {
     const NAME: &'static str = "ECHO_MEASURE";
 }
 
-/// A server that owns nothing.
-struct LentServer;
+/// A server that only borrows its data.
+struct BorrowingServer;
 
-impl Service for LentServer {
+impl Service for BorrowingServer {
     fn program(&self) -> u32 {
         Echo::NUMBER
     }
@@ -105,8 +105,8 @@ impl Service for LentServer {
         Box::pin(async move {
             let call = BorrowedCall::new(args)?;
             let answered = match context.procedure {
-                1 => Answer::<LentBlob>::new(reply).with(&call.arguments::<LentBlob>()?),
-                2 => Answer::<LentNames>::new(reply).with(&call.arguments::<LentNames>()?),
+                1 => Answer::<BorrowedBlob>::new(reply).with(&call.arguments::<BorrowedBlob>()?),
+                2 => Answer::<BorrowedNames>::new(reply).with(&call.arguments::<BorrowedNames>()?),
                 9 => {
                     let blob = call.arguments::<LentMeasure>()?;
                     Answer::<LentMeasure>::new(reply).with(&u32::try_from(blob.data.len()).unwrap())
@@ -123,8 +123,8 @@ async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     for len in [3, 100_003] {
         let owned = blob(5, len);
         let args = BlobRef { name: (&owned.name).into(), data: (&owned.data).into(), mark: owned.mark };
-        let reply: BorrowedReply<LentBlob> =
-            client.call::<Lent<LentBlob>>(&Arguments::new(&args)).await.unwrap();
+        let reply: BorrowedReply<BorrowedBlob> =
+            client.call::<Lent<BorrowedBlob>>(&Arguments::new(&args)).await.unwrap();
         let result = reply.get().unwrap();
         assert_eq!(result, args);
         assert!(reply.as_bytes().as_ptr_range().contains(&result.data.as_ptr()));
@@ -132,7 +132,7 @@ async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
     let names: Vec<String> = (0..3000).map(|n| format!("name{n}")).collect();
     let names: Vec<StringRef<'_>> = names.iter().map(|name| name.as_str().into()).collect();
     let args = NamesRef { names: ArrayRef::new(&names) };
-    let reply = client.call::<Lent<LentNames>>(&Arguments::new(&args)).await.unwrap();
+    let reply = client.call::<Lent<BorrowedNames>>(&Arguments::new(&args)).await.unwrap();
     assert_eq!(reply.get().unwrap(), args);
 }
 
@@ -140,14 +140,14 @@ async fn call_all<C: Caller<Echo, Error: std::fmt::Debug>>(client: &C) {
 async fn borrowing_and_owning_programs_interoperate() {
     for lent in [false, true] {
         let server = Server::bind("127.0.0.1:0").await.unwrap();
-        let server = if lent { server.service(LentServer) } else { server.service(EchoServer) };
+        let server = if lent { server.service(BorrowingServer) } else { server.service(EchoServer) };
         let address = server.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await });
         let client = Client::connect(address).await.unwrap();
         call_all(&client).await;
         if lent {
-            // The data arrives outside the message, and is reinserted.
+            // The data arrives in a chunk and is reinserted.
             let owned = blob(5, 100_003);
             assert_eq!(Caller::<Echo>::call::<Measure>(&client, &owned).await.unwrap(), 100_003);
         }
@@ -159,7 +159,7 @@ async fn borrowing_and_owning_programs_interoperate() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_without_a_binding_use_tcp() {
-    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(LentServer);
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(BorrowingServer);
     let address = server.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(async move { server.run(async { drop(stopped.await) }).await });

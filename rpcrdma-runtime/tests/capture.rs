@@ -1,5 +1,5 @@
 //! The contents of a capture, and the outcome of calls if it cannot be written.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -20,12 +20,12 @@ use echo::{Echo, EchoBlob, EchoServer, blob};
 /// One direction of a connection, reassembled.
 #[derive(Debug, Default)]
 struct Stream {
-    begun: Option<u32>,
+    started: Option<u32>,
     octets: Vec<u8>,
     ended: bool,
 }
 
-/// The directions of every connection by endpoint. Neither may have a gap.
+/// Returns the directions of every connection by endpoints. A direction must not have a gap.
 fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
     let mut streams = BTreeMap::<_, Stream>::new();
     let mut rest = &capture[24..];
@@ -42,24 +42,24 @@ fn streams(capture: &[u8]) -> BTreeMap<(SocketAddr, SocketAddr), Stream> {
         };
         let ends = (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
         let acknowledged = streams.get(&(ends.1, ends.0)).map(next_octet);
-        assert!(tcp.ack() == acknowledged.is_some(), "only the first packet acknowledges nothing");
+        assert!(tcp.ack() == acknowledged.is_some(), "only the first packet has no acknowledgment");
         assert!(acknowledged.is_none_or(|next| next == tcp.acknowledgment_number()), "{ends:?}");
         streams.entry(ends).or_default().take(&tcp);
     }
-    assert!(rest.is_empty(), "the file ends with a whole packet");
+    assert!(rest.is_empty(), "the file ends with a complete packet");
     streams
 }
 
 fn next_octet(stream: &Stream) -> u32 {
     let len = u32::try_from(stream.octets.len()).unwrap();
-    stream.begun.unwrap().wrapping_add(len + u32::from(stream.ended))
+    stream.started.unwrap().wrapping_add(len + u32::from(stream.ended))
 }
 
 impl Stream {
     fn take(&mut self, tcp: &TcpSlice<'_>) {
-        assert!(!self.ended, "something after the end");
+        assert!(!self.ended, "data after the end");
         if tcp.syn() {
-            assert_eq!(self.begun.replace(tcp.sequence_number().wrapping_add(1)), None);
+            assert_eq!(self.started.replace(tcp.sequence_number().wrapping_add(1)), None);
         } else {
             assert_eq!(tcp.sequence_number(), next_octet(self), "a gap");
         }
@@ -85,9 +85,9 @@ async fn client(address: SocketAddr, options: iwarp::IwarpOptions) -> Client {
     Client::connect_with(address, options).await.unwrap()
 }
 
-/// Both peers are in this process and write to one file: each connection is in it once.
+/// Both peers are in this process and write to one file, which contains each connection once.
 #[tokio::test]
-async fn each_direction_is_there_to_its_last_octet_and_once() {
+async fn each_direction_is_captured_completely_and_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("both.pcap");
     let file = CaptureFile::create(&path).unwrap();
@@ -105,19 +105,19 @@ async fn each_direction_is_there_to_its_last_octet_and_once() {
     for ((from, _), stream) in &streams {
         let key: &[u8] = if *from == address { b"MPA ID Rep Frame" } else { b"MPA ID Req Frame" };
         assert!(stream.octets.starts_with(key));
-        assert!(stream.octets.len() > 300_000, "the data went both ways");
-        assert!(stream.ended || *from == address, "the client closed");
-        bases.push(stream.begun.unwrap());
+        assert!(stream.octets.len() > 300_000, "a direction lacks the data");
+        assert!(stream.ended || *from == address, "the client did not close");
+        bases.push(stream.started.unwrap());
     }
     bases.dedup();
     bases.sort_unstable();
     bases.dedup();
-    assert_eq!(bases.len(), 2, "connections begin at sequence numbers of their own");
+    assert_eq!(bases.len(), 2, "the connections start at different sequence numbers");
 }
 
-/// A process can be killed at any time after its peer has octets of it.
+/// A process can be killed at any time, so octets must be captured before they are sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn octets_are_in_the_capture_before_the_peer_has_them() {
+async fn octets_are_captured_before_they_are_sent() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("server.pcap");
     let address = serve(into(&CaptureFile::create(&path).unwrap())).await;
@@ -137,18 +137,18 @@ async fn octets_are_in_the_capture_before_the_peer_has_them() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_no_mpa_peer_is_captured_too() {
+async fn a_peer_without_mpa_is_captured() {
     use tokio::io::AsyncWriteExt;
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("stranger.pcap");
+    let path = dir.path().join("unrelated.pcap");
     let file = CaptureFile::create(&path).unwrap();
     let listener = IwarpListener::bind("[::1]:0", into(&file)).await.unwrap();
-    let mut stranger = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    stranger.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    let mut unrelated = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    unrelated.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
     assert!(listener.accept().await.unwrap().request().await.is_err());
     let streams = streams(&fs::read(&path).unwrap());
-    let said: Vec<_> = streams.values().map(|stream| stream.octets.first().copied()).collect();
-    assert!(said.contains(&Some(b'G')) && said.contains(&None), "{said:?}");
+    let first_octets: Vec<_> = streams.values().map(|stream| stream.octets.first().copied()).collect();
+    assert!(first_octets.contains(&Some(b'G')) && first_octets.contains(&None), "{first_octets:?}");
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn capture_errors_precede_the_first_send() {
 
 #[cfg(unix)]
 #[test]
-fn a_capture_is_its_owners_alone_and_one_process_writes_it_at_a_time() {
+fn a_capture_is_private_and_has_one_writer() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -176,12 +176,12 @@ fn a_capture_is_its_owners_alone_and_one_process_writes_it_at_a_time() {
     drop(first);
     fs::write(&path, vec![7; 4096]).unwrap();
     drop(CaptureFile::create(&path).unwrap());
-    assert_eq!(fs::read(&path).unwrap().len(), 24, "what was in it is gone");
+    assert_eq!(fs::read(&path).unwrap().len(), 24, "the previous content remains");
 }
 
-/// The environment of this process cannot be changed, so the server is another one: this test itself.
+/// A test cannot change its own environment, so this test runs itself as the server in another process.
 #[tokio::test]
-async fn the_environment_names_a_capture() {
+async fn the_environment_selects_a_capture() {
     let variable = iwarp::CAPTURE_VARIABLE;
     if let Some(name) = std::env::var_os(variable) {
         let own = std::process::id().to_string();
@@ -195,7 +195,7 @@ async fn the_environment_names_a_capture() {
     let dir = tempfile::tempdir().unwrap();
     let again = |name: &str| {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "the_environment_names_a_capture"]).env(variable, dir.path().join(name));
+        command.args(["--exact", "the_environment_selects_a_capture"]).env(variable, dir.path().join(name));
         assert!(command.output().unwrap().status.success(), "{name}");
     };
     again("of-%p.pcap");

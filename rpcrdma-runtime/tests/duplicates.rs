@@ -1,5 +1,5 @@
-//! Calls that are sent again over real connections: the server runs them once.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Retransmitted calls over real connections: the server runs each call once.
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ const BACK: u32 = 5;
 struct Counter {
     runs: Arc<AtomicU32>,
     gate: Arc<Gate>,
-    /// The end of each.
+    /// The task in which each call ended.
     tasks: Arc<Mutex<Vec<task::Id>>>,
 }
 
@@ -154,12 +154,12 @@ impl Fixture {
     }
 
     async fn no_connection(&self) {
-        let gone = async {
+        let closed = async {
             while self.stats.snapshot().connected > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(WAIT, gone).await.unwrap();
+        tokio::time::timeout(WAIT, closed).await.unwrap();
     }
 
     async fn end(self) {
@@ -193,9 +193,10 @@ struct Got {
 
 impl Peer {
     async fn connect(address: SocketAddr, config: Config) -> Peer {
-        let said = config.private_data.encode();
+        let private_data = config.private_data.encode();
         let size = config.private_data.announced().receive_size;
-        let connection = iwarp::connect(address, &said, size, &iwarp::IwarpOptions::default()).await.unwrap();
+        let connection =
+            iwarp::connect(address, &private_data, size, &iwarp::IwarpOptions::default()).await.unwrap();
         let info = connection.info();
         let server = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&config.private_data, &server);
@@ -204,11 +205,11 @@ impl Peer {
     }
 
     fn submit(&mut self, xid: u32, procedure: u32, args: &Args, min_item: usize) {
-        let whole =
+        let unreduced =
             u64::from(args.item.next_multiple_of(4) + args.note.next_multiple_of(4)) + Res::LENGTHS.min;
-        let reduced = Size::Bounded(whole - u64::from(args.item.next_multiple_of(4)));
+        let reduced = Size::Bounded(unreduced - u64::from(args.item.next_multiple_of(4)));
         let item = Size::Bounded(u64::from(args.item));
-        let bounds = ReplyBounds { whole: Size::Bounded(whole), reduced, item, items: Size::Bounded(1) };
+        let bounds = ReplyBounds { whole: Size::Bounded(unreduced), reduced, item, items: Size::Bounded(1) };
         let bounds = if min_item == usize::MAX { bounds.unreduced() } else { bounds };
         let reply = self.requester.resources(&bounds).unwrap();
         let message = call_message(xid, procedure, args, min_item).into_message();
@@ -254,7 +255,7 @@ fn args(data: usize, note: u32, item: u32) -> Args {
 }
 
 #[tokio::test]
-async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has() {
+async fn a_retransmission_with_any_chunks_gets_the_cached_reply() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     let forms = [
         ("inline", args(10, 10, 10)),
@@ -267,21 +268,21 @@ async fn a_call_on_a_new_connection_is_answered_as_before_whatever_chunks_it_has
         let first = fixture.peer().await.call(xid, COUNT, args).await;
         let second = fixture.peer().await.call(xid, COUNT, args).await;
         assert_eq!(first.result.as_ref().unwrap().count, before + 1, "{form}");
-        assert!(first.bytes == second.bytes && first.result == second.result, "{form}: other bytes");
+        assert!(first.bytes == second.bytes && first.result == second.result, "{form}: different replies");
         assert_eq!(first.traffic, second.traffic, "{form}");
         assert_eq!(second.traffic.write_bytes > 0, args.item > 1000, "{form}");
         assert_eq!(second.traffic.reply_chunk_bytes > 0, args.note > 1000, "{form}");
-        assert_eq!(fixture.counter.runs(), before + 1, "{form}: it ran again");
+        assert_eq!(fixture.counter.runs(), before + 1, "{form}: the call ran again");
     }
     let mut counts = DuplicateCounts::default();
-    (counts.remembered, counts.answered) = (4, 4);
+    (counts.tracked, counts.replayed) = (4, 4);
     assert_eq!(fixture.stats.snapshot().duplicates, counts);
     fixture.end().await;
 }
 
 /// New thresholds apply: an inline call is retransmitted in chunks, and so is the cached reply.
 #[tokio::test]
-async fn a_call_that_travels_in_another_form_is_the_same_call() {
+async fn a_retransmission_in_another_form_is_a_duplicate() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     let args = args(1100, 300, 1100);
     let first = fixture.peer().await.call(9, COUNT, &args).await;
@@ -299,7 +300,7 @@ async fn a_call_that_travels_in_another_form_is_the_same_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_waits_gets_no_task() {
+async fn a_call_that_never_waits_runs_on_the_task_of_its_connection() {
     for cache in [None, Some(DuplicateCache::default())] {
         let fixture = Fixture::new(cache).await;
         let mut peer = fixture.peer().await;
@@ -333,9 +334,9 @@ async fn another_call_with_the_same_xid_runs() {
     fixture.end().await;
 }
 
-/// The connection breaks while the call runs. It runs to completion, and a retransmission gets its reply.
+/// The connection breaks while a call runs. The call runs to completion, and a retransmission gets its reply.
 #[tokio::test]
-async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
+async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     let slow = args(4, 0, 2000);
     let mut first = fixture.peer().await;
@@ -348,7 +349,7 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     let mut third = fixture.peer().await;
     second.submit(1, GATE, &slow, 1024);
     third.submit(1, GATE, &slow, 1024);
-    // Time to arrive while it runs. A later retransmission gets the cached reply.
+    // Lets the retransmissions arrive while the call runs. A later one would get the cached reply.
     for peer in [&mut second, &mut third] {
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),
@@ -361,23 +362,23 @@ async fn a_call_that_runs_outlives_its_connection_and_answers_the_next_one() {
     assert_eq!(second.result, third.result);
     assert_eq!(fixture.counter.runs(), 1);
     let counted = fixture.stats.snapshot().duplicates;
-    assert_eq!((counted.remembered, counted.joined + counted.answered), (1, 2));
+    assert_eq!((counted.tracked, counted.joined + counted.replayed), (1, 2));
     fixture.end().await;
 }
 
-/// A Reply chunk longer than its memory: writing to it closes the connection. The call would close every
-/// other one, too.
+/// Writing to a Reply chunk that is longer than its memory closes the connection. A retransmission would
+/// close every later connection, too.
 #[tokio::test]
 async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     let long = args(10, 20_000, 0);
-    let mut liar = fixture.peer().await;
+    let mut malicious = fixture.peer().await;
     let closed = async {
-        liar.connection.submit(Action::PostReceives { count: 4 });
+        malicious.connection.submit(Action::PostReceives { count: 4 });
         let memory = Memory::Sink(BytesMut::zeroed(8));
-        liar.connection.submit(Action::Register { token: Token(1), memory });
+        malicious.connection.submit(Action::Register { token: Token(1), memory });
         loop {
-            match poll_fn(|cx| liar.connection.poll_completion(cx)).await {
+            match poll_fn(|cx| malicious.connection.poll_completion(cx)).await {
                 Completion::Registered { segment, .. } => {
                     let segment = Segment { length: 30_000, ..segment };
                     let lists =
@@ -385,7 +386,7 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
                     let header = Header { xid: 1, credits: 4, body: Body::Msg(lists) }.encode();
                     let call = call_message(1, COUNT, &long, usize::MAX).into_message().stream;
                     let message = vec![header, call];
-                    liar.connection.submit(Action::Send { token: Token(2), message, invalidate: None });
+                    malicious.connection.submit(Action::Send { token: Token(2), message, invalidate: None });
                 }
                 Completion::Closed { .. } => break,
                 _ => {}
@@ -393,14 +394,14 @@ async fn r178_a_call_that_ended_a_connection_does_not_end_the_next_one() {
         }
     };
     tokio::time::timeout(WAIT, closed).await.unwrap();
-    drop(liar);
+    drop(malicious);
     fixture.no_connection().await;
     let mut next = fixture.peer().await;
     next.submit(1, COUNT, &long, 1024);
     let event = tokio::time::timeout(WAIT, next.event()).await.unwrap();
     assert!(matches!(event, RequesterEvent::Done { outcome: Err(TransportError::Chunk), .. }), "{event:?}");
-    assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection goes on");
-    assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "it is refused once");
+    assert_eq!(next.call(2, COUNT, &long).await.result.unwrap().count, 2, "the connection is closed");
+    assert_eq!(next.call(1, COUNT, &long).await.result.unwrap().count, 1, "the call is refused twice");
     assert_eq!(fixture.stats.snapshot().refusals.fatal, 1);
     fixture.end().await;
 }
@@ -416,7 +417,7 @@ async fn without_a_cache_retransmitted_calls_run_again() {
 }
 
 #[tokio::test]
-async fn failures_are_not_kept() {
+async fn failures_are_not_cached() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     for (procedure, before) in [(FAIL, 0), (PANIC, 2)] {
         for run in 1..=2 {
@@ -429,7 +430,7 @@ async fn failures_are_not_kept() {
 }
 
 #[tokio::test]
-async fn by_connection_a_new_connection_is_a_new_caller() {
+async fn with_connection_scope_a_new_connection_is_a_new_caller() {
     let options = DuplicateOptions { scope: CallerScope::Connection, ..DuplicateOptions::default() };
     let fixture = Fixture::new(Some(DuplicateCache::new(options))).await;
     let mut first = fixture.peer().await;
@@ -453,7 +454,7 @@ async fn one_cache_distinguishes_connections_of_two_servers() {
         assert_eq!(fixture.counter.runs(), 1, "each server runs the calls of its own clients");
         fixture.end().await;
     }
-    assert_eq!(cache.kept(), 2);
+    assert_eq!(cache.cached_replies(), 2);
 }
 
 #[tokio::test]
@@ -466,16 +467,16 @@ async fn idempotent_replies_are_not_cached() {
     for run in 1..=2 {
         assert_eq!(peer.call(1, COUNT, &args(4, 0, 0)).await.result.unwrap().count, run);
     }
-    assert_eq!(cache.kept(), 0);
+    assert_eq!(cache.cached_replies(), 0);
     fixture.counter.gate.0.add_permits(1);
     for _ in 0..2 {
         assert_eq!(peer.call(1, GATE, &args(4, 0, 0)).await.result.unwrap().count, 3);
     }
-    assert_eq!(cache.kept(), 1);
+    assert_eq!(cache.cached_replies(), 1);
     fixture.end().await;
 }
 
-/// An action of a call on its connection must be repeated on the next one.
+/// A call that acts on its connection must run again on the next connection.
 #[tokio::test]
 async fn an_uncached_service_executes_retransmitted_calls() {
     let counter = Counter::default();
@@ -489,9 +490,9 @@ async fn an_uncached_service_executes_retransmitted_calls() {
     assert_eq!(stats.snapshot().duplicates, DuplicateCounts::default());
 }
 
-/// So does a handler that asks for the way back to its client.
+/// A handler that gets a client for backward calls may act on its connection.
 #[tokio::test]
-async fn a_call_that_uses_its_connection_is_executed_again_on_the_next() {
+async fn a_call_that_uses_its_connection_runs_again_on_the_next() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
     for run in 1..=2 {
         let got = fixture.peer().await.call(1, BACK, &args(4, 0, 0)).await;
@@ -501,12 +502,12 @@ async fn a_call_that_uses_its_connection_is_executed_again_on_the_next() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_too_long_is_not_kept() {
+async fn a_reply_that_is_too_long_is_not_cached() {
     let limits = DuplicateLimits { reply: 1000, ..DuplicateLimits::default() };
     let options = DuplicateOptions { limits, ..DuplicateOptions::default() };
     let fixture = Fixture::new(Some(DuplicateCache::new(options))).await;
     let mut peer = fixture.peer().await;
-    // 24 of header, the count and two lengths.
+    // The reply has 24 bytes of header, the count and two lengths.
     for (xid, item, runs) in [(1, 964, 1), (2, 965, 2)] {
         let before = fixture.counter.runs();
         for _ in 0..2 {
@@ -517,7 +518,7 @@ async fn a_reply_that_is_too_long_is_not_kept() {
     fixture.end().await;
 }
 
-async fn call_by_tcp(address: SocketAddr, xid: u32, args: &Args) -> Vec<u8> {
+async fn call_over_tcp(address: SocketAddr, xid: u32, args: &Args) -> Vec<u8> {
     let call = call_message(xid, COUNT, args, usize::MAX).into_message().stream;
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_u32(0x8000_0000 | u32::try_from(call.len()).unwrap()).await.unwrap();
@@ -540,7 +541,7 @@ async fn one_cache_for_rdma_and_tcp() {
     tokio::spawn(tcp.run(std::future::pending()));
     let args = args(3000, 0, 3000);
     let first = fixture.peer().await.call(1, COUNT, &args).await;
-    let (second, third) = (call_by_tcp(address, 1, &args).await, call_by_tcp(address, 1, &args).await);
+    let (second, third) = (call_over_tcp(address, 1, &args).await, call_over_tcp(address, 1, &args).await);
     assert_eq!(second, third);
     assert_eq!(second[second.len() - 3000..], first.bytes[first.bytes.len() - 3000..]);
     assert_eq!(fixture.counter.runs(), 1);

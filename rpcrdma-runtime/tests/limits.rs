@@ -1,8 +1,8 @@
 //! Limits of clients and servers over real connections: values at a limit pass, values beyond it wait or
 //! fail. Other limits are tested elsewhere: messages in `tests/codec_rpcrdma.rs`, fetched bytes in
-//! `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, pending calls
-//! and connections in `stats.rs` and `loopback.rs`.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, queued calls and
+//! connections in `stats.rs` and `loopback.rs`.
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;
 
@@ -34,27 +34,27 @@ fn pass(
     tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
-async fn come(gate: &GateServer, calls: u32) {
+async fn wait_for_calls(gate: &GateServer, calls: u32) {
     let waiting = async {
-        while gate.come() < calls {
+        while gate.arrived() < calls {
             sleep(Duration::from_millis(2)).await;
         }
     };
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// Two of three calls reach the gate; the third arrives when one of them has passed.
+/// Checks that two of three calls reach the gate, and that the third arrives when one of them has passed.
 async fn two_at_once(
     gate: &GateServer,
     client: impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static,
 ) {
-    let before = gate.come();
+    let before = gate.arrived();
     let calls = [pass(&client), pass(&client), pass(&client)];
-    come(gate, before + 2).await;
+    wait_for_calls(gate, before + 2).await;
     sleep(Duration::from_millis(50)).await;
-    assert_eq!(gate.come(), before + 2, "a third has come");
+    assert_eq!(gate.arrived(), before + 2, "a third call has arrived");
     gate.open.add_permits(1);
-    come(gate, before + 3).await;
+    wait_for_calls(gate, before + 3).await;
     gate.open.add_permits(100);
     for call in calls {
         timeout(WAIT, call).await.unwrap().unwrap().unwrap();
@@ -79,7 +79,7 @@ async fn serve_tcp(options: TcpServerOptions) -> (SocketAddr, GateServer) {
 
 /// Requirement: R021
 #[tokio::test]
-async fn so_many_credits_are_granted_and_so_many_are_used() {
+async fn granted_credits_limit_calls() {
     let two = Config { credits: 2, ..Config::default() };
     for (server, client) in [(two, Config::default()), (Config::default(), two)] {
         let (address, gate) = serve(ServerOptions { config: server, ..ServerOptions::default() }).await;
@@ -87,7 +87,7 @@ async fn so_many_credits_are_granted_and_so_many_are_used() {
         let client = Client::connect_with(address, options).await.unwrap();
         // The first reply grants the credits.
         let first = pass(&client);
-        come(&gate, 1).await;
+        wait_for_calls(&gate, 1).await;
         gate.open.add_permits(1);
         first.await.unwrap().unwrap();
         gate.open.forget_permits(1);
@@ -96,7 +96,7 @@ async fn so_many_credits_are_granted_and_so_many_are_used() {
 }
 
 #[tokio::test]
-async fn so_many_calls_at_once_over_tcp() {
+async fn calls_over_tcp_are_limited() {
     let two = TcpOptions { calls: 2, ..TcpOptions::default() };
     for (server, client) in [(two, TcpOptions::default()), (TcpOptions::default(), two)] {
         let (address, gate) =
@@ -115,14 +115,14 @@ async fn a_server_with_zero_connections_does_not_bind() {
 }
 
 #[tokio::test]
-async fn so_many_connections_over_tcp() {
+async fn connections_over_tcp_are_limited() {
     let options = TcpServerOptions { max_connections: 1, idle: None, ..TcpServerOptions::default() };
     let (address, gate) = serve_tcp(options).await;
     gate.open.add_permits(100);
     let first = TcpClient::connect(address).await.unwrap();
     assert_eq!(first.call::<Pass>(&()).await.unwrap(), 0);
     let waiting = pass(&TcpClient::connect(address).await.unwrap());
-    assert_eq!(first.call::<Pass>(&()).await.unwrap(), 1, "the second is not served yet");
+    assert_eq!(first.call::<Pass>(&()).await.unwrap(), 1, "the second connection is served too early");
     sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished());
     drop(first);
@@ -130,7 +130,7 @@ async fn so_many_connections_over_tcp() {
 }
 
 #[tokio::test]
-async fn so_many_connections_over_all_transports_of_a_server() {
+async fn all_transports_of_a_server_share_the_connection_limit() {
     let gate = GateServer::new(true);
     let options = ServerOptions { max_connections: 1, idle: None, ..ServerOptions::default() };
     let server = Server::bind_with(("127.0.0.1", 0), options).await.unwrap().service(gate.clone());
@@ -142,7 +142,7 @@ async fn so_many_connections_over_all_transports_of_a_server() {
     assert_eq!(over_rdma.call::<Pass>(&()).await.unwrap(), 0);
     let over_tcp = pass(&TcpClient::connect(addresses[1]).await.unwrap());
     sleep(Duration::from_millis(50)).await;
-    assert!(!over_tcp.is_finished(), "the only connection is taken");
+    assert!(!over_tcp.is_finished(), "the only slot is taken");
     drop(over_rdma);
     assert_eq!(timeout(WAIT, over_tcp).await.unwrap().unwrap().unwrap(), 1);
     assert_eq!((stats.snapshot().rpc.success, stats.snapshot().connections.made), (2, 2));
@@ -150,7 +150,7 @@ async fn so_many_connections_over_all_transports_of_a_server() {
     timeout(WAIT, server).await.unwrap().unwrap().unwrap();
 }
 
-/// Waits until a server has so many connections.
+/// Waits until a server has this many connections.
 async fn connected(stats: &ServerStats, connections: u64) {
     let waiting = async {
         while stats.snapshot().connected != connections {
@@ -160,7 +160,7 @@ async fn connected(stats: &ServerStats, connections: u64) {
     timeout(WAIT, waiting).await.unwrap();
 }
 
-/// A server closes a connection on which no call has run for a while, however busy another one is.
+/// A server closes a connection on which no call has run for a while, even if another connection is busy.
 #[tokio::test]
 async fn an_idle_connection_is_closed() {
     let (gate, idle) = (GateServer::new(false), Some(Duration::from_millis(200)));
@@ -169,7 +169,7 @@ async fn an_idle_connection_is_closed() {
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
     tokio::spawn(server.run(std::future::pending()));
     let busy = pass(&Client::connect(address).await.unwrap());
-    come(&gate, 1).await;
+    wait_for_calls(&gate, 1).await;
     let _idle = Client::connect(address).await.unwrap();
     connected(&stats, 2).await;
     connected(&stats, 1).await;
@@ -179,16 +179,16 @@ async fn an_idle_connection_is_closed() {
     connected(&stats, 0).await;
 }
 
-/// Idle connections cannot keep others out.
+/// Idle connections cannot block new ones.
 #[tokio::test]
 async fn an_idle_connection_makes_room_for_another_one() {
     let (address, gate) =
         serve_tcp(TcpServerOptions { max_connections: 2, ..TcpServerOptions::default() }).await;
     let busy = pass(&TcpClient::connect(address).await.unwrap());
-    come(&gate, 1).await;
+    wait_for_calls(&gate, 1).await;
     let _idle = tokio::net::TcpStream::connect(address).await.unwrap();
     let second = pass(&TcpClient::connect(address).await.unwrap());
-    come(&gate, 2).await;
+    wait_for_calls(&gate, 2).await;
     gate.open.add_permits(2);
     for call in [busy, second] {
         timeout(WAIT, call).await.unwrap().unwrap().unwrap();
@@ -202,17 +202,17 @@ async fn addresses_that_may_not_connect_take_no_slot() {
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
     tokio::spawn(server.run(std::future::pending()));
     assert!(timeout(WAIT, Client::connect(address)).await.unwrap().is_err());
-    assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.turned_away), (0, 1));
+    assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.refused), (0, 1));
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(GateServer::new(true)).peers(peers);
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
     tokio::spawn(server.run(std::future::pending()));
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
     let refused = async { TcpClient::connect_with(address, once).await.unwrap().call::<Pass>(&()).await };
     assert!(timeout(WAIT, refused).await.unwrap().is_err());
-    assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.turned_away), (0, 1));
+    assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.refused), (0, 1));
 }
 
-/// Over every transport, also while a call runs.
+/// Applies to every transport, even while a call runs.
 #[tokio::test]
 async fn connections_that_are_no_longer_admitted_are_closed() {
     let (admitted, gate) = (Arc::new(AtomicBool::new(true)), GateServer::new(false));
@@ -227,7 +227,7 @@ async fn connections_that_are_no_longer_admitted_are_closed() {
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
     let over_tcp = TcpClient::connect_with(addresses[1], once).await.unwrap();
     let calls = [pass(&over_rdma), pass(&over_tcp)];
-    come(&gate, 2).await;
+    wait_for_calls(&gate, 2).await;
     peers.recheck();
     gate.open.add_permits(2);
     for call in calls {
@@ -235,7 +235,7 @@ async fn connections_that_are_no_longer_admitted_are_closed() {
     }
     gate.open.forget_permits(2);
     let calls = [pass(&over_rdma), pass(&over_tcp)];
-    come(&gate, 4).await;
+    wait_for_calls(&gate, 4).await;
     admitted.store(false, Ordering::SeqCst);
     peers.recheck();
     connected(&stats, 0).await;
@@ -244,9 +244,9 @@ async fn connections_that_are_no_longer_admitted_are_closed() {
     }
 }
 
-/// Calls that are still running when the time to stop is up are not waited for.
+/// A stopping server does not wait for calls that run longer than the drain timeout.
 #[tokio::test]
-async fn a_server_that_stops_waits_so_long_and_no_longer() {
+async fn a_stopping_server_waits_only_for_the_drain_timeout() {
     let gate = GateServer::new(false);
     let drain = Duration::from_millis(50);
     let options = ServerOptions { drain, ..ServerOptions::default() };
@@ -256,15 +256,15 @@ async fn a_server_that_stops_waits_so_long_and_no_longer() {
     let server = tokio::spawn(server.run(async { drop(stopped.await) }));
     let client = Client::connect_with(address, ClientOptions { reconnect: None, ..ClientOptions::default() });
     let call = pass(&client.await.unwrap());
-    come(&gate, 1).await;
+    wait_for_calls(&gate, 1).await;
     stop.send(()).unwrap();
     timeout(WAIT, server).await.unwrap().unwrap().unwrap();
     assert!(timeout(WAIT, call).await.unwrap().unwrap().is_err());
 }
 
-/// A machine that does not respond: its queue is full, and no connection is accepted.
+/// The queue of the listener is full, so it does not respond.
 #[tokio::test]
-async fn a_connection_that_is_not_made_in_time_is_not_made() {
+async fn connecting_times_out() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     socket.listen(0).unwrap();
@@ -273,7 +273,7 @@ async fn a_connection_that_is_not_made_in_time_is_not_made() {
     let mut queued = Vec::new();
     while let Ok(one) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
         queued.push(one);
-        assert!(queued.len() < 100, "the queue has no end");
+        assert!(queued.len() < 100, "the queue never fills");
     }
     let short = Duration::from_millis(100);
     let tcp = TcpOptions { connect_timeout: short, ..TcpOptions::default() };

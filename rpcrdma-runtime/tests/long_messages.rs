@@ -1,6 +1,6 @@
 //! Calls and results above the default limits: a server admits what its programs allow, within its memory
 //! budget.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -92,7 +92,7 @@ async fn turn(client: &impl Caller<Scan, Error = CallError>, image: &Image) -> R
 }
 
 #[tokio::test]
-async fn calls_and_results_of_the_longest_length_go_over_both_transports() {
+async fn the_longest_calls_and_results_fit_both_transports() {
     let addresses = serve(Limits::default().memory).await;
     let image = image(BOUND as usize);
     assert!(turn(&Client::connect(addresses[0]).await.unwrap(), &image).await.unwrap());
@@ -100,7 +100,7 @@ async fn calls_and_results_of_the_longest_length_go_over_both_transports() {
 }
 
 #[tokio::test]
-async fn a_call_beyond_half_of_the_memory_budget_fails_with_its_size_the_limit_and_the_option() {
+async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
     let addresses = serve(24 << 20).await;
     let (fits, too_long) = (image((12 << 20) - (65 << 10)), image((12 << 20) + 1));
     let over_rdma = Client::connect(addresses[0]).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_its_size_the_limit_a
 }
 
 #[tokio::test]
-async fn a_limit_that_is_set_is_not_raised() {
+async fn a_configured_limit_is_not_raised() {
     let mut options = ServerOptions::default();
     options.config.limits.transfer = 1 << 20;
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Scanner);
@@ -137,7 +137,7 @@ async fn a_limit_that_is_set_is_not_raised() {
 }
 
 #[tokio::test]
-async fn a_reply_over_tcp_beyond_the_limit_of_a_client_fails_with_its_size_and_the_option() {
+async fn a_reply_over_tcp_beyond_the_limit_of_a_client_fails_with_details() {
     let addresses = serve(Limits::default().memory).await;
     let tcp = TcpOptions { max_record: 5000, ..TcpOptions::default() };
     let options = TcpClientOptions { tcp, ..TcpClientOptions::default() };

@@ -1,5 +1,5 @@
-//! A program of a user's own, served and called over real TCP on the loopback interface.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! A user-defined program, served and called over real TCP on the loopback interface.
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -66,7 +66,7 @@ impl Fixture {
 
 /// Requirement: R042, R219
 #[tokio::test]
-async fn sizes_around_every_threshold_come_back_equal() {
+async fn sizes_around_every_threshold_round_trip() {
     let fixture = start_with(config(1024)).await;
     for data in
         [0, 1, 2, 3, 4, 5, 100, 800, 850, 860, 870, 880, 900, 1000, 1023, 1024, 1025, 4096, 65_537, 1_048_579]
@@ -77,7 +77,7 @@ async fn sizes_around_every_threshold_come_back_equal() {
     let traffic = fixture.last();
     assert_eq!((traffic.read_chunks, traffic.read_bytes), (1, 1_048_579));
     assert_eq!((traffic.write_chunks, traffic.write_bytes), (1, 1_048_579));
-    // Step by step, so that in each direction there is a message of the threshold itself.
+    // Tries every size, so that each direction has a message of exactly the threshold.
     let mut longest = (0, 0);
     for len in (800..1000).step_by(4) {
         let sent = Names { names: vec!["n".repeat(len).as_str().into()] };
@@ -110,7 +110,7 @@ async fn long_calls_and_replies_by_position_zero_and_reply_chunk() {
 }
 
 #[tokio::test]
-async fn a_long_call_with_its_item_beside_it() {
+async fn a_long_call_with_a_separate_item() {
     let fixture = start_with(Config { long_call: LongCall::Reduced, ..config(1024) }).await;
     let sent = blob(2000, 50_001);
     assert_eq!(fixture.client.call::<EchoBlob>(&sent).await.unwrap(), sent);
@@ -122,17 +122,18 @@ async fn a_long_call_with_its_item_beside_it() {
 }
 
 #[tokio::test]
-async fn calls_of_one_connection_that_differ_in_which_items_are_worth_a_chunk() {
+async fn calls_with_different_minimum_item_sizes_share_a_connection() {
     let fixture = start_with(Config { long_call: LongCall::Reduced, ..config(1024) }).await;
     let sent = blob(2000, 501);
-    let keen = fixture.client.with_min_item(501);
-    for (client, chunk) in [(&fixture.client, (0, 0)), (&keen, (1, 501)), (&keen.with_min_item(502), (0, 0))]
+    let eager = fixture.client.with_min_item(501);
+    for (client, chunk) in
+        [(&fixture.client, (0, 0)), (&eager, (1, 501)), (&eager.with_min_item(502), (0, 0))]
     {
         assert_eq!(client.call::<EchoBlob>(&sent).await.unwrap(), sent);
         let traffic = fixture.last();
         assert_eq!((traffic.read_chunks, traffic.read_bytes), chunk);
     }
-    drop(keen);
+    drop(eager);
     fixture.end().await;
 }
 
@@ -180,7 +181,7 @@ async fn a_panic_is_a_system_error_and_the_connection_survives() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_answers_the_calls_that_run() {
+async fn a_stopping_server_completes_running_calls() {
     let Fixture { client, stop, server, .. } = start_with(config(4096)).await;
     let running = tokio::spawn(async move { client.call::<EchoSleep>(&300).await.unwrap() });
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -211,12 +212,12 @@ async fn calls_fail_once_when_the_server_is_lost_without_reconnection() {
 async fn a_call_without_a_reply_closes_only_its_own_connection() {
     let config = config(4096);
     let client = ClientOptions { config, timeout: Duration::from_millis(200), ..ClientOptions::default() };
-    // A server with a duplicate-request cache completes this one.
+    // A server with a duplicate-request cache completes this call.
     let drain = Duration::from_millis(100);
     let fixture = start(ServerOptions { config, drain, ..ServerOptions::default() }, client).await;
     let patient = fixture.client.with_timeout(Duration::from_secs(20));
     let never = fixture.client.call::<EchoSleep>(&60_000);
-    // It holds the only credit of a new connection. The next call uses the next connection.
+    // The call holds the only credit of a new connection. The next call uses the next connection.
     let (never, next) = tokio::join!(never, patient.call::<EchoSleep>(&7));
     let error = never.unwrap_err();
     assert!(matches!(error, CallError::Timeout(_)), "{error}");
@@ -226,7 +227,7 @@ async fn a_call_without_a_reply_closes_only_its_own_connection() {
 }
 
 #[tokio::test]
-async fn without_reconnection_a_call_that_is_never_answered_is_the_last() {
+async fn without_reconnection_calls_fail_after_a_call_without_a_reply() {
     let client = ClientOptions {
         config: config(4096),
         timeout: Duration::from_millis(200),
@@ -253,7 +254,7 @@ async fn a_credential_of_another_flavor_is_refused() {
     fixture.end().await;
 }
 
-/// A connection beyond the limit waits; existing ones continue, and the next is accepted when one closes.
+/// A connection beyond the limit waits until another connection closes. Existing connections continue.
 #[tokio::test]
 async fn h72_connections_beyond_the_limit_are_rejected() {
     let options = ServerOptions { max_connections: 2, idle: None, ..ServerOptions::default() };
@@ -274,7 +275,7 @@ async fn h72_connections_beyond_the_limit_are_rejected() {
     server.abort();
 }
 
-/// The same address, another server: announcements of the first one are dropped.
+/// A second server has the same address. The private data of the first server no longer applies.
 #[tokio::test]
 async fn r293_a_new_connection_uses_its_own_private_data() {
     let mut address = "127.0.0.1:0".to_owned();
@@ -307,7 +308,7 @@ async fn data_is_the_chunks_own_memory() {
     fixture.end().await;
 }
 
-/// Both peers propose the recommendation of the program's binding.
+/// Both peers announce the inline threshold that the program's binding recommends.
 #[tokio::test]
 async fn a_binding_recommends_an_inline_threshold() {
     let fixture = start(ServerOptions::of::<Echo>(), ClientOptions::of::<Echo>()).await;
@@ -320,8 +321,8 @@ async fn a_binding_recommends_an_inline_threshold() {
     fixture.end().await;
 }
 
-/// An RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1): data, sequence number 7, this service, no
-/// context.
+/// Returns an RPCSEC_GSS credential of version 1 (RFC 2203 section 5.3.1) for data, with sequence number 7,
+/// this service and no context.
 fn gss(service: u32) -> Credential {
     let body: Vec<u8> = [1, 0, 7, service, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     Credential::Other { flavor: GSS, body: body.into() }
@@ -361,7 +362,7 @@ async fn r265_a_server_never_reduces_a_protected_reply() {
         };
         header.encode(&mut call).unwrap();
         blob(7, 5000).encode(&mut call).unwrap();
-        let reply = services.answer(&Received::whole(call.into_message().stream), None).await.unwrap();
+        let reply = services.answer(&Received::unreduced(call.into_message().stream), None).await.unwrap();
         assert_eq!((reply.items.len(), reply.unreduced_len() > 5000), (items, true));
     }
 }

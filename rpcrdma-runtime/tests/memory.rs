@@ -1,5 +1,5 @@
 //! The memory budget of servers over TCP, and over both transports at once.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;
 
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use gate::{Gate, GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(30);
-/// The size of a reply.
+/// The size of a reply in bytes.
 const LONG: u32 = 4 << 20;
 
 /// Answers each call with 4 MiB.
@@ -63,7 +63,7 @@ async fn serve(memory: &MemoryBudget) -> (SocketAddr, SocketAddr) {
     (tcp_address, address)
 }
 
-/// Connects from one of the addresses of the loopback network.
+/// Connects from an address of the loopback network.
 async fn connect(to: SocketAddr, last: u8) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), 0).into()).unwrap();
@@ -79,7 +79,7 @@ fn call(xid: u32, program: u32, procedure: u32) -> Vec<u8> {
 }
 
 /// Waits until the use of the budget no longer changes.
-async fn settled(memory: &MemoryBudget) -> u64 {
+async fn wait_until_stable(memory: &MemoryBudget) -> u64 {
     let mut before = u64::MAX;
     while before != memory.used() {
         before = memory.used();
@@ -109,13 +109,13 @@ async fn unread_replies_over_tcp_leave_memory_to_others() {
         }
         unread.push(socket);
     }
-    let used = settled(&memory).await;
-    // Half is for replies, and for the memory of the waiting calls.
+    let used = wait_until_stable(&memory).await;
+    // About half of the budget is used, for replies and waiting calls.
     assert!((24 << 20..=36 << 20).contains(&used), "{memory:?}");
-    // Another owner over RDMA.
+    // Another owner calls over RDMA.
     let client = Client::connect(rdma).await.unwrap();
     timeout(WAIT, client.call::<Pass>(&())).await.unwrap().unwrap();
-    // And one over TCP, with a short and with a long reply.
+    // A third owner receives a short and a long reply over TCP.
     let mut other = connect(tcp, 3).await;
     for (xid, program, len) in [(7, Gate::NUMBER, 28), (8, 1, 28 + LONG as usize)] {
         other.write_all(&call(xid, program, 1)).await.unwrap();
@@ -127,7 +127,7 @@ async fn unread_replies_over_tcp_leave_memory_to_others() {
     is_free(&memory).await;
 }
 
-/// Each of many owners uses all that it may.
+/// Many owners each use their full share.
 #[tokio::test]
 async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
     let memory = MemoryBudget::default();
@@ -140,13 +140,13 @@ async fn unread_replies_of_many_owners_do_not_delay_small_calls() {
         }
         unread.push(socket);
     }
-    let used = settled(&memory).await;
+    let used = wait_until_stable(&memory).await;
     assert!(used > memory.max(), "{memory:?}");
     let mut other = connect(tcp, 100).await;
     for xid in 7..27_u32 {
         other.write_all(&call(xid, Gate::NUMBER, 1)).await.unwrap();
         let mut reply = [0; 32];
-        // The server gives up the others after 30 s.
+        // The server closes the other connections only after 30 s.
         timeout(WAIT / 3, other.read_exact(&mut reply)).await.unwrap().unwrap();
         assert_eq!(reply[4..8], xid.to_be_bytes());
     }
@@ -157,18 +157,18 @@ async fn a_long_call_over_tcp_waits_for_memory() {
     const CALL: u32 = 8 << 20;
     let memory = MemoryBudget::new(64 << 20);
     let (tcp, _) = serve(&memory).await;
-    // Each announces a call and does not send it.
-    let mut begun = Vec::new();
+    // Each connection announces a call without sending it.
+    let mut started = Vec::new();
     for _ in 0..16 {
         let mut socket = connect(tcp, 2).await;
         socket.write_all(&(CALL | 1 << 31).to_be_bytes()).await.unwrap();
-        begun.push(socket);
+        started.push(socket);
     }
-    let used = settled(&memory).await;
+    let used = wait_until_stable(&memory).await;
     assert_eq!(used, u64::from(4 * CALL), "{memory:?}");
     let mut other = connect(tcp, 3).await;
     other.write_all(&call(7, Gate::NUMBER, 1)).await.unwrap();
     timeout(WAIT, other.read_exact(&mut [0; 32])).await.unwrap().unwrap();
-    drop((begun, other));
+    drop((started, other));
     is_free(&memory).await;
 }

@@ -1,7 +1,7 @@
-//! Structs and unions nested in place, deeper than in real documents. Compiling this shows that the code of
-//! an encoder grows with the fields and not with the levels. Every sink gets the same encoding.
+//! Structs and unions nested in place, deeper than in real documents. Compiling them shows that the code of
+//! an encoder grows with the fields and not with the levels. All sinks get the same encoding.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod plain;
 
@@ -10,8 +10,8 @@ use rpcrdma_runtime::xdr::{Sink, Writer, Xdr, XdrString, encoded_len, from_bytes
 
 use plain::Plain;
 
-/// Declares a struct for each name, each containing the next in place; the last contains a value of this
-/// type.
+/// Declares a struct for each name. Each struct contains the next in place, and the last contains a value of
+/// this type.
 macro_rules! nested {
     ($(#[$mark:meta])? $last:ty: $name:ident) => {
         #[derive(Clone, Debug, PartialEq, Xdr)]
@@ -31,7 +31,7 @@ macro_rules! nested {
     };
 }
 
-/// A value of such a struct, with the levels counted from its own on.
+/// Creates a value of such a struct. `level` is the number of its own level.
 macro_rules! value {
     ($level:expr, $last:expr, $module:ident: $name:ident) => {
         $module::$name { level: $level, next: $last }
@@ -41,24 +41,24 @@ macro_rules! value {
     };
 }
 
-/// Twenty-four names.
+/// Passes twenty-four names to a macro.
 macro_rules! levels {
     ($then:ident!($($front:tt)*)) => { $then! { $($front)* A B C D E F G H I J K L M N O P Q R S T U V W X } };
 }
 
-/// All of one length.
+/// Structs of fixed size.
 mod fixed {
     use super::*;
     levels!(nested!([u64; 2]:));
 }
 
-/// Of any length.
+/// Structs of variable size.
 mod text {
     use super::*;
     levels!(nested!(XdrString<64>:));
 }
 
-/// In a circle.
+/// Structs in a cycle.
 mod back {
     use super::*;
     levels!(nested!(#[xdr(recursive)] Option<Box<A>>:));
@@ -89,12 +89,12 @@ mod arms {
     levels!(arms!(u64:));
 }
 
-/// The words of the levels, followed by the words of the last.
+/// Returns the numbers of the levels, followed by the words of the innermost value.
 fn words(last: impl IntoIterator<Item = u32>) -> Vec<u8> {
     (0..24).chain(last).flat_map(u32::to_be_bytes).collect()
 }
 
-fn is_written_everywhere<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]) {
+fn check_all_sinks<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire: &[u8]) {
     assert_eq!(&to_bytes(value).unwrap()[..], wire);
     assert_eq!(encoded_len(value).unwrap(), wire.len() as u64);
     let mut plain = Plain(Vec::new());
@@ -111,20 +111,20 @@ fn is_written_everywhere<T: Xdr + PartialEq + core::fmt::Debug>(value: &T, wire:
 }
 
 #[test]
-fn twenty_four_levels_of_one_length() {
+fn twenty_four_levels_of_fixed_size() {
     let value = levels!(value!(0, [7, 8], fixed:));
-    is_written_everywhere(&value, &words([0, 7, 0, 8]));
-    // As elements of an array, which are written beyond its current end.
-    is_written_everywhere(
+    check_all_sinks(&value, &words([0, 7, 0, 8]));
+    // Elements of an array are written beyond its current end.
+    check_all_sinks(
         &vec![value.clone(), value],
         &[&[0, 0, 0, 2], &words([0, 7, 0, 8])[..], &words([0, 7, 0, 8])].concat(),
     );
 }
 
 #[test]
-fn twenty_four_levels_of_any_length() {
+fn twenty_four_levels_of_variable_size() {
     let value = levels!(value!(0, "XDR!".into(), text:));
-    is_written_everywhere(&value, &words([4, u32::from_be_bytes(*b"XDR!")]));
+    check_all_sinks(&value, &words([4, u32::from_be_bytes(*b"XDR!")]));
 }
 
 #[test]
@@ -135,15 +135,15 @@ fn twenty_four_levels_of_unions() {
         (@ $last:expr,) => { $last };
     }
     let value = levels!(two!(9,));
-    is_written_everywhere(
+    check_all_sinks(
         &value,
         &[[2u32; 24].map(u32::to_be_bytes).concat(), 9u64.to_be_bytes().to_vec()].concat(),
     );
 }
 
 #[test]
-fn twenty_four_levels_in_a_circle() {
+fn twenty_four_levels_in_a_cycle() {
     let inner = levels!(value!(0, None, back:));
     let outer = levels!(value!(0, Some(Box::new(inner)), back:));
-    is_written_everywhere(&outer, &[words([1]), words([0])].concat());
+    check_all_sinks(&outer, &[words([1]), words([0])].concat());
 }

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use rpcrdma_runtime::Server;
 
-/// The environment of this process cannot be changed, so the test runs itself in another process.
+/// A test cannot change its own environment, so this test runs itself in another process.
 #[tokio::test]
-async fn a_requested_capture_is_warned_of_once() {
+async fn a_requested_capture_causes_one_warning() {
     if env::var_os("RPCRDMA_PCAP").is_some() {
         tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
         for _ in 0..2 {
@@ -19,7 +19,7 @@ async fn a_requested_capture_is_warned_of_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "--nocapture", "a_requested_capture_is_warned_of_once"]);
+    command.args(["--exact", "--nocapture", "a_requested_capture_causes_one_warning"]);
     let output = command.env("RPCRDMA_PCAP", &path).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");

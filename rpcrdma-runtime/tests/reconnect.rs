@@ -1,5 +1,5 @@
 //! A client that outlives its connections, over real TCP on the loopback interface.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 mod gate;
@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use echo::EchoSleep;
 use gate::Pass;
-use killed::{Running, WAIT, drained, pass, reconnect, twice_killed};
+use killed::{Running, WAIT, check_drain, kill_twice, pass, reconnect};
 
 async fn serve(address: impl Into<SocketAddr>, open: bool) -> Running {
     Running::at::<Server>(address.into(), open).await
@@ -40,19 +40,19 @@ fn options() -> ClientOptions {
 async fn a_killed_and_restarted_server_loses_no_call() {
     let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
-    // So that there is more than one credit.
+    // The first reply grants more than one credit.
     assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1);
-    // These have memory that the server reads and writes.
-    let _server = twice_killed::<Server>(server, &client, 20, 1).await;
+    // These calls have memory that the server reads and writes.
+    let _server = kill_twice::<Server>(server, &client, 20, 1).await;
     assert_eq!(client.call::<EchoSleep>(&2).await.unwrap(), 2);
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_while_there_is_no_connection_is_never_made() {
+async fn a_call_dropped_without_a_connection_is_never_sent() {
     let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
     let (dropped, kept) = (pass(&client), pass(&client));
-    server.come(1).await;
+    server.wait_for_calls(1).await;
     let address = server.kill().await;
     let late = timeout(Duration::from_millis(50), client.call::<Pass>(&()));
     assert!(late.await.is_err());
@@ -60,7 +60,7 @@ async fn a_call_that_is_dropped_while_there_is_no_connection_is_never_made() {
     assert!(dropped.await.unwrap_err().is_cancelled());
     let server = serve(address, true).await;
     assert_eq!(timeout(WAIT, kept).await.unwrap().unwrap().unwrap(), 0);
-    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "no other has come");
+    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "another call has arrived");
     drop(server);
 }
 
@@ -69,7 +69,7 @@ async fn unrepeatable_calls_fail_with_their_connection() {
     let server = first().await;
     let client = Client::connect_with(server.address, options()).await.unwrap();
     let once = pass(&client.without_retransmission());
-    server.come(1).await;
+    server.wait_for_calls(1).await;
     let again = pass(&client);
     let address = server.kill().await;
     let error = timeout(WAIT, once).await.unwrap().unwrap().unwrap_err();
@@ -109,7 +109,11 @@ async fn an_unused_connection_closes_and_the_next_call_reconnects() {
     let server = serve(([127, 0, 0, 1], 0), true).await;
     let options = ClientOptions { idle: Some(Duration::from_millis(50)), ..options() };
     let (client, made) = counted(server.address, options);
-    assert_eq!((made.load(Ordering::Relaxed), client.peer()), (0, None), "the first call makes the first");
+    assert_eq!(
+        (made.load(Ordering::Relaxed), client.peer()),
+        (0, None),
+        "the first call makes the first connection"
+    );
     client.call::<Pass>(&()).await.unwrap();
     assert_eq!((made.load(Ordering::Relaxed), client.peer()), (1, Some(server.address)));
     timeout(WAIT, async {
@@ -127,13 +131,13 @@ async fn a_drain_waits_for_running_calls_and_rejects_new_ones() {
     let server = first().await;
     let (client, _) = counted(server.address, options());
     let draining = client.clone();
-    drained(&server, client, async move { draining.drain().await }).await;
+    check_drain(&server, client, async move { draining.drain().await }).await;
 }
 
 #[tokio::test]
 async fn a_failing_connector_is_tried_a_limited_number_of_times() {
-    let asked = Arc::new(AtomicU32::new(0));
-    let count = asked.clone();
+    let attempts = Arc::new(AtomicU32::new(0));
+    let count = attempts.clone();
     let connect = move || {
         let number = count.fetch_add(1, Ordering::Relaxed);
         async move {
@@ -150,6 +154,6 @@ async fn a_failing_connector_is_tried_a_limited_number_of_times() {
             matches!(&error, CallError::Transport(TransportError::Unreachable(why)) if *why == last),
             "{error}"
         );
-        assert_eq!(asked.load(Ordering::Relaxed), expected);
+        assert_eq!(attempts.load(Ordering::Relaxed), expected);
     }
 }

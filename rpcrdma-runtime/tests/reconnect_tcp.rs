@@ -1,5 +1,5 @@
 //! A client over TCP that outlives its connections.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 mod gate;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use echo::EchoSleep;
 use gate::Pass;
-use killed::{Running, WAIT, drained, pass, reconnect, twice_killed};
+use killed::{Running, WAIT, check_drain, kill_twice, pass, reconnect};
 
 async fn serve(address: impl Into<SocketAddr>, open: bool) -> Running {
     Running::at::<TcpServer>(address.into(), open).await
@@ -38,19 +38,19 @@ async fn a_killed_and_restarted_server_loses_no_call() {
     let tcp = TcpOptions { calls: 8, ..TcpOptions::default() };
     let client =
         TcpClient::connect_with(server.address, TcpClientOptions { tcp, ..options() }).await.unwrap();
-    let server = twice_killed::<TcpServer>(server, &client, 8, 8).await;
+    let server = kill_twice::<TcpServer>(server, &client, 8, 8).await;
     assert_eq!(client.peer(), server.address);
     let counted = client.stats().session;
     assert_eq!((counted.connections, counted.retransmissions >= 16), (3, true), "{counted:?}");
 }
 
 #[tokio::test]
-async fn so_many_calls_at_once_and_no_more() {
+async fn calls_at_once_are_limited() {
     let server = first().await;
     let few = TcpClientOptions { max_outstanding_calls: 2, ..options() };
     let client = TcpClient::connect_with(server.address, few).await.unwrap();
     let calls = [pass(&client), pass(&client)];
-    server.come(2).await;
+    server.wait_for_calls(2).await;
     let third = client.call::<Pass>(&()).await;
     assert!(matches!(third, Err(CallError::TooMany(2))), "{third:?}");
     calls[0].abort();
@@ -61,8 +61,8 @@ async fn so_many_calls_at_once_and_no_more() {
     };
     timeout(WAIT, abandoned).await.unwrap();
     let again = pass(&client);
-    server.come(3).await;
-    assert!(!again.is_finished(), "the place of one that nobody waits for is free");
+    server.wait_for_calls(3).await;
+    assert!(!again.is_finished(), "the slot of an abandoned call is not free");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let (dropped, once, kept) = (pass(&client), pass(&client.without_retransmission()), pass(&client));
-    server.come(3).await;
+    server.wait_for_calls(3).await;
     let address = server.kill().await;
     dropped.abort();
     assert!(dropped.await.unwrap_err().is_cancelled());
@@ -83,7 +83,7 @@ async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
     );
     let server = serve(address, true).await;
     assert_eq!(timeout(WAIT, kept).await.unwrap().unwrap().unwrap(), 0);
-    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "no other has come");
+    assert_eq!(client.call::<Pass>(&()).await.unwrap(), 1, "another call has arrived");
     drop(server);
 }
 
@@ -91,14 +91,15 @@ async fn dropped_and_unrepeatable_calls_are_not_retransmitted() {
 async fn answer(socket: &mut TcpStream) {
     let mut request = [0; 44];
     timeout(WAIT, socket.read_exact(&mut request)).await.unwrap().unwrap();
-    // A record of one fragment: XID, a reply, accepted, no verifier, success, 9 (RFC 5531 section 9).
+    // The reply is a record of one fragment: XID, reply, accepted, no verifier, success, 9 (RFC 5531 section
+    // 9).
     let xid = u32::from_be_bytes(*request[4..].first_chunk().unwrap());
     let words = [0x8000_001c, xid, 1, 0, 0, 0, 0, 9];
     let reply: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
     socket.write_all(&reply).await.unwrap();
 }
 
-/// A server whose machine fails does not close its connection.
+/// A server whose machine fails does not close its connections.
 #[tokio::test]
 async fn a_server_that_never_responds_is_disconnected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -109,8 +110,8 @@ async fn a_server_that_never_responds_is_disconnected() {
     let waits = pass(&client);
     let short = client.with_timeout(Duration::from_millis(200)).call::<Pass>(&()).await.unwrap_err();
     assert!(matches!(short, CallError::Timeout(_)), "{short}");
-    let (mut back, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
-    answer(&mut back).await;
+    let (mut reconnected, _) = timeout(WAIT, listener.accept()).await.unwrap().unwrap();
+    answer(&mut reconnected).await;
     assert_eq!(timeout(WAIT, waits).await.unwrap().unwrap().unwrap(), 9);
 }
 
@@ -120,12 +121,12 @@ async fn a_call_that_times_out_fails_alone() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let other = pass(&client);
-    server.come(1).await;
+    server.wait_for_calls(1).await;
     let error = client.with_timeout(Duration::from_millis(50)).call::<EchoSleep>(&10_000).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(after) if after == Duration::from_millis(50)), "{error}");
     server.gate.open.add_permits(1);
     assert_eq!(timeout(WAIT, other).await.unwrap().unwrap().unwrap(), 0);
-    assert_eq!(server.gate.come(), 1, "on the same connection");
+    assert_eq!(server.gate.arrived(), 1, "on the same connection");
 }
 
 #[tokio::test]
@@ -151,7 +152,7 @@ async fn a_drain_waits_for_running_calls_and_rejects_new_ones() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let draining = client.clone();
-    drained(&server, client, async move { draining.drain().await }).await;
+    check_drain(&server, client, async move { draining.drain().await }).await;
 }
 
 #[tokio::test]
@@ -159,7 +160,7 @@ async fn closing_fails_all_calls() {
     let server = first().await;
     let client = TcpClient::connect_with(server.address, options()).await.unwrap();
     let running = pass(&client);
-    server.come(1).await;
+    server.wait_for_calls(1).await;
     client.close();
     let error = timeout(WAIT, running).await.unwrap().unwrap().unwrap_err();
     assert!(matches!(error, CallError::Transport(TransportError::Closed(_))), "{error}");
@@ -167,12 +168,12 @@ async fn closing_fails_all_calls() {
 }
 
 #[tokio::test]
-async fn without_reconnection_the_end_of_the_connection_is_the_end() {
+async fn without_reconnection_calls_fail_after_the_connection_ends() {
     let server = first().await;
     let once = TcpClientOptions { reconnect: None, ..options() };
     let client = TcpClient::connect_with(server.address, once).await.unwrap();
     let running = pass(&client);
-    server.come(1).await;
+    server.wait_for_calls(1).await;
     let address = server.kill().await;
     let error = timeout(WAIT, running).await.unwrap().unwrap().unwrap_err();
     assert!(matches!(error, CallError::Transport(TransportError::Closed(_))), "{error}");
@@ -180,13 +181,13 @@ async fn without_reconnection_the_end_of_the_connection_is_the_end() {
     assert!(client.call::<Pass>(&()).await.is_err());
 }
 
-/// However much arrives without a pause, calls end when their time is up.
+/// Calls time out even if the server sends without pause.
 #[tokio::test]
-async fn a_server_that_never_pauses_does_not_hold_up_timers() {
+async fn a_server_that_never_pauses_does_not_delay_timers() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        // Replies to no call, until the client closes the connection.
+        // Sends replies to unknown calls until the client closes the connection.
         let (mut socket, _) = listener.accept().unwrap();
         let replies = [0x80, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1].repeat(1 << 14);
         while std::io::Write::write_all(&mut socket, &replies).is_ok() {}

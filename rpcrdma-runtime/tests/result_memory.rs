@@ -1,5 +1,5 @@
 //! Results in memory that the caller supplies, over iWARP and TCP.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -37,8 +37,9 @@ fn memory(capacity: usize) -> (BytesMut, *const u8) {
 
 type Echoed = Result<Blob, CallError>;
 
-/// Results of several sizes are in the memory of `client`, which starts at `place` and has `LEN` bytes.
-async fn results_are_there(client: &impl Caller<Echo, Error = CallError>, place: *const u8) {
+/// Checks that results of several sizes are in the memory of `client`, which starts at `place` and has `LEN`
+/// bytes.
+async fn check_results(client: &impl Caller<Echo, Error = CallError>, place: *const u8) {
     for len in [LEN, 1, 100, 5000, LEN] {
         let sent = blob(7, len);
         let received = client.call::<EchoBlob>(&sent).await.unwrap();
@@ -58,27 +59,27 @@ async fn results_are_there(client: &impl Caller<Echo, Error = CallError>, place:
 async fn supplied_memory_is_the_sink_over_iwarp() {
     let (memory, place) = memory(LEN);
     let client = over_iwarp(Config::default()).await.with_result_memory(memory);
-    results_are_there(&client, place).await;
+    check_results(&client, place).await;
 }
 
 #[tokio::test]
-async fn supplied_memory_in_many_segments_stays_one_piece() {
+async fn supplied_memory_in_many_segments_stays_contiguous() {
     let (memory, place) = memory(LEN);
     let config = Config { max_segment: 10_000, ..Config::default() };
     let client = over_iwarp(config).await.with_result_memory(memory);
-    results_are_there(&client, place).await;
+    check_results(&client, place).await;
 }
 
 #[tokio::test]
 async fn supplied_memory_receives_a_copy_over_tcp() {
     let (memory, place) = memory(LEN);
     let client = over_tcp().await.with_result_memory(memory);
-    results_are_there(&client, place).await;
+    check_results(&client, place).await;
 }
 
-/// Two calls at once: the second one fails, and the first one is not affected.
+/// The second of two concurrent calls fails and does not affect the first.
 #[tokio::test]
-async fn one_call_at_a_time_has_the_memory() {
+async fn one_call_at_a_time_uses_the_memory() {
     let (memory, place) = memory(LEN);
     let client = over_iwarp(Config::default()).await.with_result_memory(memory);
     let sent = blob(7, LEN);

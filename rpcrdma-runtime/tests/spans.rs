@@ -1,6 +1,6 @@
 //! Each call is a span at the client and at the server, with the attributes that OpenTelemetry defines.
 //! Warnings name the call.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -27,13 +27,13 @@ impl Write for Log {
     }
 }
 
-/// The value of an attribute in a line of the log.
+/// Returns the value of an attribute in a line of the log.
 fn attribute<'a>(line: &'a str, name: &str) -> &'a str {
     let (_, rest) = line.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("no {name}: {line}"));
     rest.split([' ', '}']).next().unwrap().trim_matches('"')
 }
 
-/// Keeps the log of this process, which all tests share.
+/// Returns the log of this process, which all tests share.
 fn log() -> Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     let start = || {
@@ -55,7 +55,7 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The first warning that has this text.
+    /// Returns the first warning that contains this text.
     fn warning(&self, text: &str) -> String {
         let log = self.text();
         let line = log.lines().find(|line| line.contains(" WARN ") && line.contains(text));

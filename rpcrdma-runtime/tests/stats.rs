@@ -1,5 +1,5 @@
 //! Counters of clients and servers: scripted traffic gives exact numbers.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -40,13 +40,13 @@ async fn connect(address: SocketAddr, options: ClientOptions) -> Client {
 }
 
 /// Waits until a condition holds.
-async fn until(what: impl Fn() -> bool) {
-    let so = async {
-        while !what() {
+async fn until(condition: impl Fn() -> bool) {
+    let holds = async {
+        while !condition() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), so).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), holds).await.unwrap();
 }
 
 #[tokio::test]
@@ -78,10 +78,10 @@ async fn both_peers_count_the_same_traffic_by_kind() {
     let remote = seen.iter().filter(|call| call.remote_invalidation).count();
     assert_eq!(counted.remote_invalidations, remote as u64);
     let server = stats.snapshot();
-    assert_eq!(server.traffic, counted, "the server counts what the client counts");
+    assert_eq!(server.traffic, counted, "the server counts the same as the client");
     assert_eq!(server.rpc, rpc(|rpc| rpc.success = 6));
     assert_eq!((server.connected, server.connections.made, server.refusals.sum()), (1, 1, 0));
-    assert_eq!(server.duplicates.remembered, 6);
+    assert_eq!(server.duplicates.tracked, 6);
     drop(client);
     until(|| stats.snapshot().connected == 0).await;
     assert_eq!(stats.snapshot().connections.made, 1);
@@ -104,8 +104,8 @@ fn failures(set: impl FnOnce(&mut Failures)) -> Failures {
 #[tokio::test]
 async fn failures_are_counted_by_their_reason() {
     let (address, stats) = serve(config()).await;
-    let stranger = Credential::Other { flavor: 77, body: Bytes::new() };
-    let client = connect(address, ClientOptions { credential: stranger, ..ClientOptions::default() }).await;
+    let unknown = Credential::Other { flavor: 77, body: Bytes::new() };
+    let client = connect(address, ClientOptions { credential: unknown, ..ClientOptions::default() }).await;
     assert!(client.call::<EchoSleep>(&1).await.is_err());
     assert_eq!(client.stats().failures, failures(|failed| failed.rejected = 1));
     assert_eq!(stats.snapshot().rpc, rpc(|rpc| rpc.auth_error = 1));
@@ -136,14 +136,14 @@ async fn waits_for_credits_are_counted() {
     assert_eq!(credit_waits, 2);
     assert!(
         credit_wait_time >= Duration::from_millis(20),
-        "the third waited for the second: {credit_wait_time:?}"
+        "the third call did not wait for the second: {credit_wait_time:?}"
     );
     client.call::<EchoSleep>(&1).await.unwrap();
-    assert_eq!(client.stats().credit_waits, 2, "one at a time waits for nothing");
+    assert_eq!(client.stats().credit_waits, 2, "sequential calls do not wait");
 }
 
 #[tokio::test]
-async fn a_client_has_so_many_calls_and_no_more() {
+async fn calls_of_a_client_are_limited() {
     let (address, _) = serve(config()).await;
     let client =
         connect(address, ClientOptions { max_outstanding_calls: 2, ..ClientOptions::default() }).await;
@@ -166,15 +166,15 @@ async fn connections_are_counted_by_both_peers() {
         assert_eq!(stats.snapshot().connections.made, connection);
         until(|| stats.snapshot().connected == 0).await;
     }
-    let nonsense = tokio::net::TcpStream::connect(address).await.unwrap();
-    nonsense.writable().await.unwrap();
-    assert!(nonsense.try_write(&[b'x'; 40]).is_ok());
+    let invalid = tokio::net::TcpStream::connect(address).await.unwrap();
+    invalid.writable().await.unwrap();
+    assert!(invalid.try_write(&[b'x'; 40]).is_ok());
     until(|| stats.snapshot().connections.failed == 1).await;
     assert_eq!((stats.snapshot().connected, stats.snapshot().connections.made), (0, 3));
 }
 
 #[tokio::test]
-async fn an_address_has_so_many_connections_and_no_more() {
+async fn connections_of_an_address_are_limited() {
     let options = ServerOptions { max_connections_per_address: 2, ..ServerOptions::default() };
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(EchoServer);
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
@@ -185,10 +185,10 @@ async fn an_address_has_so_many_connections_and_no_more() {
         Client::connect_with(address, ClientOptions { reconnect: None, ..ClientOptions::default() }).await;
     assert!(third.is_err());
     let connections = stats.snapshot().connections;
-    assert_eq!((connections.made, connections.turned_away), (2, 1));
+    assert_eq!((connections.made, connections.refused), (2, 1));
     drop(first);
     until(|| stats.snapshot().connected == 1).await;
-    // Its slot is free once its task has ended.
+    // The slot becomes free when the task of the connection has ended.
     let mut third = Client::connect(address).await;
     while third.is_err() {
         third = Client::connect(address).await;
@@ -198,7 +198,7 @@ async fn an_address_has_so_many_connections_and_no_more() {
 }
 
 #[tokio::test]
-async fn over_tcp_all_is_inline() {
+async fn over_tcp_everything_is_inline() {
     let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let (address, stats) = (server.local_addr().unwrap(), server.stats());
     tokio::spawn(server.run(std::future::pending()));
@@ -211,10 +211,10 @@ async fn over_tcp_all_is_inline() {
     assert_eq!((server.rpc, server.connected), (rpc(|rpc| rpc.success = 1), 1));
 }
 
-/// The counter of a message.
+/// Selects the counter of a message.
 type CountOf = fn(&mut Refusals) -> &mut u64;
 
-/// Messages that do not start a call, each with its counter.
+/// Returns messages that do not start a call, each with its counter.
 fn bad_messages() -> Vec<(Bytes, CountOf)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Bytes>();
     let call = words(&[9, 0, 2, 0x2000_0001, 1, 0, 0, 0, 0, 0]);
@@ -242,15 +242,16 @@ fn bad_messages() -> Vec<(Bytes, CountOf)> {
 #[tokio::test]
 async fn rejections_are_counted_by_rule() {
     let (address, stats) = serve(config()).await;
-    let said = config().private_data.encode();
-    let mut connection = iwarp::connect(address, &said, 1024, &iwarp::IwarpOptions::default()).await.unwrap();
+    let private_data = config().private_data.encode();
+    let mut connection =
+        iwarp::connect(address, &private_data, 1024, &iwarp::IwarpOptions::default()).await.unwrap();
     connection.submit(Action::PostReceives { count: 16 });
     let mut expected = Refusals::default();
     for (message, count) in bad_messages() {
         connection.submit(Action::Send { token: Token(1), message: vec![message], invalidate: None });
         *count(&mut expected) += 1;
     }
-    // All but the one that is dropped are answered.
+    // All messages except the dropped one are answered.
     let mut answers = 0;
     while answers < expected.sum() - 1 {
         let completion = poll_fn(|cx| connection.poll_completion(cx)).await;

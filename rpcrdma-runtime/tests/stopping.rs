@@ -1,5 +1,5 @@
 //! A stopping server: running calls complete, new ones are rejected, and no peer delays the stop.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;
 
@@ -20,7 +20,7 @@ use gate::{GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A client, and its server over a connection in memory.
+/// Returns a client, its server over a connection in memory, and the server's task.
 fn serve(stopping: watch::Receiver<bool>) -> (Client, GateServer, tokio::task::JoinHandle<()>) {
     let gate = GateServer::new(false);
     let mut services = Services::new();
@@ -48,7 +48,7 @@ async fn running_calls_complete_and_new_calls_are_rejected() {
     let (client, gate, server) = serve(stopping);
     let running = call(&client);
     settle().await;
-    assert_eq!(gate.come(), 1);
+    assert_eq!(gate.arrived(), 1);
     stop.send(true).unwrap();
     settle().await;
     let new = call(&client);
@@ -57,11 +57,11 @@ async fn running_calls_complete_and_new_calls_are_rejected() {
     assert_eq!(tokio::time::timeout(WAIT, running).await.unwrap().unwrap().unwrap(), 0);
     assert!(tokio::time::timeout(WAIT, new).await.unwrap().unwrap().is_err());
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
-    assert_eq!(gate.come(), 1, "a new call was begun");
+    assert_eq!(gate.arrived(), 1, "a new call was started");
 }
 
 #[tokio::test]
-async fn an_unreachable_peer_is_not_stopped() {
+async fn a_dropped_stop_signal_does_not_stop_the_server() {
     let (stop, stopping) = watch::channel(false);
     let (client, gate, server) = serve(stopping);
     drop(stop);
@@ -74,9 +74,9 @@ async fn an_unreachable_peer_is_not_stopped() {
     tokio::time::timeout(WAIT, server).await.unwrap().unwrap();
 }
 
-/// A peer that connects by TCP and sends nothing does not delay the stop, whatever the time limits.
+/// A peer that connects over TCP and sends nothing does not delay the stop, even with long time limits.
 #[tokio::test]
-async fn a_silent_peer_does_not_hold_up_the_end() {
+async fn a_silent_peer_does_not_delay_the_stop() {
     let hour = Duration::from_secs(3600);
     let patient = iwarp::IwarpOptions { request_timeout: hour, ..iwarp::IwarpOptions::default() };
     let options = ServerOptions { iwarp: patient, drain: hour, ..ServerOptions::default() };
@@ -85,7 +85,7 @@ async fn a_silent_peer_does_not_hold_up_the_end() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = tokio::spawn(server.run(async { drop(stopped.await) }));
     let silent = tokio::net::TcpStream::connect(address).await.unwrap();
-    // Behind the silent one in the queue: once this one is refused, that one was accepted.
+    // This connection is queued behind the silent one. Its refusal shows that the silent one was accepted.
     let other = tokio::net::TcpStream::connect(address).await.unwrap();
     other.writable().await.unwrap();
     assert!(other.try_write(b"not MPA").is_ok());
@@ -95,7 +95,7 @@ async fn a_silent_peer_does_not_hold_up_the_end() {
     drop(silent);
 }
 
-/// A client whose runtime ends first: its calls fail, and none waits for a dropped task.
+/// Checks a client whose runtime ends first: its calls fail, and no call waits for a dropped task.
 fn outlives_its_runtime<C: Clone>(
     connect: impl AsyncFn() -> C,
     call: impl AsyncFn(C) -> Result<u32, CallError>,
@@ -144,7 +144,7 @@ fn a_client_over_tcp_outlives_its_runtime() {
 }
 
 #[tokio::test]
-async fn closing_abandons_a_connection_that_is_being_made() {
+async fn closing_abandons_a_connection_attempt() {
     let attempt = Arc::new(());
     let connecting = Arc::new(Mutex::new(Some(attempt.clone())));
     let connector = move || {
@@ -161,5 +161,5 @@ async fn closing_abandons_a_connection_that_is_being_made() {
     assert!(tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap().is_err());
     client.drain().await;
     settle().await;
-    assert_eq!(Arc::strong_count(&attempt), 1, "the client has kept the attempt");
+    assert_eq!(Arc::strong_count(&attempt), 1, "the client still holds the attempt");
 }

@@ -1,5 +1,5 @@
 //! RPC over TCP with record marking (RFC 5531 section 11), on the loopback interface.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -50,7 +50,7 @@ impl Running {
     }
 }
 
-/// A call of ECHO_SLEEP as it is sent, without its mark.
+/// Returns an encoded call of ECHO_SLEEP without its record mark.
 fn sleep_call(xid: u32, millis: u32) -> Vec<u8> {
     let header = CallHeader {
         xid,
@@ -101,7 +101,7 @@ async fn messages_of_any_size_are_echoed() {
 }
 
 #[tokio::test]
-async fn many_calls_at_once_in_few_places() {
+async fn many_calls_at_once_in_few_slots() {
     let running = serve(TcpOptions { calls: 3, ..TcpOptions::default() }).await;
     let client = running.client(TcpOptions { calls: 5, ..TcpOptions::default() }).await;
     let calls: Vec<_> = (0..100)
@@ -120,7 +120,7 @@ async fn many_calls_at_once_in_few_places() {
 }
 
 #[tokio::test]
-async fn replies_come_as_they_are_ready() {
+async fn replies_are_sent_as_they_become_ready() {
     let running = serve(TcpOptions::default()).await;
     let client = running.client(TcpOptions::default()).await;
     let slow = client.call::<EchoSleep>(&60_000);
@@ -156,20 +156,20 @@ async fn failures_are_distinguishable() {
     let impatient = client.with_timeout(Duration::from_millis(100));
     let error = impatient.call::<EchoSleep>(&1).await.unwrap_err();
     assert!(matches!(error, CallError::Transport(TransportError::Unreachable(_))), "{error}");
-    let nobody = TcpClient::connect("127.0.0.1:1").await.unwrap_err();
-    assert!(matches!(nobody, ConnectError::Tcp { .. }), "{nobody}");
+    let refused = TcpClient::connect("127.0.0.1:1").await.unwrap_err();
+    assert!(matches!(refused, ConnectError::Tcp { .. }), "{refused}");
 }
 
 /// Requirement: R329
 #[tokio::test]
-async fn a_call_may_come_in_any_fragments() {
+async fn a_call_may_arrive_in_any_fragments() {
     let running = serve(TcpOptions::default()).await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();
     let call = sleep_call(77, 1);
     let pieces: Vec<Vec<u8>> = call.chunks(7).map(|piece| fragment(false, piece)).collect();
     let mut stream = pieces.concat();
     stream.extend(fragment(true, &[]));
-    // The second call in one fragment, directly after.
+    // The second call follows directly, in one fragment.
     stream.extend(fragment(true, &sleep_call(78, 2)));
     for octet in stream {
         socket.write_all(&[octet]).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_call_may_come_in_any_fragments() {
 }
 
 #[tokio::test]
-async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
+async fn invalid_input_closes_only_its_own_connection() {
     let stall = Duration::from_millis(200);
     let options = TcpOptions { max_record: 1000, stall_timeout: stall, ..TcpOptions::default() };
     let running = serve(options).await;
@@ -207,7 +207,7 @@ async fn a_peer_that_talks_nonsense_loses_its_connection_and_no_other() {
         ("not finished", unfinished),
     ] {
         let mut socket = TcpStream::connect(running.address).await.unwrap();
-        // A server that has closed may not take the rest.
+        // Fails if the server has already closed the connection.
         let _ = socket.write_all(&stream).await;
         assert!(is_closed(&mut socket).await, "{what}");
         assert_eq!(client.call::<EchoSleep>(&1).await.unwrap(), 1, "{what}");
@@ -235,7 +235,7 @@ async fn a_client_that_never_reads_is_disconnected() {
         let mut sent = 0;
         while socket.write_all(&call).await.is_ok() {
             sent += 1;
-            assert!(sent < 200, "the server takes calls without end and sends no reply");
+            assert!(sent < 200, "the server reads calls without end");
         }
     };
     tokio::time::timeout(Duration::from_secs(20), sending).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_client_that_never_reads_is_disconnected() {
 }
 
 #[tokio::test]
-async fn a_stopping_server_answers_the_calls_that_run() {
+async fn a_stopping_server_completes_running_calls() {
     let running = serve(TcpOptions::default()).await;
     let client = running.client(TcpOptions::default()).await;
     let call = tokio::spawn(async move { client.call::<EchoSleep>(&300).await.unwrap() });

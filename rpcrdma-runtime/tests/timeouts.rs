@@ -1,5 +1,5 @@
-//! Calls that time out next to others on the same connection, over real TCP on the loopback interface.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+//! Timeouts of calls among other calls on the same connection, over real TCP on the loopback interface.
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -16,7 +16,7 @@ use echo::{EchoBlob, EchoServer, EchoSleep, blob};
 const SHORT: Duration = Duration::from_millis(50);
 const SLOW: Duration = Duration::from_millis(400);
 
-/// Answers all but calls of [`EchoSleep`] late.
+/// Delays the replies to all calls except [`EchoSleep`].
 struct Late;
 
 impl Service for Late {
@@ -43,7 +43,7 @@ impl Service for Late {
     }
 }
 
-/// A client that knows the granted number of calls.
+/// Returns a client that has received its credit grant.
 async fn client() -> Client {
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(Late);
     let address = server.local_addr().unwrap();
@@ -59,7 +59,7 @@ fn assert_timed_out<T: std::fmt::Debug>(outcome: Result<T, CallError>) {
 }
 
 #[tokio::test]
-async fn a_timeout_disturbs_no_other_call() {
+async fn a_timeout_does_not_affect_other_calls() {
     let client = client().await;
     let slow = || {
         let client = client.clone();
@@ -77,7 +77,7 @@ async fn a_timeout_disturbs_no_other_call() {
 }
 
 #[tokio::test]
-async fn late_replies_to_timed_out_calls_with_chunks_leave_the_connection_as_it_is() {
+async fn late_replies_to_calls_with_chunks_do_not_close_the_connection() {
     let client = client().await;
     let impatient = client.with_timeout(SHORT);
     // Both the call and the reply use chunks.
@@ -92,7 +92,7 @@ async fn late_replies_to_timed_out_calls_with_chunks_leave_the_connection_as_it_
 }
 
 #[tokio::test]
-async fn late_replies_give_credits_back() {
+async fn late_replies_return_credits() {
     let client = client().await;
     let impatient = client.with_timeout(SHORT);
     let granted = client.stats().credits;

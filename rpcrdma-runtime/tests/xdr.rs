@@ -1,6 +1,6 @@
-//! The codec: worked examples, every truncation, every bound, and reduction and its reversal.
+//! The codec: worked examples, all truncations, all bounds, reduction and its reversal.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod plain;
 
@@ -186,16 +186,16 @@ fn short_strings_are_stored_inline_and_long_ones_share_the_message() {
         assert_eq!((&read, u64::decode(&mut reader).unwrap()), (&text, 7));
         assert_eq!(read.as_ptr() == wire[4..].as_ptr(), len > 23, "{len} bytes");
         assert_eq!(read.to_bytes(), read.clone().into_bytes());
-        // The same at the end of the stream.
+        // The same holds at the end of the stream.
         let last = wire.slice(..wire.len() - 40);
         assert_eq!(from_bytes::<XdrString<64>>(&last).unwrap(), text);
         assert_eq!(&to_bytes(&read).unwrap(), &last);
     }
-    assert_eq!(size_of::<XdrString>(), size_of::<Bytes>(), "a string in place takes no more room");
+    assert_eq!(size_of::<XdrString>(), size_of::<Bytes>(), "an inline string is no larger");
 }
 
 #[test]
-fn strings_compare_by_their_bytes_wherever_those_are() {
+fn strings_compare_by_their_bytes_in_any_storage() {
     let (short, shared) = (XdrString::<9>::from("name"), XdrString::<9>::new(Bytes::from_static(b"name")));
     assert_eq!(short, shared);
     assert_eq!(std::collections::HashSet::from([short.clone(), shared.clone()]).len(), 1);
@@ -204,7 +204,7 @@ fn strings_compare_by_their_bytes_wherever_those_are() {
 }
 
 #[test]
-fn a_string_that_was_placed_directly_is_the_chunks_memory_however_short() {
+fn even_a_short_string_shares_the_memory_of_its_chunk() {
     #[derive(Xdr)]
     struct Link {
         #[ddp_eligible]
@@ -272,8 +272,8 @@ fn strings_are_compared_hashed_and_printed_by_their_bytes() {
     }
     for len in [0, 255, 256, 257] {
         let shown = format!("\"{}\"", "a".repeat(len.min(256)));
-        let whole = if len > 256 { format!("{shown}... ({len} bytes)") } else { shown };
-        assert_eq!(format!("{:?}", Text::from("a".repeat(len))), whole);
+        let complete = if len > 256 { format!("{shown}... ({len} bytes)") } else { shown };
+        assert_eq!(format!("{:?}", Text::from("a".repeat(len))), complete);
     }
 }
 
@@ -297,8 +297,8 @@ fn bounds_hold_in_both_directions() {
     }
     for count in 0..6u32 {
         let wire: Vec<u8> = [count].into_iter().chain(0..count).flat_map(u32::to_be_bytes).collect();
-        let mut whole = to_bytes(&(0i32, 0u64).0).unwrap().to_vec();
-        whole.extend_from_slice(&wire);
+        let mut complete = to_bytes(&(0i32, 0u64).0).unwrap().to_vec();
+        complete.extend_from_slice(&wire);
         assert_eq!(from_slice::<Bounded>(&wire).is_ok(), count <= 3, "{count} elements");
     }
     assert!(SmallOpaque::<8>::new(&[0; 8]).is_ok() && SmallOpaque::<8>::new(&[0; 9]).is_err());
@@ -329,7 +329,7 @@ struct Chain {
 
 /// Requirement: R335, H69
 #[test]
-fn a_list_of_100_000_nodes_is_a_loop() {
+fn a_list_of_100_000_nodes_is_decoded_in_a_loop() {
     let chain = Chain { nodes: (0..100_000).collect() };
     let wire = to_bytes(&chain).unwrap();
     assert_eq!(wire.len(), 100_000 * 8 + 4);
@@ -344,7 +344,7 @@ struct Tree {
 
 /// Requirement: H69
 #[test]
-fn nesting_has_a_limit() {
+fn nesting_is_limited() {
     let nested = |depth: usize| [0, 0, 0, 1].repeat(depth).into_iter().chain([0; 4]).collect::<Vec<u8>>();
     assert!(from_slice::<Tree>(&nested(63)).is_ok());
     assert_eq!(kind(from_slice::<Tree>(&nested(64))), ErrorKind::TooDeep { limit: 64 });
@@ -369,7 +369,7 @@ fn a_default_arm_keeps_its_discriminant() {
 
 /// Requirement: R331
 #[test]
-fn an_enum_is_its_number() {
+fn an_enum_is_encoded_as_its_number() {
     assert_eq!(i32::from(FileKind::Exec), 2);
     assert_eq!(FileKind::try_from(1), Ok(FileKind::Data));
     assert_eq!(FileKind::try_from(3), Err(ErrorKind::UnknownEnum { type_name: "FileKind", value: 3 }));
@@ -421,7 +421,7 @@ enum Operation {
 
 /// Requirement: R334
 #[test]
-fn a_union_without_a_default_has_its_cases_only() {
+fn a_union_without_a_default_rejects_other_discriminants() {
     for discriminant in 0..6u32 {
         let bytes = [discriminant.to_be_bytes(), [0; 4]].concat();
         match (discriminant, from_slice::<Operation>(&bytes)) {
@@ -531,11 +531,11 @@ proptest! {
         let value = Write { handle: SmallOpaque::new(&[3; 6]).unwrap(), data: data.into(), stable: 1, more: more.into(), last: 2 };
         let header = vec![0; header * 4];
         let message = reduced(&value, &header, min_item);
-        let whole = reduced(&value, &header, usize::MAX).stream;
-        prop_assert_eq!(message.flatten(), &whole[..]);
-        prop_assert_eq!(message.unreduced_len(), whole.len() as u64);
+        let complete = reduced(&value, &header, usize::MAX).stream;
+        prop_assert_eq!(message.flatten(), &complete[..]);
+        prop_assert_eq!(message.unreduced_len(), complete.len() as u64);
         let message = message.split(|index, _| keep[index]);
-        prop_assert_eq!(message.flatten(), &whole[..]);
+        prop_assert_eq!(message.flatten(), &complete[..]);
         let received = Received { stream: message.stream, items: Placed::Positioned(message.items) };
         let mut reader = Reader::new(&received);
         reader.take(header.len()).unwrap();
@@ -553,14 +553,14 @@ struct Nothings {
     of_them: Vec<Nothing>,
 }
 
-/// Words in wire order.
+/// Returns words in wire order.
 fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
 #[test]
 fn empty_elements_are_counted_across_the_message() {
-    // 404 bytes. Each array alone claims no more than there are bytes left.
+    // The message has 404 bytes. Each array alone claims at most as many elements as bytes are left.
     let claims = |each: u32, how_many: u32| {
         words([100].into_iter().chain((0..100).map(|index| if index < how_many { each } else { 0 })))
     };
@@ -570,7 +570,7 @@ fn empty_elements_are_counted_across_the_message() {
     let error = from_slice::<Vec<Nothings>>(&claims(101, 5)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLong { len: 101, max: 0 });
     assert_eq!(error.to_string(), "at [4].of_them, byte 24: a length of 101 exceeds the bound of 0");
-    // An array may not claim more than there are bytes left, even if earlier arrays claimed few.
+    // An array may not claim more elements than bytes are left, even if earlier arrays claimed few.
     assert!(from_slice::<Vec<Nothings>>(&words([2, 1, 0])).is_ok());
     assert_eq!(kind(from_slice::<Vec<Nothings>>(&words([2, 0, 1]))), ErrorKind::TooLong { len: 1, max: 0 });
 }
@@ -624,7 +624,7 @@ struct Listing {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let bytes = |max: usize| proptest::collection::vec(any::<u8>(), 0..max);
-    // Some are longer than what elements are put together in, and some too long.
+    // Some names are longer than the encoder's stage, and some exceed their bound.
     let name = prop_oneof![bytes(40), bytes(601), bytes(1401)];
     let handle = proptest::option::of(bytes(65));
     let more = proptest::collection::vec(bytes(42), 0..4);
@@ -640,7 +640,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 proptest! {
-    /// Some values break a bound, in an element that is written into memory that is there or must be made.
+    /// Some values break a bound, in elements that are written to existing or to newly reserved memory.
     #[test]
     fn encodings_are_independent_of_the_sink(
         entries in proptest::collection::vec(entry(), 0..30),
@@ -651,7 +651,7 @@ proptest! {
         let listing = Listing { entries, counted };
         let mut plain = Plain(vec![0x77; before]);
         let expected = listing.encode(&mut plain).map_err(|error| error.to_string());
-        // A new writer, one that has been used, and one that takes items out.
+        // Tries a new writer, a reused writer and a reducer.
         let mut writer = Writer::with_capacity(capacity);
         for _ in 0..2 {
             writer.clear();

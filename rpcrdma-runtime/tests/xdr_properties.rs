@@ -1,7 +1,7 @@
 //! Properties of the codec over types of every kind: encoding and decoding round-trip, and no input causes
 //! a panic.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use std::fmt::Debug;
 
@@ -123,7 +123,7 @@ fn containers() -> impl Strategy<Value = Containers<Value>> {
         })
 }
 
-/// A request of several operations, as NFSv4 has them: items in arms, in an array, in no fixed number.
+/// A request of several operations, as in NFSv4: a variable number of items, in arms and in an array.
 #[derive(Clone, Debug, PartialEq, Xdr)]
 struct Compound {
     tag: XdrString<16>,
@@ -183,7 +183,7 @@ fn read<T: Xdr>(received: &Received, header: usize) -> Result<T, Error> {
     reader.finish().map(|()| value)
 }
 
-/// Written, read, written: the same, by every way to read; and nothing shorter is a value.
+/// Checks that a value round-trips through every reader, and that no truncation is valid.
 fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
     let wire = to_bytes(value).unwrap();
     prop_assert_eq!(wire.len() as u64, encoded_len(value).unwrap());
@@ -207,7 +207,7 @@ fn survives<T: Xdr + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// Words that are often small: counts, discriminants and presence are often right.
+/// Returns words that are often small, so that counts, discriminants and presence flags are often valid.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![3 => 0u32..5, 1 => any::<u32>(), 1 => Just(u32::MAX)];
     (vec(word, 0..60), 0usize..4).prop_map(|(words, cut)| {
@@ -217,7 +217,7 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn alike<T: Xdr>(wire: &[u8]) -> Result<(), TestCaseError> {
+fn check_round_trip<T: Xdr>(wire: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(value) = from_slice::<T>(wire) {
         prop_assert_eq!(&to_bytes(&value).unwrap()[..], wire);
     }
@@ -246,11 +246,11 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_is_written_alike(wire in words()) {
-        alike::<Numbers>(&wire)?;
-        alike::<Value>(&wire)?;
-        alike::<Containers<Value>>(&wire)?;
-        alike::<Compound>(&wire)?;
+    fn decoded_input_encodes_to_the_same_bytes(wire in words()) {
+        check_round_trip::<Numbers>(&wire)?;
+        check_round_trip::<Value>(&wire)?;
+        check_round_trip::<Containers<Value>>(&wire)?;
+        check_round_trip::<Compound>(&wire)?;
     }
 
     #[test]
@@ -261,12 +261,12 @@ proptest! {
         keep in vec(any::<bool>(), 10),
         padded in any::<bool>(),
     ) {
-        let whole = reduced(&value, header, usize::MAX).stream;
+        let complete = reduced(&value, header, usize::MAX).stream;
         let mut message = reduced(&value, header, min_item).split(|index, _| keep[index % keep.len()]);
-        prop_assert_eq!(&message.flatten(), &whole);
+        prop_assert_eq!(&message.flatten(), &complete);
         let pieces: Vec<Bytes> = message.clone().into_pieces().collect();
-        prop_assert!(pieces.concat() == whole, "{pieces:?}");
-        prop_assert_eq!(message.unreduced_len(), whole.len() as u64);
+        prop_assert!(pieces.concat() == complete, "{pieces:?}");
+        prop_assert_eq!(message.unreduced_len(), complete.len() as u64);
         let bound = <Compound as rpcrdma_runtime::xdr::Layout>::HELD.largest.bound().unwrap();
         prop_assert!(message.items.iter().all(|item| item.data.len() as u64 <= bound));
         if padded {
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_at_random_places_are_read_or_refused(
+    fn chunks_at_random_positions_are_read_or_rejected(
         stream in words(),
         items in vec((0u32..60, vec(any::<u8>(), 0..12)), 0..4),
         segments in vec(0u32..3, 4),
@@ -311,8 +311,8 @@ proptest! {
             let used: Vec<Item> = placed.into_iter().filter(|item| !item.data.is_empty()).collect();
             let lengths_hold = used.iter().all(|item| item.data.len() % 4 == 0);
             if lengths_hold {
-                let whole = Message { stream: stream.clone(), items: used }.flatten();
-                prop_assert_eq!(to_bytes(&value).unwrap().len(), whole.len());
+                let complete = Message { stream: stream.clone(), items: used }.flatten();
+                prop_assert_eq!(to_bytes(&value).unwrap().len(), complete.len());
             }
         }
         let in_order = items.into_iter().zip(segments)
@@ -323,7 +323,7 @@ proptest! {
 }
 
 #[test]
-fn every_bound_holds_to_the_byte() {
+fn bounds_are_exact() {
     for (len, good) in [(8, true), (9, true), (10, false)] {
         let text = XdrString::<9>::from(vec![b'x'; len]);
         assert_eq!(to_bytes(&Value::Text(text)).is_ok(), good, "string of {len}");
@@ -361,7 +361,7 @@ fn narrow_numbers_must_fit() {
 }
 
 #[test]
-fn an_error_leads_through_lists_and_arms_to_the_field() {
+fn an_error_has_a_path_through_lists_and_arms() {
     let mut compound =
         Compound { tag: "t".into(), operations: vec![Operation::Commit; 2], attributes: Vec::new() };
     let attribute = Attribute { number: 1, name: vec![b'n'; 65].into() };
@@ -379,7 +379,7 @@ fn an_error_leads_through_lists_and_arms_to_the_field() {
 }
 
 #[test]
-fn limits_are_the_readers() {
+fn limits_belong_to_the_reader() {
     #[derive(Debug, PartialEq, Xdr)]
     struct Nested(Option<Box<Nested>>);
     let wire: Vec<u8> = [1u32, 1, 1, 0].into_iter().flat_map(u32::to_be_bytes).collect();

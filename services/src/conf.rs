@@ -27,8 +27,8 @@ use rpcrdma_runtime::program::{AuthStat, CallContext, Caller, Credential, Reject
 use rpcrdma_runtime::proto::rdma::{Link, PeerLimits};
 use rpcrdma_runtime::wire::rpc::RPCSEC_GSS;
 
-/// Which security flavors a client may use to configure its connection. The server rejects others with
-/// AUTH_TOOWEAK.
+/// The security flavors that a client may use to configure its connection. The server rejects other flavors
+/// with AUTH_TOOWEAK.
 ///
 /// The right choice depends on access to the network (RFC 5666 section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -157,7 +157,7 @@ impl Rpcbind {
         Ok(Rpcbind::over(connect(address).await?))
     }
 
-    /// Uses an existing client, for example one with other timeouts or with a credential.
+    /// Uses an existing client, for example with other timeouts or with a credential.
     #[must_use]
     pub fn over(client: TcpClient) -> Self {
         Rpcbind { transport: Transport::Tcp(client), owner: String::new() }
@@ -319,8 +319,8 @@ impl Rpcbind {
     }
 }
 
-/// Finds the address of a program over RPC-over-RDMA on a host. Uses the well-known port of the program if it
-/// has one (20049 for NFS), and otherwise asks the rpcbind of the host.
+/// Finds the RPC-over-RDMA address of a program on a host. Uses the well-known port of the program if it has
+/// one (20049 for NFS). Otherwise looks up the address with the rpcbind of the host.
 ///
 /// # Errors
 /// Returns [`RpcbindError`] if the host name cannot be resolved or if the lookup fails.

@@ -43,7 +43,7 @@ fn codecs() -> [Codec; 7] {
 /// truncated or its data is in a Read chunk.
 fn call(bytes: &Bytes) -> Option<(u32, Bytes, Bytes)> {
     let (header, payload) = decode_call(bytes, &MessageLimits::default()).ok()?;
-    let message = Received::whole(payload.clone());
+    let message = Received::unreduced(payload.clone());
     let mut reader = Reader::new(&message);
     let rpc = CallHeader::decode(&mut reader).ok()?;
     let codec = codecs().into_iter().find(|codec| codec.number == rpc.procedure)?;
@@ -98,7 +98,7 @@ fn every_reply_round_trips_and_is_rejected_if_truncated() {
     for Captured { from_client, bytes, .. } in ours(FILE) {
         if from_client {
             let payload = decode_call(&bytes, &MessageLimits::default()).expect("a call").1;
-            let message = Received::whole(payload);
+            let message = Received::unreduced(payload);
             last = CallHeader::decode(&mut Reader::new(&message)).expect("a call").procedure;
             continue;
         }

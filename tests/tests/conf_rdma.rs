@@ -40,8 +40,10 @@ fn requester_calls(threshold: u32, server: PeerLimits, len: usize) -> (Vec<Actio
     requester.limit(server);
     let mut stream = vec![0; len];
     stream[..4].copy_from_slice(&XID.to_be_bytes());
-    requester
-        .submit(OutgoingCall { message: Message::whole(stream.into()), reply: ReplyResources::default() });
+    requester.submit(OutgoingCall {
+        message: Message::unreduced(stream.into()),
+        reply: ReplyResources::default(),
+    });
     let actions = std::iter::from_fn(|| requester.poll_action()).skip(1).collect();
     let failed = match requester.poll_event() {
         Some(RequesterEvent::Done { outcome: Err(why), .. }) => Some(why),
@@ -159,7 +161,7 @@ fn no_inline_reply_exceeds_the_threshold_of_the_client() {
         responder.handle_completion(Completion::Received { message: call_with(0), invalidated: None });
         let Some(ResponderEvent::Call(call)) = responder.poll_event() else { panic!("a call") };
         responder
-            .reply(call.key, Message::whole([&XID.to_be_bytes()[..], &vec![0; len - 4]].concat().into()));
+            .reply(call.key, Message::unreduced([&XID.to_be_bytes()[..], &vec![0; len - 4]].concat().into()));
         let actions: Vec<_> = std::iter::from_fn(|| responder.poll_action()).collect();
         actions.iter().filter(|action| matches!(action, Action::Write { .. })).count()
     };
@@ -255,7 +257,8 @@ async fn a_program_that_declares_no_procedure_0_answers_it() {
         let header = CallHeader { xid: XID, program, version, procedure: 0, credential: Credential::None };
         header.encode(&mut writer).unwrap();
         writer.put(&vec![0; args]).unwrap();
-        let answer = services.answer(&Received::whole(writer.into_bytes()), Origin::default()).await.unwrap();
+        let answer =
+            services.answer(&Received::unreduced(writer.into_bytes()), Origin::default()).await.unwrap();
         let answer = answer.flatten();
         let mut reader = Reader::from_bytes(&answer);
         assert_eq!(rpc::decode_reply(&mut reader, XID), expected);

@@ -30,7 +30,7 @@ fn message_item(message: &mut Reducer, data: &[u8]) {
 }
 
 fn inline_call(xid: u32, data: &[u8]) -> Received {
-    Received::whole(reduced(xid, Credential::None, data).flatten())
+    Received::unreduced(reduced(xid, Credential::None, data).flatten())
 }
 
 /// Returns the cache key of a message if the message is cacheable.
@@ -52,7 +52,7 @@ fn at(address: &str) -> CallerId {
 }
 
 fn reply(len: usize) -> Message {
-    Message::whole(vec![0x55; len].into())
+    Message::unreduced(vec![0x55; len].into())
 }
 
 fn limits() -> DuplicateLimits {
@@ -355,7 +355,7 @@ fn a_cache_of_size_zero_stores_no_replies() {
 #[test]
 fn a_reused_xid_does_not_match_another_call() {
     let machine = |name: &str| Credential::Sys(AuthSys { machine_name: name.into(), ..AuthSys::default() });
-    let of = |message: Message| call_of(Received::whole(message.flatten()), HERE).expect("a call");
+    let of = |message: Message| call_of(Received::unreduced(message.flatten()), HERE).expect("a call");
     let call = of(reduced(1, machine("a"), b"data"));
     assert_eq!(call, of(reduced(1, machine("a"), b"data")));
     for (what, other) in [
@@ -366,7 +366,7 @@ fn a_reused_xid_does_not_match_another_call() {
     ] {
         assert_ne!(call, other, "{what}");
     }
-    let flat = Received::whole(reduced(1, machine("a"), b"data").flatten());
+    let flat = Received::unreduced(reduced(1, machine("a"), b"data").flatten());
     let there = CallerId::Address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
     for elsewhere in [there, CallerId::Connection(0), CallerId::Connection(1)] {
         assert_ne!(call, call_of(flat.clone(), elsewhere).expect("a call"), "{elsewhere:?}");
@@ -374,7 +374,7 @@ fn a_reused_xid_does_not_match_another_call() {
     for (word, what) in [(3, "another program"), (4, "another version"), (5, "another procedure")] {
         let mut other = flat.stream.to_vec();
         other[word * 4 + 3] ^= 1;
-        assert_ne!(Some(&call), call_of(Received::whole(other.into()), HERE).as_ref(), "{what}");
+        assert_ne!(Some(&call), call_of(Received::unreduced(other.into()), HERE).as_ref(), "{what}");
     }
 }
 
@@ -383,7 +383,7 @@ fn a_call_matches_inline_and_in_chunks() {
     for len in [1usize, 3, 4, 5, 900, 1021, 1022, 5000] {
         let data: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).expect("small")).collect();
         let message = reduced(1, Credential::None, &data);
-        let inline = call_of(Received::whole(message.flatten()), HERE);
+        let inline = call_of(Received::unreduced(message.flatten()), HERE);
         let chunks = |items| Received { stream: message.stream.clone(), items: Placed::Positioned(items) };
         assert_eq!(inline, call_of(chunks(message.items.clone()), HERE), "{len}");
         // A Read chunk may contain its padding.
@@ -400,15 +400,15 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     let changed = |at: usize| {
         let mut bytes = call.to_vec();
         bytes[at] ^= 1;
-        call_of(Received::whole(bytes.into()), HERE)
+        call_of(Received::unreduced(bytes.into()), HERE)
     };
-    let same = call_of(Received::whole(call.clone()), HERE);
+    let same = call_of(Received::unreduced(call.clone()), HERE);
     assert_ne!(same, changed(CallIdentity::PREFIX - 1));
     assert_eq!(same, changed(CallIdentity::PREFIX));
     // The shorter call is a prefix of the longer one. The lengths lie above and below the size of the
     // compared prefix.
     for len in [call.len() - 4, CallIdentity::PREFIX + 4, CallIdentity::PREFIX - 8] {
-        let of = |len| call_of(Received::whole(call.slice(..len)), HERE).expect("a call");
+        let of = |len| call_of(Received::unreduced(call.slice(..len)), HERE).expect("a call");
         assert_ne!(of(len), of(len - 4), "{len} bytes");
     }
 }
@@ -422,7 +422,7 @@ fn calls_that_differ_in_two_bits_do_not_match() {
     let of = |bits: &[usize]| {
         let mut bytes = call.to_vec();
         bits.iter().for_each(|bit| bytes[first + bit / 8] ^= 0x80 >> (bit % 8));
-        call_of(Received::whole(bytes.into()), HERE).expect("a call")
+        call_of(Received::unreduced(bytes.into()), HERE).expect("a call")
     };
     assert!(seen.insert(of(&[])));
     for one in 0..64 * 8 {
@@ -435,7 +435,7 @@ fn calls_that_differ_in_two_bits_do_not_match() {
 
 #[test]
 fn other_messages_and_unknown_flavors_bypass_the_cache() {
-    let of = |bytes: &[u8]| call_of(Received::whole(Bytes::copy_from_slice(bytes)), HERE);
+    let of = |bytes: &[u8]| call_of(Received::unreduced(Bytes::copy_from_slice(bytes)), HERE);
     let call = inline_call(1, b"").stream;
     assert!(of(&call).is_some());
     for len in 0..28 {

@@ -218,7 +218,7 @@ fn r181_h33_a_write_beyond_its_region_closes_the_connection() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let mut stream = bytes_of(1, 1).to_vec();
     stream.resize(4000, 0);
-    served.responder.reply(call.key, Message::whole(stream.into()));
+    served.responder.reply(call.key, Message::unreduced(stream.into()));
     // 28 bytes of header, 20 bytes of Reply chunk and 4,000 bytes of reply fit inline, so nothing is written.
     assert!(served.settle().is_empty());
     served.call(2, ChunkLists { reply: Some(WriteChunk(vec![larger, larger])), ..ChunkLists::default() });
@@ -226,7 +226,7 @@ fn r181_h33_a_write_beyond_its_region_closes_the_connection() {
     let Some(ResponderEvent::Call(call)) = events.pop() else { panic!("{events:?}") };
     let mut stream = bytes_of(2, 1).to_vec();
     stream.resize(8000, 0);
-    served.responder.reply(call.key, Message::whole(stream.into()));
+    served.responder.reply(call.key, Message::unreduced(stream.into()));
     let events = served.settle();
     assert!(matches!(&events[..], [ResponderEvent::Closed(CloseReason::Terminated { .. })]), "{events:?}");
 }
@@ -238,7 +238,7 @@ fn h45_r200_a_write_after_the_reply_is_rejected_and_the_result_unchanged() {
     right.submit(Action::PostReceives { count: 4 });
     let mut requester = Requester::new(Config::default(), NEGOTIATED, u32::MAX);
     let reply = ReplyResources { write_chunks: vec![64], ..ReplyResources::default() };
-    requester.submit(OutgoingCall { message: Message::whole(bytes_of(1, 0)), reply });
+    requester.submit(OutgoingCall { message: Message::unreduced(bytes_of(1, 0)), reply });
     let mut offered = None;
     let mut outcome = None;
     loop {

@@ -187,7 +187,7 @@ fn short(xid: u32) -> OutgoingCall {
 
 fn offering(xid: u32, write_chunks: &[u32], reply_chunk: Option<u32>) -> OutgoingCall {
     let reply = ReplyResources { write_chunks: write_chunks.to_vec(), reply_chunk, memory: None };
-    OutgoingCall { message: Message::whole(rpc_call(xid, 40)), reply }
+    OutgoingCall { message: Message::unreduced(rpc_call(xid, 40)), reply }
 }
 
 fn with_items(xid: u32, stream: usize, items: &[(u32, usize)]) -> OutgoingCall {

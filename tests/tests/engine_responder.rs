@@ -171,8 +171,8 @@ fn h75_duplicate_completions_are_ignored() {
     peer.collect();
     let call = peer.call();
     assert!(peer.events.is_empty(), "{:?}", peer.events);
-    peer.reply(&call, Message::whole(stream(100)));
-    peer.reply(&call, Message::whole(stream(100)));
+    peer.reply(&call, Message::unreduced(stream(100)));
+    peer.reply(&call, Message::unreduced(stream(100)));
     peer.answer();
     for token in (0..40).map(Token) {
         peer.responder.handle_completion(Completion::Sent { token });
@@ -198,7 +198,7 @@ fn a_receive_is_posted_before_the_reply_that_grants_it() {
             peer.receives -= 1;
             peer.responder.handle_completion(Completion::Received { message, invalidated: None });
             while let Some(ResponderEvent::Call(call)) = peer.responder.poll_event() {
-                peer.responder.reply(call.key, Message::whole(stream(40)));
+                peer.responder.reply(call.key, Message::unreduced(stream(40)));
             }
             let first = peer.responder.poll_action();
             assert!(matches!(first, Some(Action::PostReceives { count: 1 })), "{first:?}");
@@ -218,7 +218,7 @@ fn the_grant_grows_and_shrinks_with_replies() {
         peer.responder.set_grant(set);
         peer.send(msg(ChunkLists::default(), &rpc(40)));
         let call = peer.call();
-        peer.reply(&call, Message::whole(stream(40)));
+        peer.reply(&call, Message::unreduced(stream(40)));
         assert_eq!(peer.answer().0.credits, granted, "a reply");
         peer.send(nomsg(ChunkLists::default()));
         assert_eq!(peer.answer().0.credits, granted, "ERR_CHUNK");
@@ -239,7 +239,7 @@ fn a_larger_threshold_sends_longer_replies_inline() {
         peer.collect();
         peer.send(msg(ChunkLists::default(), &rpc(40)));
         let call = peer.call();
-        peer.reply(&call, Message::whole(stream(len)));
+        peer.reply(&call, Message::unreduced(stream(len)));
         assert_eq!(peer.sent.front().expect("a reply").0.len() == threshold as usize, inline, "{len}");
         assert_eq!(matches!(peer.answer().0.body, Body::Msg(_)), inline, "{len}");
     }
@@ -254,7 +254,7 @@ fn h12_h63_requested_credits_do_not_change_the_grant() {
         let header = Header { xid: XID, credits: requested, body: Body::Msg(ChunkLists::default()) }.encode();
         peer.send([&header[..], &rpc(40)].concat());
         let call = peer.call();
-        peer.reply(&call, Message::whole(stream(40)));
+        peer.reply(&call, Message::unreduced(stream(40)));
         assert_eq!(peer.answer().0.credits, 3);
         assert_eq!(peer.receives, 4);
     }
@@ -280,7 +280,7 @@ fn r070_r076_read_chunks_are_fetched_and_the_message_is_rebuilt() {
     let unreduced =
         [&rpc(0)[..], &words(&[5]), &[1, 1, 1, 2, 2, 0, 0, 0], &words(&[4]), &[3; 4], b"mark"].concat();
     assert_eq!(Reader::new(&call.message).gathered().as_deref(), Ok(&unreduced[..]), "R076: padded");
-    peer.reply(&call, Message::whole(stream(40)));
+    peer.reply(&call, Message::unreduced(stream(40)));
     assert!(matches!(peer.answer().0.body, Body::Msg(lists) if lists.reads.is_empty()), "R083");
 }
 
@@ -320,10 +320,10 @@ fn r011_outstanding_reads_do_not_exceed_the_negotiated_number() {
     let (first, second) = (peer.call(), peer.call());
     assert_ne!(first.key, second.key, "H39: calls with one XID are separate");
     for (call, len) in [(second, 44), (first, 48)] {
-        peer.reply(&call, Message::whole(stream(len)));
+        peer.reply(&call, Message::unreduced(stream(len)));
         let (header, payload, _) = peer.answer();
         assert_eq!((header.xid, payload.len()), (XID, len), "H39: each call has its own reply");
-        peer.reply(&call, Message::whole(stream(len)));
+        peer.reply(&call, Message::unreduced(stream(len)));
         assert!(peer.sent.is_empty(), "H39: each call has one reply");
     }
 }
@@ -338,18 +338,18 @@ fn fetched_bytes_of_a_connection_are_bounded() {
     }
     peer.send(msg(ChunkLists::default(), &rpc(40)));
     let call_without_chunks = peer.call();
-    peer.reply(&call_without_chunks, Message::whole(stream(40)));
+    peer.reply(&call_without_chunks, Message::unreduced(stream(40)));
     peer.answer();
     assert_eq!(peer.reads.len(), 2, "a call without Read chunks does not wait");
     peer.serve_read();
     peer.serve_read();
     assert!(peer.reads.is_empty(), "fetched bytes count until the reply");
     let (first, second) = (peer.call(), peer.call());
-    peer.reply(&second, Message::whole(stream(40)));
+    peer.reply(&second, Message::unreduced(stream(40)));
     assert_eq!(peer.reads.len(), 2, "the reply to a call with 40 bytes admits calls with 1 and 8 bytes");
     peer.serve_read();
     peer.serve_read();
-    peer.reply(&first, Message::whole(stream(40)));
+    peer.reply(&first, Message::unreduced(stream(40)));
     assert_eq!(peer.responder.in_progress(), 2);
 }
 
@@ -388,7 +388,7 @@ fn r178_a_call_that_broke_its_connection_gets_err_chunk_on_the_next() {
     let mut peer = Peer::new();
     peer.send(msg(reply_chunk(), &rpc(40)));
     let call = peer.call();
-    peer.reply(&call, Message::whole(stream(2000)));
+    peer.reply(&call, Message::unreduced(stream(2000)));
     assert_eq!(suspects(peer), [XID]);
     let mut next = Peer::new();
     next.responder.refuse_calls([XID, 5].into());
@@ -410,7 +410,7 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
     for (xid, len) in [(1, 2000), (2, 40), (3, 2000), (4, 2000)] {
         peer.send(with_xid(xid, reply_chunk()));
         let call = peer.call();
-        peer.reply(&call, Message::whole(stream(len)));
+        peer.reply(&call, Message::unreduced(stream(len)));
         peer.sent.clear();
     }
     // With three credits, the reply to the first call had arrived before the fourth was sent. The second
@@ -419,7 +419,7 @@ fn r178_only_unreceived_reads_and_writes_can_break_a_connection() {
     let mut reading = Peer::with(Config { credits: 2, ..Config::default() }, 16, false);
     reading.send(with_xid(1, reply_chunk()));
     let call = reading.call();
-    reading.reply(&call, Message::whole(stream(40)));
+    reading.reply(&call, Message::unreduced(stream(40)));
     reading.send(with_xid(2, reads(vec![read(12, 1, 4)])));
     assert_eq!(suspects(reading), [2], "the other reply was inline");
     let mut cut = Peer::new();
@@ -435,7 +435,7 @@ fn r021_r032_calls_in_progress_do_not_change_the_grant() {
     (0..3).for_each(|_| peer.send(msg(ChunkLists::default(), &rpc(40))));
     let calls = [peer.call(), peer.call(), peer.call()];
     for (left, call) in (0..3).rev().zip(&calls) {
-        peer.reply(call, Message::whole(stream(40)));
+        peer.reply(call, Message::unreduced(stream(40)));
         assert_eq!(peer.answer().0.credits, 3, "{left} are in progress");
     }
 }
@@ -446,7 +446,7 @@ fn r023_a_missing_reply_grants_no_credits() {
     let mut replying = peer();
     replying.send(msg(ChunkLists::default(), &rpc(40)));
     let call = replying.call();
-    replying.reply(&call, Message::whole(stream(40)));
+    replying.reply(&call, Message::unreduced(stream(40)));
     assert_eq!(replying.answer().0.credits, 1, "a reply");
     let mut refusing = peer();
     refusing.send(nomsg(ChunkLists::default()));
@@ -488,7 +488,7 @@ fn r286_r287_r288_send_with_invalidate_uses_the_only_handle_after_agreement() {
             peer.serve_read();
         }
         let call = peer.call();
-        peer.reply(&call, Message::whole(stream(40)));
+        peer.reply(&call, Message::unreduced(stream(40)));
         assert_eq!(peer.answer().2, expected);
     }
 }
@@ -500,7 +500,7 @@ fn a_dropped_call_returns_its_receive_and_ignores_a_late_reply() {
     peer.send(msg(ChunkLists::default(), &rpc(40)));
     let call = peer.call();
     peer.responder.drop_call(call.key);
-    peer.reply(&call, Message::whole(stream(40)));
+    peer.reply(&call, Message::unreduced(stream(40)));
     assert!(peer.sent.is_empty());
     assert_eq!(peer.receives, posted);
 }
@@ -522,7 +522,7 @@ fn replies_after_the_close_are_dropped() {
     peer.responder.handle_completion(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
     peer.collect();
     assert!(matches!(peer.events.pop_front(), Some(ResponderEvent::Closed(CloseReason::Peer))));
-    peer.reply(&call, Message::whole(stream(40)));
+    peer.reply(&call, Message::unreduced(stream(40)));
     assert!(peer.sent.is_empty());
     assert_eq!(peer.responder.in_progress(), 0);
 }

@@ -66,7 +66,7 @@ fn error(message: &Received) -> ReplyError {
 }
 
 fn received(bytes: impl Into<Bytes>) -> Received {
-    Received::whole(bytes.into())
+    Received::unreduced(bytes.into())
 }
 
 fn words(words: &[u32]) -> Vec<u8> {

@@ -238,7 +238,7 @@ const SMALL: ReplyBounds =
 
 fn call(xid: u32) -> SessionCall {
     let stream = [&words(&[xid, 0])[..], &[0x11; 40]].concat();
-    let message = Message::whole(stream.into());
+    let message = Message::unreduced(stream.into());
     SessionCall { message, bounds: SMALL, timeout: None, retransmit: None, memory: None }
 }
 
@@ -647,7 +647,7 @@ fn a_call_that_cannot_be_sent_fails_at_once_and_alone() {
     let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..SMALL };
     let bad = client.submit(SessionCall { bounds: unbounded, ..call(1) });
     let without_xid =
-        client.submit(SessionCall { message: Message::whole(Bytes::from_static(b"x")), ..call(2) });
+        client.submit(SessionCall { message: Message::unreduced(Bytes::from_static(b"x")), ..call(2) });
     let good = client.submit(call(3));
     assert_eq!(client.failure(bad), TransportError::UnboundedReply);
     assert!(matches!(client.failure(without_xid), TransportError::Unsendable(_)));

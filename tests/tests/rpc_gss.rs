@@ -231,7 +231,7 @@ impl Direct {
     }
 
     async fn send(&self, call: Bytes) -> Option<Bytes> {
-        Some(self.services.answer(&Received::whole(call), None).await?.flatten())
+        Some(self.services.answer(&Received::unreduced(call), None).await?.flatten())
     }
 }
 
@@ -262,7 +262,7 @@ impl MessageTransport<Echo> for Direct {
         };
         let call = changed(&self.call, message.flatten());
         let reply = self.send(call).await.ok_or(CallError::Disconnected)?;
-        Ok((Received::whole(changed(&self.reply, reply)), Traffic::default()))
+        Ok((Received::unreduced(changed(&self.reply, reply)), Traffic::default()))
     }
 }
 
@@ -329,7 +329,7 @@ async fn r265_protected_messages_keep_their_items() {
         assert!(direct.calls.lock().unwrap().iter().all(|call| call.items.is_empty()));
         let reply = {
             let (direct, _, message) = a_call(service).await;
-            direct.services.answer(&Received::whole(message.into()), None).await.unwrap()
+            direct.services.answer(&Received::unreduced(message.into()), None).await.unwrap()
         };
         assert!(reply.items.is_empty());
         let in_the_clear = Args::new(3, [10_000, 10, 5], Want::default()).first.as_bytes().clone();

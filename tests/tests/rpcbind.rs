@@ -341,7 +341,7 @@ async fn serve_socket(listener: tokio::net::UnixListener, services: Services) {
         let (mut records, mut input) = (Records::new(1 << 20), bytes::BytesMut::new());
         loop {
             if let Some(call) = records.next(&mut input).unwrap() {
-                let reply = services.answer(&Received::whole(call), None).await.unwrap().flatten();
+                let reply = services.answer(&Received::unreduced(call), None).await.unwrap().flatten();
                 let mark = record_mark(reply.len() as u64).unwrap();
                 // Write the reply in two parts, which the reader must join.
                 socket.write_all(&mark).await.unwrap();

@@ -1,7 +1,7 @@
-//! Lists the system packages that rpcrdma-verbs and rpcrdma-krb5 need and the system lacks.
+//! Lists the missing system packages that rpcrdma-verbs and rpcrdma-krb5 need.
 //!
-//! The crates that generate the bindings also fail without these packages, but with the error messages of
-//! their tools. A build script of rpcrdma-verbs would run after theirs. This is a separate crate without
+//! Without these packages, the crates that generate bindings fail with unhelpful error messages of their
+//! tools. A build script of rpcrdma-verbs would run after theirs. This is a separate crate without
 //! dependencies, so its build script runs early.
 
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ const KRB5_PROGRAMS: &[(&str, &str)] = &[("cc", "gcc")];
 /// The directories that are searched for libclang.
 const LLVM: &[&str] = &["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt"];
 
-/// Returns the missing Debian packages of those that rpcrdma-verbs needs.
+/// Returns the missing Debian packages among those that rpcrdma-verbs needs.
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
     missing_of(LIBRARIES, PROGRAMS)
 }
 
-/// Returns the missing Debian packages of those that rpcrdma-krb5 needs.
+/// Returns the missing Debian packages among those that rpcrdma-krb5 needs.
 #[must_use]
 pub fn missing_for_krb5() -> Vec<&'static str> {
     missing_of(KRB5_LIBRARIES, KRB5_PROGRAMS)

@@ -33,14 +33,14 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Accepts connections until `shutdown` is ready, each on its own task. Then signals `serve` to end,
-    /// and waits for `executed`, the calls that outlive their connection.
+    /// Accepts connections until `shutdown` is ready, each on its own task. Then signals `serve` to end, and
+    /// waits for `outliving`, the calls that outlive their connection.
     pub(super) async fn run<T, Accepting, Serving>(
         self,
         accept: impl Fn() -> Accepting,
         address: impl Fn(&T) -> IpAddr,
         serve: impl Fn(T, watch::Receiver<bool>, Arc<Slot>) -> Serving,
-        executed: impl Future<Output = ()>,
+        outliving: impl Future<Output = ()>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError>
     where
@@ -59,7 +59,7 @@ impl Listening {
             let accepted = tokio::select! {
                 () = &mut shutdown => break None,
                 Some(outcome) = connections.join_next(), if !connections.is_empty() => {
-                    ended(outcome);
+                    log_panic(outcome);
                     continue;
                 }
                 () = tick(&mut sweeps) => {
@@ -94,12 +94,12 @@ impl Listening {
         let _ = stop.send(true);
         let drained = async {
             while let Some(outcome) = connections.join_next().await {
-                ended(outcome);
+                log_panic(outcome);
             }
-            executed.await;
+            outliving.await;
         };
         if tokio::time::timeout(self.drain, drained).await.is_err() {
-            warn!("calls were still running when the time to stop was up");
+            warn!("stopping although calls still run: the drain timeout has expired");
         }
         failed.map_or(Ok(()), Err)
     }
@@ -111,12 +111,13 @@ impl Listening {
         address: impl Fn(&T) -> IpAddr,
     ) -> io::Result<(T, Slot)> {
         loop {
-            // A server without a free slot or an idle connection accepts nothing.
+            // Without a free slot or an idle connection, a server accepts no connection.
             self.slots.available().await;
             let incoming = match accept().await {
                 Ok(incoming) => incoming,
-                // The error of one connection, or too many open files. The next `accept` may succeed.
-                Err(error) if is_passing(&error) => {
+                // Either a single connection failed or there are too many open files. The next `accept` may
+                // succeed.
+                Err(error) if is_transient(&error) => {
                     debug!(%error, "accept");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -142,7 +143,7 @@ impl Listening {
     }
 
     fn refused(&self) {
-        self.stats.connections(ConnectionCounts { turned_away: 1, ..ConnectionCounts::default() });
+        self.stats.connections(ConnectionCounts { refused: 1, ..ConnectionCounts::default() });
     }
 }
 
@@ -161,24 +162,24 @@ async fn tick(sweeps: &mut Option<Interval>) {
     }
 }
 
-/// Returns true if the next `accept` may succeed: a connection was lost before it was accepted, or a limit
+/// Returns true if the next `accept` may succeed. The connection was lost before it was accepted, or a limit
 /// of the system or the process was reached. Any other error is permanent.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, OutOfMemory};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | OutOfMemory)
-        || error.raw_os_error().is_some_and(|code| PASSING.contains(&code))
+        || error.raw_os_error().is_some_and(|code| TRANSIENT.contains(&code))
 }
 
 /// ENFILE, EMFILE and ENOBUFS, which [`io::ErrorKind`] does not name. Linux's `accept` also returns errors
 /// of a connection: ENONET, EPROTO, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN,
 /// EHOSTUNREACH.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const PASSING: [i32; 11] = [23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
+const TRANSIENT: [i32; 11] = [23, 24, 105, 64, 71, 92, 95, 100, 101, 112, 113];
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-const PASSING: [i32; 3] = [23, 24, 55];
+const TRANSIENT: [i32; 3] = [23, 24, 55];
 /// WSAEMFILE and WSAENOBUFS.
 #[cfg(not(unix))]
-const PASSING: [i32; 2] = [10024, 10055];
+const TRANSIENT: [i32; 2] = [10024, 10055];
 
 /// Waits until `stopping` is true. Waits forever if its sender was dropped while it was false.
 pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
@@ -187,10 +188,10 @@ pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Logs a panic of a connection's task.
-fn ended(outcome: Result<(), JoinError>) {
+/// Logs the panic of a connection's task.
+fn log_panic(outcome: Result<(), JoinError>) {
     if let Err(error) = outcome {
-        warn!(%error, "the task of a connection failed");
+        warn!(%error, "connection task failed");
     }
 }
 
@@ -203,18 +204,18 @@ mod tests {
         for kind in
             [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted]
         {
-            assert!(is_passing(&kind.into()), "{kind}");
+            assert!(is_transient(&kind.into()), "{kind}");
         }
-        for code in PASSING {
-            assert!(is_passing(&io::Error::from_raw_os_error(code)), "{code}");
+        for code in TRANSIENT {
+            assert!(is_transient(&io::Error::from_raw_os_error(code)), "{code}");
         }
         for kind in [io::ErrorKind::InvalidInput, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
-            assert!(!is_passing(&kind.into()), "{kind}");
+            assert!(!is_transient(&kind.into()), "{kind}");
         }
     }
 
     #[tokio::test]
-    async fn a_vanished_sender_blocks_no_other_sender() {
+    async fn a_dropped_sender_does_not_stop_the_server() {
         let (stop, mut stopping) = watch::channel(false);
         drop(stop);
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), stopped(&mut stopping));

@@ -24,9 +24,9 @@ use crate::xdr::{BytesMut, Message, Received};
 
 /// A client of one server. Clones share its connection, and any number of tasks may call at once.
 ///
-/// The client carries calls of every program that has an Upper-Layer Binding. Calls beyond the credits
-/// wait. Dropping a call's future abandons the call; its buffers stay with the connection until the peer
-/// cannot reach them. Dropping the last clone closes the connection.
+/// The client can call every program that has an Upper-Layer Binding. Calls beyond the credits wait. Dropping
+/// a call's future abandons the call; its buffers stay with the connection until the peer cannot reach them.
+/// Dropping the last clone closes the connection.
 ///
 /// A connection ends when it is lost, stays idle for too long, or has calls without a reply in time
 /// ([`CallError::Timeout`]). The client then reconnects as soon as it has calls, and retransmits the
@@ -146,14 +146,14 @@ impl Client {
         Client { min_item, ..self.clone() }
     }
 
-    /// Returns a client on the same connection whose calls receive the first eligible item of the result,
-    /// such as the data of a READ, in this memory. Over RDMA, the memory is the sink. An item that arrives
-    /// inline is copied. One call at a time can use the memory, once the result of the call before is
-    /// dropped. Calls over RPCSEC_GSS cannot use it. Generated clients call over such a client like over any
-    /// other: `Program::Client(client.with_result_memory(memory))`.
+    /// Returns a client on the same connection whose calls receive the first eligible item of their result in
+    /// this memory. An example is the data of a READ. Over RDMA, the memory is the sink. An item that arrives
+    /// inline is copied. Only one call at a time can use the memory, and only after the previous result is
+    /// dropped. Calls over RPCSEC_GSS cannot use it. Generated clients accept such a client like any other:
+    /// `Program::Client(client.with_result_memory(memory))`.
     ///
-    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or one that may be
-    /// larger than the memory's capacity.
+    /// A call fails with [`CallError::ResultMemory`] if its result has no eligible item, or if the item may
+    /// be larger than the memory's capacity.
     #[must_use]
     pub fn with_result_memory(&self, memory: BytesMut) -> Self {
         Client { handle: self.handle.with_result_memory(memory), ..*self }
@@ -180,7 +180,7 @@ impl Client {
 
     /// Waits until more than `seen` connections were made and returns their number. Returns `None` if the
     /// client is closed. A server keeps state per connection: a client that accepts backward calls
-    /// ([`ClientOptions::backward`]) must tell the server so again on each connection.
+    /// ([`ClientOptions::backward`]) must announce this to the server again on each connection.
     pub async fn next_connection(&self, seen: u64) -> Option<u64> {
         self.handle.next_connection(seen).await
     }

@@ -132,8 +132,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         let credential = &self.shared.credential;
         let bounds = Q::reply_bounds(args);
         let lease = self.memory.as_ref().map(|memory| memory.lease(&bounds)).transpose()?;
-        // Some credentials protect the arguments as a whole. Neither the call nor its reply can be reduced
-        // then.
+        // With a credential that protects complete arguments, neither the call nor its reply can be reduced.
         let (bounds, sink) = if credential.allows_reduction() {
             (bounds, Reducer::new(min_item))
         } else {

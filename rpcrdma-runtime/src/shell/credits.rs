@@ -4,12 +4,12 @@ use crate::provider::ConnectionInfo;
 /// Returns the configuration with no more credits than the connection has Receives.
 pub(super) fn fitted(config: Config, info: &ConnectionInfo) -> Config {
     // One Receive is reserved for a message beyond the credits.
-    let most = info.receives.saturating_sub(1).max(2);
-    if config.credits.saturating_add(config.backward_credits) <= most {
+    let max = info.receives.saturating_sub(1).max(2);
+    if config.credits.saturating_add(config.backward_credits) <= max {
         return config;
     }
-    let backward_credits = config.backward_credits.min(most / 2);
-    let credits = config.credits.min(most - backward_credits);
+    let backward_credits = config.backward_credits.min(max / 2);
+    let credits = config.credits.min(max - backward_credits);
     Config { credits, backward_credits, ..config }
 }
 
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credits_are_no_more_than_there_are_receives_for() {
+    fn credits_are_limited_by_the_receives() {
         let info = |receives| ConnectionInfo {
             peer: None,
             private_data: bytes::Bytes::new(),

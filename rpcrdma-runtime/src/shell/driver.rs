@@ -2,10 +2,9 @@
 //!
 //! Both are behind one lock. A caller submits its call and writes it to the connection on its own task
 //! ([`Submit::submit`]), then waits for the reply. The [`Driver`] waits for messages of the peer and for
-//! timers, and wakes the callers whose calls have ended. A caller wakes the driver only for work that it
-//! cannot do itself: to make a connection, to write output that the connection did not accept, or to set an
-//! earlier deadline. While other calls are outstanding, the driver writes: calls that are made together share
-//! one write.
+//! timers, and wakes the callers whose calls have ended. A caller wakes the driver only to make a connection,
+//! to write output that the connection did not accept, or to set an earlier deadline. While other calls are
+//! outstanding, the driver writes: calls that are made together share one write.
 
 #[cfg(test)]
 mod tests;
@@ -57,13 +56,13 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// message of the peer.
     fn flush(&mut self, requester: &mut Self::Requester) -> bool;
 
-    /// Polls for the peer. Ready if something happened.
+    /// Polls the connection for messages. Returns ready if it made progress.
     fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Returns the server's next call that may run.
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
 
-    /// Answers a call of the server, or ends it without a reply.
+    /// Replies to a call of the server, or ends the call without a reply.
     fn reply(&mut self, call: Self::Key, reply: Option<Message>);
 }
 
@@ -123,7 +122,7 @@ pub(super) async fn ended(mut progress: watch::Receiver<Progress>) {
 pub(super) struct Shared<O: Outbound> {
     state: Mutex<State<O>>,
     progress: watch::Sender<Progress>,
-    began: Instant,
+    start: Instant,
 }
 
 struct State<O: Outbound> {
@@ -139,12 +138,12 @@ struct State<O: Outbound> {
     alarm: Option<Time>,
     ended: bool,
     stats: ClientStats,
-    /// The last published counts of the current connection, and the time.
+    /// The last published counts of the current connection, and the time of publication.
     counted: (Time, CreditCounts),
 }
 
 /// Maximum number of steps in one poll of a driver, so that other tasks can run.
-const TURN: usize = 64;
+const MAX_STEPS: usize = 64;
 
 impl<O: Outbound> Shared<O> {
     /// Returns a session and its driver, which must be spawned. Without `connect`, `first` is the only
@@ -158,7 +157,7 @@ impl<O: Outbound> Shared<O> {
         stats: ClientStats,
         max_calls: usize,
     ) -> (Arc<Self>, Driver<O>) {
-        let began = Instant::now();
+        let start = Instant::now();
         // No cache: nothing is retransmitted within one connection, and a server does not reconnect.
         let backward = backward.programs().next().map(|_| Serving::plain(backward.clone()));
         let seed = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
@@ -180,10 +179,10 @@ impl<O: Outbound> Shared<O> {
         }
         let connections = state.connections;
         let progress = watch::Sender::new(Progress { connections, ended: false });
-        let shared = Arc::new(Shared { state: Mutex::new(state), progress, began });
+        let shared = Arc::new(Shared { state: Mutex::new(state), progress, start });
         let driver = Driver {
             shared: shared.clone(),
-            alarm: Box::pin(sleep_until(began)),
+            alarm: Box::pin(sleep_until(start)),
             woken: Vec::new(),
             connect,
             connecting: None,
@@ -199,10 +198,11 @@ impl<O: Outbound> Shared<O> {
     }
 
     fn now(&self) -> Time {
-        Time(self.began.elapsed())
+        Time(self.start.elapsed())
     }
 
-    /// Changes the requester of this connection, counted from 1, unless another connection has replaced it.
+    /// Changes the requester of the connection with this number, unless another connection has replaced it.
+    /// Numbers start at 1.
     pub(super) fn with_requester(&self, connection: u64, change: impl FnOnce(&mut O::Requester)) {
         self.with(|state, _| {
             let requester = state.session.requester_mut();
@@ -279,7 +279,7 @@ impl<O: Outbound> SessionHandle for Shared<O> {
 }
 
 impl<O: Outbound> State<O> {
-    /// Uses a new connection for the calls from here on.
+    /// Uses a new connection for all further calls.
     fn connected(&mut self, (connection, requester): Connected<O>, now: Time) {
         self.peer = connection.peer();
         self.connections = self.connections.saturating_add(1);
@@ -300,7 +300,7 @@ impl<O: Outbound> State<O> {
             while let Some(event) = self.session.poll_event() {
                 self.handle_event(event);
             }
-            // A dropped driver has dropped its connection.
+            // After the driver is dropped, there is no connection.
             if self.connection.is_none() || !self.session.has_work() {
                 break;
             }
@@ -354,7 +354,7 @@ impl<O: Outbound> State<O> {
         self.counted = (now, counts);
     }
 
-    /// Polls for the peer. Returns true if something happened.
+    /// Polls the connection for messages. Returns true if it made progress.
     fn poll_io(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let (Some(connection), Some(requester)) = (&mut self.connection, self.session.requester_mut()) else {
             return false;
@@ -366,15 +366,15 @@ impl<O: Outbound> State<O> {
         is_ready
     }
 
-    /// Sets the waker that changes wake. Returns the replaced waker, which must be dropped without the
-    /// lock.
+    /// Sets the waker that is woken by changes of the state. Returns the replaced waker, which must be
+    /// dropped without the lock.
     fn set_driver(&mut self, driver: &Waker) -> Option<Waker> {
         let is_new = self.driver.as_ref().is_none_or(|waker| !waker.will_wake(driver));
         if is_new { self.driver.replace(driver.clone()) } else { None }
     }
 }
 
-/// The task of a client, which ends with the session. It runs foreign code without the lock: connectors,
+/// The task of a client, which ends with the session. It runs external code without the lock: connectors,
 /// wakers, and handlers, which may call this client.
 pub(super) struct Driver<O: Outbound> {
     shared: Arc<Shared<O>>,
@@ -404,7 +404,7 @@ enum Step {
 
 impl<O: Outbound> Driver<O> {
     /// Sends as much as possible. Then wakes the callers whose calls have ended, or receives one message of
-    /// the peer. Expired deadlines are handled first, whatever amount the peer sends.
+    /// the peer. Expired deadlines are handled first, so a peer that sends without pause cannot delay them.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let shared = &self.shared;
         let now = shared.now();
@@ -417,7 +417,7 @@ impl<O: Outbound> Driver<O> {
             Step::End
         } else if !state.waiters.woken().is_empty()
             || state.poll_io(cx, now)
-            || poll_alarm(&mut self.alarm, shared.began, &mut state, cx)
+            || poll_alarm(&mut self.alarm, shared.start, &mut state, cx)
         {
             Step::Next
         } else {
@@ -441,7 +441,7 @@ impl<O: Outbound> Driver<O> {
         step
     }
 
-    /// Makes the connection that the session needs. Returns true if that has succeeded or failed.
+    /// Makes a connection if the session needs one. Returns true if the attempt has ended.
     fn poll_connecting(&mut self, wants_connection: bool, cx: &mut Context<'_>) -> bool {
         if wants_connection {
             self.connecting = self.connect.as_mut().map(|connect| connect());
@@ -510,7 +510,7 @@ impl<O: Outbound> Driver<O> {
         let has_called = !calls.is_empty();
         let (_, running) = match self.running.take() {
             Some(running) if running.0 == number => self.running.insert(running),
-            _ => self.running.insert((number, Running::new(serving.caller(server)))),
+            _ => self.running.insert((number, Running::new(serving.executor(server)))),
         };
         self.replies.extend(calls.into_iter().filter_map(|(key, call)| running.start(key, call, None)));
         while let Poll::Ready(reply) = running.poll_next(cx) {
@@ -524,12 +524,12 @@ impl<O: Outbound> Driver<O> {
 /// every call costs more than an early wake-up, so it stays armed even without a deadline.
 fn poll_alarm<O: Outbound>(
     alarm: &mut Pin<Box<Sleep>>,
-    began: Instant,
+    start: Instant,
     state: &mut State<O>,
     cx: &mut Context<'_>,
 ) -> bool {
     state.alarm = None;
-    let deadline = state.session.poll_timeout().and_then(|at| began.checked_add(at.0));
+    let deadline = state.session.poll_timeout().and_then(|at| start.checked_add(at.0));
     match deadline {
         Some(deadline) if deadline < alarm.deadline() || alarm.is_elapsed() => alarm.as_mut().reset(deadline),
         None if alarm.is_elapsed() => return false,
@@ -538,7 +538,7 @@ fn poll_alarm<O: Outbound>(
     if alarm.as_mut().poll(cx).is_ready() {
         return true;
     }
-    state.alarm = Some(Time(alarm.deadline().saturating_duration_since(began)));
+    state.alarm = Some(Time(alarm.deadline().saturating_duration_since(start)));
     false
 }
 
@@ -549,7 +549,7 @@ impl<O: Outbound> Future for Driver<O> {
         let driver = self.get_mut();
         driver.reply();
         let mut step = Step::Next;
-        for _ in 0..TURN {
+        for _ in 0..MAX_STEPS {
             step = driver.step(cx);
             match step {
                 Step::Next => {}

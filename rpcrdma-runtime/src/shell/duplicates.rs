@@ -19,14 +19,14 @@ use crate::xdr::{Placed, Received};
 type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 
 /// The state of an incoming call in the cache.
-pub(super) enum Known {
+pub(super) enum Lookup {
     /// New: the call runs, and [`DuplicateCache::finish`] ends it.
     New(Ticket),
     /// Running: the receiver gets its reply.
     Running(oneshot::Receiver<Option<RpcReply>>),
     /// Cached reply.
     Answered(RpcReply),
-    /// New, but the cache is full: the call runs as without a cache.
+    /// New, but the cache is full: the call runs without being cached.
     Uncached,
 }
 
@@ -44,9 +44,9 @@ pub enum CallerScope {
 
 /// The procedures that a duplicate-request cache tracks.
 #[derive(Clone, Default)]
-pub struct CachePolicy(Option<Arc<Which>>);
+pub struct CachePolicy(Option<Arc<Filter>>);
 
-type Which = dyn Fn(ProcedureId) -> bool + Send + Sync;
+type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
     /// Tracks every procedure (the default).
@@ -56,7 +56,7 @@ impl CachePolicy {
     }
 
     /// Tracks the procedures for which `which` returns true: those that must not run twice. The others run
-    /// as often as they are called, and stop when their connection ends.
+    /// again when they are retransmitted, and stop when their connection ends.
     pub fn only(which: impl Fn(ProcedureId) -> bool + Send + Sync + 'static) -> Self {
         CachePolicy(Some(Arc::new(which)))
     }
@@ -97,9 +97,9 @@ pub struct DuplicateCache(Arc<Shared>);
 
 struct Shared {
     table: Mutex<Duplicates<Waiter>>,
-    began: Instant,
+    start: Instant,
     options: DuplicateOptions,
-    /// Number of connections so far, across all servers that share the cache.
+    /// Number of connections made so far on all servers that share the cache.
     connections: AtomicU64,
 }
 
@@ -109,7 +109,7 @@ impl DuplicateCache {
     pub fn new(options: DuplicateOptions) -> Self {
         DuplicateCache(Arc::new(Shared {
             table: Mutex::new(Duplicates::new(options.limits)),
-            began: Instant::now(),
+            start: Instant::now(),
             options,
             connections: AtomicU64::new(0),
         }))
@@ -129,7 +129,7 @@ impl DuplicateCache {
 
     /// Returns the number of cached replies.
     #[must_use]
-    pub fn kept(&self) -> usize {
+    pub fn cached_replies(&self) -> usize {
         self.table().kept()
     }
 
@@ -150,7 +150,7 @@ impl DuplicateCache {
         owner: Owner,
         peer: Option<SocketAddr>,
         connection: u64,
-    ) -> Option<Known> {
+    ) -> Option<Lookup> {
         let caller = match (self.0.options.scope, peer) {
             (CallerScope::Client, Some(peer)) if peer.port() < 1024 => CallerId::Privileged(peer.ip()),
             (CallerScope::Client, Some(peer)) => CallerId::Address(peer.ip()),
@@ -160,23 +160,23 @@ impl DuplicateCache {
         let mut table = self.table();
         // The first caller gets its reply from the handler; only duplicates wait for the cache.
         let (waiter, answer) = table.is_running(&identity).then(oneshot::channel).unzip();
-        let begun = table.begin(identity, size(call.message()), waiter, self.0.began.elapsed());
-        Some(match (begun, answer) {
-            (CacheLookup::Run(ticket), _) => Known::New(ticket),
-            (CacheLookup::Joined { .. }, Some(answer)) => Known::Running(answer),
+        let lookup = table.begin(identity, size(call.message()), waiter, self.0.start.elapsed());
+        Some(match (lookup, answer) {
+            (CacheLookup::Run(ticket), _) => Lookup::New(ticket),
+            (CacheLookup::Joined { .. }, Some(answer)) => Lookup::Running(answer),
             (CacheLookup::Kept(_, message), _) => {
-                Known::Answered(RpcReply { status: ReplyHeader::Success, message })
+                Lookup::Answered(RpcReply { status: ReplyHeader::Success, message })
             }
-            (CacheLookup::Uncached(_) | CacheLookup::Joined { .. }, _) => Known::Uncached,
+            (CacheLookup::Uncached(_) | CacheLookup::Joined { .. }, _) => Lookup::Uncached,
         })
     }
 
-    /// Ends a call. If `kept`, later duplicates get this reply; all waiting duplicates get `reply`.
+    /// Ends a call. All waiting duplicates get `reply`. If `kept`, later duplicates get it, too.
     pub(super) fn finish(&self, ticket: Ticket, kept: bool, reply: Option<&RpcReply>) {
         let kept = reply.filter(|_| kept).map(|reply| &reply.message);
-        let waiters = self.table().finish(ticket, kept, self.0.began.elapsed());
+        let waiters = self.table().finish(ticket, kept, self.0.start.elapsed());
         for waiter in waiters.into_iter().flatten() {
-            // A waiter whose connection is lost does not receive it.
+            // Sending fails if the connection of the waiter is lost.
             let _ = waiter.send(reply.cloned());
         }
     }
@@ -191,7 +191,7 @@ impl DuplicateCache {
 fn size(call: &Received) -> u64 {
     let items = match &call.items {
         Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),
-        // Write chunks hold nothing here: they carry replies.
+        // Write chunks carry replies, so a call holds no memory for them.
         Placed::None | Placed::InOrder(_) => 0,
     };
     call.stream.len().saturating_add(items) as u64
@@ -219,10 +219,10 @@ mod tests {
             CallHeader { xid: 7, program: 1, version: 1, procedure: 1, credential: Default::default() };
         let mut call = Writer::new();
         header.encode(&mut call).unwrap();
-        RpcCall::parse(Received::whole(call.into_bytes())).unwrap()
+        RpcCall::parse(Received::unreduced(call.into_bytes())).unwrap()
     }
 
-    /// A server that requires a port below 1024 does so in its handler, which a cached reply bypasses.
+    /// A handler may require a port below 1024, and a cached reply bypasses the handler.
     #[test]
     fn a_reply_to_a_privileged_port_is_not_replayed_to_others() {
         let cache = DuplicateCache::default();
@@ -230,10 +230,10 @@ mod tests {
             let peer = Some(SocketAddr::from(([192, 0, 2, 1], port)));
             cache.begin(&call(), Owner::of_peer(peer), peer, 0)
         };
-        let Some(Known::New(ticket)) = begin(1000) else { panic!("a new call") };
-        let message = Message::whole(vec![0; 24].into());
+        let Some(Lookup::New(ticket)) = begin(1000) else { panic!("a new call") };
+        let message = Message::unreduced(vec![0; 24].into());
         cache.finish(ticket, true, Some(&RpcReply { status: ReplyHeader::Success, message }));
-        assert!(matches!(begin(1001), Some(Known::Answered(_))));
-        assert!(matches!(begin(1024), Some(Known::New(_))));
+        assert!(matches!(begin(1001), Some(Lookup::Answered(_))));
+        assert!(matches!(begin(1024), Some(Lookup::New(_))));
     }
 }

@@ -21,14 +21,14 @@ use crate::wire::rpc::{MAX_SEQUENCE, ReplyError};
 use crate::xdr::Size;
 
 /// Maximum number of round trips to establish one context.
-const MOST_STEPS: usize = 16;
+const MAX_STEPS: usize = 16;
 
 /// A client of one program version over RPCSEC_GSS: authenticated, and with integrity or privacy if
 /// requested. Clones share the context.
 ///
-/// The first call establishes the context. If the server rejects it, it has expired, or its sequence numbers
-/// are exhausted, the client establishes a new one and repeats the call, which was not executed. Dropping the
-/// last clone spawns a task that tells the server to destroy the context.
+/// The first call establishes the context. If the server rejects the context, the context has expired, or its
+/// sequence numbers are exhausted, the client establishes a new context. It then repeats the call, which was
+/// not executed. Dropping the last clone spawns a task that tells the server to destroy the context.
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
@@ -38,40 +38,40 @@ const MOST_STEPS: usize = 16;
 pub struct GssClient<C: MessageTransport<P>, P: Program>(Arc<Shared<C, P>>);
 
 struct Shared<C: MessageTransport<P>, P: Program> {
-    carrier: C,
+    transport: C,
     mechanism: Arc<dyn GssMechanism>,
     service: GssService,
     /// Held while a context is established, so that only one is established at a time.
-    live: tokio::sync::Mutex<Option<Arc<Live>>>,
+    context: tokio::sync::Mutex<Option<Arc<Context>>>,
     program: PhantomData<fn() -> P>,
 }
 
 /// A context and its sequence numbers.
-struct Live {
+struct Context {
     session: GssSession,
     numbers: Numbers,
 }
 
 impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
-    /// Returns a client that calls over `carrier` with contexts of `mechanism`.
-    pub fn new(carrier: C, mechanism: impl GssMechanism + 'static, service: GssService) -> Self {
+    /// Returns a client that calls over `transport` with contexts of `mechanism`.
+    pub fn new(transport: C, mechanism: impl GssMechanism + 'static, service: GssService) -> Self {
         GssClient(Arc::new(Shared {
-            carrier,
+            transport,
             mechanism: Arc::new(mechanism),
             service,
-            live: tokio::sync::Mutex::new(None),
+            context: tokio::sync::Mutex::new(None),
             program: PhantomData,
         }))
     }
 
-    /// Establishes the context over another carrier to the same server. Long tokens suit TCP better (RFC
+    /// Establishes the context over another transport to the same server. Long tokens suit TCP better (RFC
     /// 8166 section 8.2.2.1). The server must share its contexts between both addresses.
     ///
     /// # Errors
     /// The errors of a call. They leave the client unchanged.
-    pub async fn establish_over(&self, carrier: &impl MessageTransport<P>) -> Result<(), CallError> {
-        let live = self.make(carrier).await?;
-        *self.0.live.lock().await = Some(Arc::new(live));
+    pub async fn establish_over(&self, transport: &impl MessageTransport<P>) -> Result<(), CallError> {
+        let context = self.establish(transport).await?;
+        *self.0.context.lock().await = Some(Arc::new(context));
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     /// # Errors
     /// The errors of a call.
     pub async fn server(&self) -> Result<Vec<u8>, CallError> {
-        Ok(self.live().await?.session.peer().to_vec())
+        Ok(self.context().await?.session.peer().to_vec())
     }
 
     /// Tells the server to destroy the context. A later call establishes a new one.
@@ -91,54 +91,54 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     pub async fn destroy(&self) -> Result<(), CallError> {
         // The lock is released first: the exchange may take long, and a new context can be established
         // meanwhile.
-        let live = self.0.live.lock().await.take();
-        match live {
-            Some(live) => destroy::<C, P>(&self.0.carrier, &live).await,
+        let context = self.0.context.lock().await.take();
+        match context {
+            Some(context) => destroy::<C, P>(&self.0.transport, &context).await,
             None => Ok(()),
         }
     }
 
     /// Returns the established context, or establishes one.
-    async fn live(&self) -> Result<Arc<Live>, CallError> {
-        let mut live = self.0.live.lock().await;
-        if let Some(live) = &*live {
-            return Ok(live.clone());
+    async fn context(&self) -> Result<Arc<Context>, CallError> {
+        let mut context = self.0.context.lock().await;
+        if let Some(context) = &*context {
+            return Ok(context.clone());
         }
-        let made = Arc::new(self.make(&self.0.carrier).await?);
-        Ok(live.insert(made).clone())
+        let established = Arc::new(self.establish(&self.0.transport).await?);
+        Ok(context.insert(established).clone())
     }
 
     /// Drops an unusable context, unless another one has replaced it.
-    async fn retire(&self, old: &Arc<Live>) {
-        let mut live = self.0.live.lock().await;
-        if live.as_ref().is_some_and(|live| Arc::ptr_eq(live, old)) {
-            *live = None;
+    async fn drop_context(&self, old: &Arc<Context>) {
+        let mut context = self.0.context.lock().await;
+        if context.as_ref().is_some_and(|context| Arc::ptr_eq(context, old)) {
+            *context = None;
         }
     }
 
-    async fn make(&self, carrier: &impl MessageTransport<P>) -> Result<Live, CallError> {
+    async fn establish(&self, transport: &impl MessageTransport<P>) -> Result<Context, CallError> {
         let (mechanism, service) = (&self.0.mechanism, self.0.service);
         let mut handle = Bytes::new();
-        let session = match exchange_tokens(carrier, mechanism, service, &mut handle).await {
-            // The server drops the context when a token is retransmitted on a new connection. Start again.
+        let session = match exchange_tokens(transport, mechanism, service, &mut handle).await {
+            // The server drops the context when a token is retransmitted on a new connection: start again.
             Err(error) if !handle.is_empty() && is_unknown(&error) => {
-                debug!(%error, "the context is begun anew");
-                exchange_tokens(carrier, mechanism, service, &mut Bytes::new()).await?
+                debug!(%error, "restarting the establishment of the context");
+                exchange_tokens(transport, mechanism, service, &mut Bytes::new()).await?
             }
             other => other?,
         };
-        debug!(?session, "a context was made");
+        debug!(?session, "context established");
         let numbers = Numbers::new(session.window());
-        Ok(Live { session, numbers })
+        Ok(Context { session, numbers })
     }
 
     async fn transact<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        let first = self.live().await?;
+        let first = self.context().await?;
         match self.once::<Q>(&first, args).await {
-            Err(error) if wants_another(&error) => {
-                debug!(%error, "a new context is needed");
-                self.retire(&first).await;
-                let second = self.live().await?;
+            Err(error) if needs_new_context(&error) => {
+                debug!(%error, "replacing the context");
+                self.drop_context(&first).await;
+                let second = self.context().await?;
                 self.once::<Q>(&second, args).await
             }
             other => other,
@@ -147,20 +147,21 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
 
     async fn once<Q: Procedure<Program = P>>(
         &self,
-        live: &Live,
+        context: &Context,
         args: &Q::Args,
     ) -> Result<Q::Res, CallError> {
-        let carrier = &self.0.carrier;
-        let xid = carrier.next_xid();
+        let transport = &self.0.transport;
+        let xid = transport.next_xid();
         let exchange = async {
-            let Live { session, numbers } = live;
+            let Context { session, numbers } = context;
             let number = numbers.take().await?;
-            let message = session.call::<Q>(xid, number.0, args, carrier.min_item()).map_err(unsent)?;
+            let message = session.call::<Q>(xid, number.0, args, transport.min_item()).map_err(unsent)?;
             let bounds = session.reply_bounds(Q::reply_bounds(args));
-            let (reply, traffic): (_, Traffic) = carrier.carry(Q::NAME, message, bounds, Sends::Once).await?;
+            let (reply, traffic): (_, Traffic) =
+                transport.carry(Q::NAME, message, bounds, Sends::Once).await?;
             Ok((session.result(xid, number.0, &reply)?, traffic))
         };
-        carrier.observe::<Q>(xid, exchange).await
+        transport.observe::<Q>(xid, exchange).await
     }
 }
 
@@ -180,7 +181,7 @@ async fn step(
 /// Establishes a context by exchanging tokens until both sides are done. `handle` is the context handle,
 /// once the server has sent it.
 async fn exchange_tokens<P: Program>(
-    carrier: &impl MessageTransport<P>,
+    transport: &impl MessageTransport<P>,
     mechanism: &Arc<dyn GssMechanism>,
     service: GssService,
     handle: &mut Bytes,
@@ -192,15 +193,15 @@ async fn exchange_tokens<P: Program>(
         Ok((exchange, step))
     };
     let (mut exchange, mut next) = step(first).await?;
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let (token, context) = match next {
             GssStep::Continue(token) => (token, None),
             GssStep::Done(token, context) => (token, Some(context)),
         };
-        let xid = carrier.next_xid();
+        let xid = transport.next_xid();
         let message = GssSession::init_call::<P>(xid, handle, token.into())?;
         let bounds = GssSession::init_bounds(mechanism.longest_token());
-        let (reply, _) = carrier.carry("RPCSEC_GSS_INIT", message, bounds, Sends::Repeated).await?;
+        let (reply, _) = transport.carry("RPCSEC_GSS_INIT", message, bounds, Sends::Repeated).await?;
         let answer = GssSession::init_answer(xid, &reply).map_err(|failure| match failure {
             GssFailure::Refused(error) => GssFailure::Refused(mechanism.explain(error)),
             other => other,
@@ -208,7 +209,7 @@ async fn exchange_tokens<P: Program>(
         match (context, answer.complete) {
             (Some(context), true) => return Ok(GssSession::new(context, service, answer)?),
             (Some(_), false) => {
-                return Err(GssFailure::Protocol("it expects a token after the last one").into());
+                return Err(GssFailure::Protocol("another token requested after the last one").into());
             }
             (None, complete) => {
                 let token = answer.token.clone();
@@ -222,7 +223,7 @@ async fn exchange_tokens<P: Program>(
                         GssStep::Done(token, context) if token.is_empty() => {
                             Ok(GssSession::new(context, service, answer)?)
                         }
-                        _ => Err(GssFailure::Protocol("it rejects a pending token").into()),
+                        _ => Err(GssFailure::Protocol("context complete before the last token").into()),
                     };
                 }
                 *handle = answer.handle;
@@ -232,14 +233,17 @@ async fn exchange_tokens<P: Program>(
     Err(GssFailure::Protocol("too many tokens").into())
 }
 
-async fn destroy<C: MessageTransport<P>, P: Program>(carrier: &C, live: &Live) -> Result<(), CallError> {
-    let number = live.numbers.take().await?;
-    let xid = carrier.next_xid();
-    let message = live.session.destroy::<P>(xid, number.0)?;
+async fn destroy<C: MessageTransport<P>, P: Program>(
+    transport: &C,
+    context: &Context,
+) -> Result<(), CallError> {
+    let number = context.numbers.take().await?;
+    let xid = transport.next_xid();
+    let message = context.session.destroy::<P>(xid, number.0)?;
     let none = ReplyBounds { whole: Size::ZERO, reduced: Size::ZERO, item: Size::ZERO, items: Size::ZERO };
-    let bounds = live.session.reply_bounds(none);
-    let (reply, _) = carrier.carry("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
-    Ok(live.session.ended(xid, number.0, &reply)?)
+    let bounds = context.session.reply_bounds(none);
+    let (reply, _) = transport.carry("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
+    Ok(context.session.ended(xid, number.0, &reply)?)
 }
 
 /// Returns the failure of a call that was not sent.
@@ -261,7 +265,7 @@ fn is_unknown(error: &CallError) -> bool {
 }
 
 /// Returns true if the call was not executed and a new context may make it succeed.
-fn wants_another(error: &CallError) -> bool {
+fn needs_new_context(error: &CallError) -> bool {
     matches!(
         error,
         CallError::Gss(
@@ -296,11 +300,11 @@ impl<C: MessageTransport<P>, P: Program> fmt::Debug for GssClient<C, P> {
 
 impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
     fn drop(&mut self) {
-        if let (Some(live), Ok(runtime)) = (self.live.get_mut().take(), Handle::try_current()) {
-            let carrier = self.carrier.clone();
+        if let (Some(context), Ok(runtime)) = (self.context.get_mut().take(), Handle::try_current()) {
+            let transport = self.transport.clone();
             runtime.spawn(async move {
-                if let Err(error) = destroy::<C, P>(&carrier, &live).await {
-                    debug!(%error, "a context is left to the server");
+                if let Err(error) = destroy::<C, P>(&transport, &context).await {
+                    debug!(%error, "cannot destroy the context");
                 }
             });
         }
@@ -312,7 +316,7 @@ impl<C: MessageTransport<P>, P: Program> Drop for Shared<C, P> {
 struct Numbers {
     window: u32,
     state: Mutex<State>,
-    given_back: Notify,
+    released: Notify,
 }
 
 struct State {
@@ -323,13 +327,13 @@ struct State {
 impl Numbers {
     fn new(window: u32) -> Self {
         let state = Mutex::new(State { next: 1, in_use: BTreeSet::new() });
-        Numbers { window, state, given_back: Notify::new() }
+        Numbers { window, state, released: Notify::new() }
     }
 
-    /// Waits for the next number. It is in use until it is dropped.
+    /// Waits for the next number, which is in use until it is dropped.
     async fn take(&self) -> Result<Number<'_>, GssFailure> {
         loop {
-            let mut changed = std::pin::pin!(self.given_back.notified());
+            let mut changed = std::pin::pin!(self.released.notified());
             changed.as_mut().enable();
             {
                 let mut state = self.state();
@@ -358,7 +362,7 @@ struct Number<'a>(u32, &'a Numbers);
 impl Drop for Number<'_> {
     fn drop(&mut self) {
         self.1.state().in_use.remove(&self.0);
-        self.1.given_back.notify_waiters();
+        self.1.released.notify_waiters();
     }
 }
 
@@ -382,7 +386,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_an_end_of_numbers() {
+    async fn sequence_numbers_are_exhausted() {
         let numbers = Numbers::new(3);
         numbers.state().next = MAX_SEQUENCE - 1;
         assert_eq!(numbers.take().await.unwrap().0, MAX_SEQUENCE - 1);

@@ -9,7 +9,7 @@ use tokio::task::consume_budget;
 use super::accept::stopped;
 use super::memory::CallMemory;
 use super::running::{Ended, Running};
-use super::serving::Connected;
+use super::serving::CallExecutor;
 use super::slots::Slot;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
@@ -22,20 +22,20 @@ pub(super) trait Inbound {
     /// Sends queued output and waits for the next event. Cancel safe.
     fn next(&mut self) -> impl Future<Output = Event<Self::Key>> + Send;
 
-    /// Answers a call, or ends it without a reply.
+    /// Replies to a call, or ends the call without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 
     /// Returns true if a call is arriving, or if the server may call its client on the connection. Then the
     /// connection is not idle.
     fn is_busy(&self) -> bool;
 
-    /// Rejects new calls, and closes the connection once the running ones are answered.
+    /// Rejects new calls, and closes the connection once the running calls have ended.
     fn drain(&mut self);
 }
 
 /// An event of a connection.
 pub(super) enum Event<K> {
-    /// A call has arrived. Its memory, unless it is small.
+    /// A call has arrived, with its memory unless the call is small.
     Call(K, Received, Option<CallMemory>),
     /// [`Inbound::is_busy`] has changed.
     Activity,
@@ -43,14 +43,14 @@ pub(super) enum Event<K> {
     Closed(CloseReason),
 }
 
-/// Serves a connection until it ends, or until `stopping` is true and the running calls are answered.
+/// Serves a connection until it ends, or until `stopping` is true and the running calls have ended.
 pub(super) async fn serve<I: Inbound>(
     inbound: &mut I,
-    caller: Arc<Connected>,
+    executor: Arc<CallExecutor>,
     mut stopping: watch::Receiver<bool>,
     slot: Option<&Slot>,
 ) -> CloseReason {
-    let mut running = Running::new(caller);
+    let mut running = Running::new(executor);
     let mut stopped = std::pin::pin!(stopped(&mut stopping));
     let mut draining = false;
     let set_idle = |is_idle| slot.into_iter().for_each(|slot| slot.set_idle(is_idle));

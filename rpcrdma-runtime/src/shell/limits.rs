@@ -44,11 +44,11 @@ pub struct Limits {
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.
     pub max_connections_per_address: usize,
-    /// Bytes of calls, of replies until they are sent, and of work that outlives its connection, of all
-    /// connections of the servers that share a [`MemoryBudget`](super::MemoryBudget) (default 48 MiB).
+    /// Limit of a [`MemoryBudget`](super::MemoryBudget) in bytes, for all connections of the servers that
+    /// share it (default 48 MiB).
     pub memory: u64,
-    /// Minimum rate of a client that accepts output, or sends data that a server waits for, in bytes per
-    /// second on average over at least 10 s (default 64 KiB; 0 allows any rate).
+    /// Minimum rate at which a client accepts output or sends awaited data, in bytes per second over at least
+    /// 10 s (default 64 KiB; 0 allows any rate).
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
@@ -175,7 +175,7 @@ impl Limits {
         (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
     }
 
-    /// Changes the limits of the existing cache, so that servers that share it keep sharing it.
+    /// Changes the limits of the existing cache, because other servers may share it.
     fn put_into_cache(&self, cache: Option<&DuplicateCache>) {
         if let Some(cache) = cache {
             cache.limit(self.duplicates);
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     /// Limits that all differ from their defaults.
-    fn odd() -> Limits {
+    fn non_default() -> Limits {
         let second = Duration::from_secs;
         Limits {
             message: MessageLimits { segments: 1, write_chunks: 2, transfer: 3, non_exhaustive: () },
@@ -343,8 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn stored_limits_apply_per_caller() {
-        let (odd, default) = (odd(), Limits::default());
+    fn each_options_type_stores_its_limits() {
+        let (odd, default) = (non_default(), Limits::default());
         let client = ClientOptions::default().with_limits(&odd).limits();
         let server = ServerOptions::default().with_limits(&odd).limits();
         let TimeLimits { drain, call, idle, idle_peer, .. } = default.times;
@@ -385,14 +385,15 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_share_a_cache_share_it_with_limits_too() {
+    fn servers_that_share_a_cache_share_its_limits() {
         let cache = DuplicateCache::default();
         let shared = || Some(cache.clone());
-        let rdma = ServerOptions { duplicates: shared(), ..ServerOptions::default() }.with_limits(&odd());
-        let tcp =
-            TcpServerOptions { duplicates: shared(), ..TcpServerOptions::default() }.with_limits(&odd());
-        assert_eq!(cache.options().limits, odd().duplicates);
-        let fewer = DuplicateLimits { entries: 1, ..odd().duplicates };
+        let rdma =
+            ServerOptions { duplicates: shared(), ..ServerOptions::default() }.with_limits(&non_default());
+        let tcp = TcpServerOptions { duplicates: shared(), ..TcpServerOptions::default() }
+            .with_limits(&non_default());
+        assert_eq!(cache.options().limits, non_default().duplicates);
+        let fewer = DuplicateLimits { entries: 1, ..non_default().duplicates };
         cache.limit(fewer);
         assert_eq!((rdma.limits().duplicates, tcp.limits().duplicates), (fewer, fewer));
     }
@@ -401,8 +402,8 @@ mod tests {
     fn the_defaults_are_those_of_the_options() {
         let limits = Limits::default();
         let server = ServerOptions::default();
-        let again = server.clone().with_limits(&limits);
-        assert_eq!(server.limits(), again.limits());
+        let applied = server.clone().with_limits(&limits);
+        assert_eq!(server.limits(), applied.limits());
         assert_eq!(server.limits().inline, Some(Config::INLINE));
         assert_eq!(Limits { inline: None, ..ClientOptions::default().limits() }, limits);
         assert_eq!(TcpClientOptions::default().limits(), limits);

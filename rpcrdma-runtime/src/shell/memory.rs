@@ -1,4 +1,4 @@
-//! The memory that the peers of a server make it use.
+//! The memory budget for the calls of a server's peers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,27 +14,29 @@ use crate::proto::owner::Owner;
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// Calls and replies of up to this size do not wait for memory.
+/// The maximum size in bytes of calls and replies that do not wait for memory.
 pub(super) const SMALL: u64 = 16 << 10;
-/// The size that counts for each small call until its reply is sent.
+/// The bytes that count for each small call until its reply is sent.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
-/// The share of each owner even if others use the whole budget: some small calls over TCP.
+/// The guaranteed share of each owner, in bytes: room for some small calls over TCP even if others use the
+/// entire budget.
 const GUARANTEED: u64 = 16 * SMALL;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share it, so one budget can serve several servers.
 ///
-/// A call waits until it and everything else of its [`Owner`] fit into what is free. So one owner uses at
-/// most half of the budget, two use at most a third each, and there is always room for another one: at the
-/// limit, a server first stops reading from the owner that uses most. Calls and replies of up to 16 KiB
-/// count, but do not wait. Over TCP they do if their owner uses 256 KiB and its share is used up.
+/// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
+/// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
+/// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
+/// up to 16 KiB count but do not wait. Over TCP they wait if their owner has used up its share and uses 256
+/// KiB.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<Shared>);
 
 struct Shared {
     max: AtomicU64,
     used: AtomicU64,
-    /// Some memory is free again.
+    /// Notified when memory is released or the limit changes.
     freed: Notify,
     accounts: Mutex<HashMap<Owner, Weak<Account>>>,
 }
@@ -121,8 +123,8 @@ impl Account {
         own <= GUARANTEED.min(self.budget.max() / 4) || own.saturating_add(used) <= self.budget.max()
     }
 
-    /// Adds bytes if they fit. Threads that do so at once may exceed the owner's share. Only [`GUARANTEED`]
-    /// memory exceeds the budget.
+    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Only [`GUARANTEED`] memory
+    /// can exceed the budget.
     fn try_add(&self, bytes: u64) -> bool {
         let add = |used: u64| self.fits(bytes, used).then(|| used.saturating_add(bytes));
         let fits = self.budget.0.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok();
@@ -147,7 +149,7 @@ impl Account {
     }
 }
 
-/// Memory that counts until it is dropped.
+/// Memory that counts toward the budget until it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     account: Arc<Account>,
@@ -169,7 +171,7 @@ impl Permit {
         }
         loop {
             let mut freed = pin!(budget.0.freed.notified());
-            // From here on, no release is missed.
+            // Registers for notifications before the check, so that no release is missed.
             freed.as_mut().enable();
             if self.account.try_add(wanted - held) {
                 self.bytes.fetch_add(wanted - held, Ordering::SeqCst);
@@ -196,27 +198,27 @@ impl Drop for Permit {
     }
 }
 
-/// The memory of one call. It counts until all clones are dropped.
+/// The memory of one call, which counts toward the server's budget until all clones are dropped.
 #[derive(Clone, Debug)]
 pub struct CallMemory(Arc<Permit>);
 
 impl CallMemory {
-    /// Returns the memory of a call that has none so far.
+    /// Returns memory of size 0 for a call.
     pub(super) fn new(account: &Arc<Account>) -> Self {
         CallMemory(Arc::new(account.permit()))
     }
 
-    /// Sets the size to that of the reply, the last part of a call. `hold` then keeps it.
+    /// Sets the size to the length of the reply: the memory of the call itself is free.
     pub(super) fn set_reply(&self, reply: &Message) {
         self.0.set(reply.unreduced_len());
     }
 
-    /// Returns the same bytes. They keep the memory counted.
+    /// Returns the same bytes, which keep the memory counted.
     pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Held { bytes, _memory: self.clone() })
     }
 
-    /// Returns the same message. Its bytes keep the memory counted, unless the message is small.
+    /// Returns the same message, whose bytes keep the memory counted unless the message is small.
     pub(super) fn hold_all(&self, message: Message) -> Message {
         self.set_reply(&message);
         if message.unreduced_len() <= SMALL {
@@ -242,11 +244,12 @@ impl AsRef<[u8]> for Held {
 
 impl CallContext {
     /// Waits until the server's [`MemoryBudget`] has room for a reply of this many bytes. Returns the memory
-    /// of the call. Work that may outlive the handler, such as that of a blocking pool, keeps it to the end.
+    /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold it until
+    /// it ends.
     ///
-    /// Returns `None` for calls that are too small to be counted one by one, or outside of a server. Calls
-    /// over RPC-over-RDMA have reserved what they offer for their replies before the handler runs. Over TCP,
-    /// a reply that was not reserved counts from when it is produced.
+    /// Returns `None` for calls that are too small to be counted one by one, or outside of a server. Over
+    /// RPC-over-RDMA, memory for the offered reply chunks is reserved before the handler runs. Over TCP, a
+    /// reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = self.extensions.get::<CallMemory>()?.clone();
         memory.0.reserve(bytes).await;
@@ -265,7 +268,7 @@ mod tests {
         budget.account(IpAddr::from([192, 0, 2, last]).into())
     }
 
-    /// Returns the permit if there is room now.
+    /// Returns the permit if there is room.
     async fn now(account: &Arc<Account>, bytes: u64) -> Option<CallMemory> {
         let mut acquired = pin!(account.acquire(bytes));
         std::future::poll_fn(|cx| match acquired.as_mut().poll(cx) {
@@ -285,7 +288,7 @@ mod tests {
         }
         assert_eq!((taken.len(), budget.used()), (20, 80 << 20), "one owner has half");
         assert!(now(&same, 4 << 20).await.is_none());
-        // Others get their share, for which the heaviest owner has to wait.
+        // Other owners get their share, and the heaviest owner waits.
         let others = [now(&other, 30 << 20).await, now(&account(&budget, 3), 8 << 20).await];
         assert!(others.iter().all(Option::is_some));
         taken.truncate(18);
@@ -327,7 +330,7 @@ mod tests {
         assert_eq!(budget.used(), 300 << 10);
         drop(last);
         assert_eq!(budget.used(), 0);
-        // More than all there is counts as a quarter, so that the call is made at all.
+        // A size beyond the budget counts as a quarter of it, so that the call can run.
         assert!(now(&account, u64::MAX).await.is_some());
     }
 

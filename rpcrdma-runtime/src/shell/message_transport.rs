@@ -22,7 +22,7 @@ impl Sends {
         if credential.is_repeatable() { Sends::Repeated } else { Sends::Once }
     }
 
-    /// Narrows the client's own choice to retransmit.
+    /// Returns the client's choice to retransmit, or false if the message may be sent only once.
     pub(super) fn retransmit(self, choice: Option<bool>) -> Option<bool> {
         match self {
             Sends::Repeated => choice,
@@ -31,10 +31,10 @@ impl Sends {
     }
 }
 
-/// A client that carries whole RPC messages of a program version for another layer, such as
-/// [`GssClient`](super::GssClient). Clones are the same client.
+/// A client that carries complete RPC messages of a program version for another layer, such as
+/// [`GssClient`](super::GssClient). Clones share the client's connection.
 pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
-    /// Returns an XID that no unanswered call has.
+    /// Returns an XID that no outstanding call has.
     fn next_xid(&self) -> u32;
 
     /// Returns the smallest item to send outside its message, in bytes.
@@ -51,11 +51,11 @@ pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
         async { exchange.await.map(|(result, _)| result) }
     }
 
-    /// Sends a call, whose first word is its XID, and returns the message that answers it, with any status.
-    /// `procedure` is its name in errors.
+    /// Sends a call, whose first word is its XID, and returns the reply message, whatever its status.
+    /// `procedure` is the name of the procedure for errors.
     ///
-    /// RPCSEC_GSS calls with a sequence number are sent once: the server accepts that number once and drops
-    /// a message that repeats it (RFC 2203 section 5.3.3.1).
+    /// RPCSEC_GSS calls with a sequence number are sent once. A server drops a message that repeats a
+    /// sequence number (RFC 2203 section 5.3.3.1).
     fn carry(
         &self,
         procedure: &'static str,

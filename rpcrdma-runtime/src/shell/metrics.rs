@@ -10,9 +10,9 @@ use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// Starts to report metrics to the recorder of the crate `metrics`. Call it once the recorder is installed
-/// and before clients and servers are created: metrics cost allocations for each call, and a program without
-/// a recorder does not pay for them.
+/// Starts to report metrics to the recorder of the crate `metrics`. Call this function after the recorder is
+/// installed and before clients and servers are created. Metrics are disabled by default because they cost
+/// allocations for each call.
 #[cfg(feature = "metrics")]
 pub fn enable_metrics() {
     ENABLED.store(true, Ordering::Relaxed);
@@ -22,7 +22,7 @@ fn is_enabled() -> bool {
     cfg!(feature = "metrics") && ENABLED.load(Ordering::Relaxed)
 }
 
-/// Adds counts to the counters of a metric, which differ in the label `kind`.
+/// Adds counts to the counters of a metric. The counters differ in the label `kind`.
 pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; N], counts: [u64; N]) {
     if !is_enabled() {
         return;
@@ -50,14 +50,14 @@ pub(super) fn add(metric: &'static str, number: f64) {
     let _ = (metric, number);
 }
 
-/// Adds to the bytes that servers hold for calls and replies, with this sign.
+/// Adds bytes to the memory that servers hold for calls and replies, or subtracts them if `sign` is -1.
 pub(super) fn memory(bytes: u64, sign: f64) {
     if is_enabled() {
         add("rpcrdma_server_memory_bytes", sign * number(bytes));
     }
 }
 
-/// Sets the limit of those bytes: the memory budget.
+/// Sets the limit of that memory: the memory budget.
 pub(super) fn memory_max(bytes: u64) {
     if !is_enabled() {
         return;
@@ -73,7 +73,7 @@ fn number(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// A part of a gauge, until it is dropped.
+/// An addition to a gauge until it is dropped.
 #[derive(Debug)]
 pub(super) struct Gauged {
     metric: &'static str,
@@ -126,16 +126,16 @@ impl CallTimer {
         CallTimer(is_enabled().then(|| (Instant::now(), call)))
     }
 
-    /// Measures a call that a handler has answered. Peers choose the numbers of other calls, which would
-    /// become labels without a limit.
+    /// Measures a call if a handler has replied to it. Peers choose the numbers of other calls, which would
+    /// create an unlimited number of labels.
     pub(super) fn end(self, reply: Option<&RpcReply>) {
         use Reject::{GarbageArguments, SystemError};
         let is_known = matches!(
             reply.map(|reply| reply.status),
             Some(ReplyHeader::Success | ReplyHeader::Rejected(GarbageArguments | SystemError))
         );
-        if let Some((began, call)) = self.0.filter(|_| is_known) {
-            duration("rpcrdma_server_call_duration_seconds", call, began.elapsed());
+        if let Some((start, call)) = self.0.filter(|_| is_known) {
+            duration("rpcrdma_server_call_duration_seconds", call, start.elapsed());
         }
     }
 }

@@ -32,7 +32,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// The report about one ended call for an [`Observer`].
+/// The report about one call that has ended, for an [`Observer`].
 #[derive(Clone, Debug)]
 pub struct CallReport {
     /// Program number.
@@ -69,7 +69,7 @@ pub(super) async fn observed<Q: Procedure>(
     xid: u32,
     exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
 ) -> Result<Q::Res, CallError> {
-    let began = Instant::now();
+    let start = Instant::now();
     let mut unfinished = Unfinished(Some(stats));
     // The attributes that OpenTelemetry defines for ONC RPC.
     let span = debug_span!(
@@ -91,7 +91,7 @@ pub(super) async fn observed<Q: Procedure>(
     let outcome = exchange.instrument(span.clone()).await;
     unfinished.0 = None;
     stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
-    let elapsed = began.elapsed();
+    let elapsed = start.elapsed();
     metrics::client_call::<Q>(elapsed);
     let _entered = span.enter();
     match &outcome {

@@ -23,8 +23,8 @@ pub struct ClientOptions {
     /// fits inline (RFC 8166 section 3.5.1). [`Client::with_min_item`](super::Client::with_min_item)
     /// overrides the size.
     pub min_item: usize,
-    /// How long a call may take on all its connections, including the wait for a connection and a credit
-    /// (default 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides it.
+    /// How long a call may take across connections, including the wait for a connection and a credit (default
+    /// 60 s). [`Client::with_timeout`](super::Client::with_timeout) overrides it.
     pub timeout: Duration,
     /// The maximum number of queued and outstanding calls (default 65,536). Further calls fail immediately
     /// with [`CallError::TooMany`](super::CallError::TooMany).
@@ -36,13 +36,13 @@ pub struct ClientOptions {
     /// calls fail when the connection ends.
     pub reconnect: Option<Reconnect>,
     /// The programs that the server may call on the connection in the backward direction (RFC 8167). By
-    /// default there are none, and such calls are dropped. The server calls them through
+    /// default, there are none, and such calls are dropped. The server calls them through
     /// [`BackwardClient`](super::BackwardClient).
     ///
-    /// The programs are ready as soon as a connection is made. The forward program must tell the server so
-    /// on each connection ([`Client::next_connection`](super::Client::next_connection)), by a call that the
-    /// server has not received before. A client with backward programs stays connected: `idle` does not
-    /// apply, and a lost connection is made again even without calls.
+    /// The programs are ready as soon as a connection is made. The forward program must announce them to the
+    /// server on each connection ([`Client::next_connection`](super::Client::next_connection)), with a call
+    /// that the server has not received before. A client with backward programs stays connected: `idle` does
+    /// not apply, and a lost connection is replaced even without calls.
     ///
     /// At most [`Config::backward_credits`] backward calls run at a time. Until a handler waits, it runs on
     /// the task that receives the client's own replies: run long computations elsewhere.
@@ -104,8 +104,8 @@ pub struct ServerOptions {
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.
     pub duplicates: Option<DuplicateCache>,
-    /// The memory for calls and replies of all connections (default 48 MiB). Servers that are given clones
-    /// share it.
+    /// The memory for calls and replies of all connections (default 48 MiB). Servers share the budget if
+    /// their options contain clones of it.
     pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::CallError::TooMany).
@@ -116,15 +116,15 @@ pub struct ServerOptions {
     pub non_exhaustive: (),
 }
 
-/// Raises a limit to admit messages with this much data. A limit other than the default stays.
-pub(super) fn admitting(limit: u64, default: u64, data: u64) -> u64 {
+/// Raises a default limit to admit messages with this much data. Other limits remain unchanged.
+pub(super) fn raised_limit(limit: u64, default: u64, data: u64) -> u64 {
     if limit == default { limit.max(data.saturating_add(MAX_HEADERS)) } else { limit }
 }
 
 /// The default of [`ServerOptions::idle`]: longer than a client's, so that usually the client closes first.
 pub(super) const IDLE: Duration = Duration::from_secs(6 * 60);
 /// The default of [`ServerOptions::max_backward_calls`].
-pub(super) const BACKWARD_PENDING: usize = 1024;
+pub(super) const MAX_BACKWARD_CALLS: usize = 1024;
 
 impl ServerOptions {
     /// Returns the defaults for a server of one program, with the inline threshold that its binding
@@ -145,7 +145,7 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             memory: MemoryBudget::default(),
-            max_backward_calls: BACKWARD_PENDING,
+            max_backward_calls: MAX_BACKWARD_CALLS,
             iwarp: iwarp::IwarpOptions::default(),
             non_exhaustive: (),
         }

@@ -16,8 +16,8 @@ use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::metrics::Gauged;
-use super::running::{Called, Ended};
-use super::serving::{Connected, Serving};
+use super::running::{CallInfo, Ended};
+use super::serving::{CallExecutor, Serving};
 use super::stats::ServerStats;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
@@ -58,10 +58,10 @@ pub(super) struct RdmaInbound<C> {
 }
 
 impl<C: Connection> RdmaInbound<C> {
-    /// Returns a new connection and its caller.
-    pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<Connected>) {
+    /// Returns a new connection and the executor of its calls.
+    pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<CallExecutor>) {
         let info = connection.info();
-        let config = serving.admitting(fitted(config, info));
+        let config = serving.with_raised_limits(fitted(config, info));
         let (peer, ord) = (info.peer, info.ord);
         let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&client, &config.private_data);
@@ -72,9 +72,9 @@ impl<C: Connection> RdmaInbound<C> {
         let backward = Calling::new(backward, serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), peer);
         let extensions = Extensions::default().with(link.clone()).with(client);
-        let caller = serving.caller(Origin { peer, extensions });
+        let executor = serving.executor(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, ord);
-        serving.warn(&mut responder, peer);
+        serving.refuse_fatal_calls(&mut responder, peer);
         responder.hold_calls(SMALL);
         let account = serving.memory().account(Owner::of_peer(peer));
         let inbound = RdmaInbound {
@@ -92,7 +92,7 @@ impl<C: Connection> RdmaInbound<C> {
             fetching: Vec::new(),
             was_busy: false,
         };
-        (inbound, caller)
+        (inbound, executor)
     }
 
     /// Returns the memory of a call that was fetched, unless the call is small.
@@ -114,7 +114,7 @@ impl<C: Connection> RdmaInbound<C> {
                     if !self.draining {
                         return Some(Event::Call((key, memory.clone()), message, memory));
                     }
-                    // The requester sees the connection close and can call elsewhere.
+                    // The requester detects that the connection closes, and can call another server.
                     self.responder.drop_call(key);
                 }
                 ResponderEvent::Closed(reason) => return Some(Event::Closed(reason)),
@@ -124,7 +124,7 @@ impl<C: Connection> RdmaInbound<C> {
         if self.draining {
             self.waiting.drain(..).for_each(|(call, _)| self.responder.drop_call(call));
         }
-        // A call that is refused after its chunks were fetched has no event.
+        // A call that is refused after its chunks are fetched causes no event.
         self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
         None
     }
@@ -135,12 +135,12 @@ impl<C: Connection> RdmaInbound<C> {
             self.responder.close(CloseReason::Local);
         }
         while let Some(action) = self.responder.poll_action() {
-            trace!(?action, "ask");
+            trace!(?action);
             self.connection.submit(action);
         }
         self.backward.with_used(|backward| {
             while let Some(action) = backward.poll_action() {
-                trace!(?action, "ask");
+                trace!(?action);
                 self.connection.submit(action);
             }
         });
@@ -167,7 +167,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 continue;
             }
             let (calls, replies) = self.responder.unsent();
-            // A call that waits for memory uses none yet.
+            // A call that waits for memory does not use any yet.
             let calls = calls.saturating_sub(self.waiting.len());
             self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
             if self.was_busy != self.is_busy() {
@@ -183,7 +183,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                     }
                 }
                 completion = poll_fn(|cx| self.connection.poll_completion(cx)) => {
-                    trace!(?completion, "hear");
+                    trace!(?completion);
                     let others = match self.backward.is_used() {
                         true => self.backward.with(|backward| backward.take(completion)),
                         false => Some(completion),
@@ -197,7 +197,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn reply(&mut self, Ended { key: (call, memory), called, reply }: Ended<Key>) {
+    fn reply(&mut self, Ended { key: (call, memory), info, reply }: Ended<Key>) {
         let Some(reply) = reply else { return self.responder.drop_call(call) };
         let (bytes, before) = (reply.unreduced_len(), self.responder.refused());
         match memory {
@@ -208,7 +208,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             _ => self.responder.reply(call, reply),
         }
         if self.responder.refused() > before
-            && let Some(Called { xid, program, version, procedure, peer }) = called
+            && let Some(CallInfo { xid, program, version, procedure, peer }) = info
         {
             let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
             warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
@@ -340,7 +340,7 @@ impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
             if let ResponderEvent::Call(IncomingCall { key, xid, message }) =
                 self.backward.as_mut()?.poll_event()?
             {
-                debug!(xid, "a call in the backward direction");
+                debug!(xid, "backward call");
                 return Some((key, message));
             }
         }

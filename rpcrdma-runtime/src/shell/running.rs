@@ -12,16 +12,16 @@ use tokio::task::JoinSet;
 use tracing::{Instrument, debug_span, warn};
 
 use super::memory::CallMemory;
-use super::serving::{Arrived, Connected, Executed};
+use super::serving::{CallExecutor, Disposition, TrackedCall};
 use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
 /// A reply, if the call gets one.
 type Reply = Option<RpcReply>;
 
-/// A call, for events about it.
+/// The identity of a call, for log events.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Called {
+pub(super) struct CallInfo {
     pub(super) xid: u32,
     pub(super) program: u32,
     pub(super) version: u32,
@@ -33,26 +33,26 @@ pub(super) struct Called {
 pub(super) struct Ended<K> {
     pub(super) key: K,
     /// Absent if the message was not a call.
-    pub(super) called: Option<Called>,
+    pub(super) info: Option<CallInfo>,
     pub(super) reply: Option<Message>,
 }
 
 /// Runs handlers. A call that completes on its first poll needs no task and wakes no other thread; any
 /// other call becomes a task. `K` identifies a call on its connection.
 pub(super) struct Running<K> {
-    caller: Arc<Connected>,
+    executor: Arc<CallExecutor>,
     attempt: Box<dyn Attempt>,
-    tasks: JoinSet<(K, Called, Reply)>,
+    tasks: JoinSet<(K, CallInfo, Reply)>,
 }
 
 impl<K: Send + 'static> Running<K> {
-    pub(super) fn new(caller: Arc<Connected>) -> Self {
-        let runner = caller.clone();
-        let run = move |call, memory, executed| runner.clone().run(call, memory, executed);
-        Running { caller, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
+    pub(super) fn new(executor: Arc<CallExecutor>) -> Self {
+        let runner = executor.clone();
+        let run = move |call, memory, tracked| runner.clone().run(call, memory, tracked);
+        Running { executor, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Returns the call if it ends at once, with or without a reply.
+    /// Starts a call. Returns it if it ends at once, with or without a reply.
     pub(super) fn start(
         &mut self,
         key: K,
@@ -62,13 +62,13 @@ impl<K: Send + 'static> Running<K> {
         let call = match RpcCall::parse(message) {
             Ok(call) => call,
             Err(refusal) => {
-                let reply = self.caller.counted(RpcReply::refuse(refusal));
-                return Some(Ended { key, called: None, reply });
+                let reply = self.executor.count_reply(RpcReply::refuse(refusal));
+                return Some(Ended { key, info: None, reply });
             }
         };
         let CallHeader { xid, program, version, procedure, .. } = call.header;
-        let called = Called { xid, program, version, procedure, peer: self.caller.peer() };
-        // The attributes that OpenTelemetry defines for ONC RPC. Programs have no names here.
+        let info = CallInfo { xid, program, version, procedure, peer: self.executor.peer() };
+        // The attributes that OpenTelemetry defines for ONC RPC, without the unknown name of the program.
         let span = debug_span!(
             "call",
             otel.kind = "server",
@@ -77,37 +77,37 @@ impl<K: Send + 'static> Running<K> {
             onc_rpc.version = version,
             onc_rpc.procedure.number = procedure,
             onc_rpc.xid = xid,
-            network.peer.address = called.peer.map(tracing::field::display),
+            network.peer.address = info.peer.map(tracing::field::display),
         );
         let _entered = span.enter();
-        let executed = match self.caller.arrived(&call) {
-            Arrived::Run(executed) => executed,
-            Arrived::Wait(answer) => {
-                self.tasks.spawn(answered(key, called, answer));
+        let tracked = match self.executor.look_up(&call) {
+            Disposition::Run(tracked) => tracked,
+            Disposition::Wait(answer) => {
+                self.tasks.spawn(answered(key, info, answer));
                 return None;
             }
-            Arrived::Answered(reply) => return Some(self.ended(key, called, reply)),
+            Disposition::Answered(reply) => return Some(self.ended(key, info, reply)),
         };
-        let outlives = executed.is_some();
-        let waiting = match self.attempt.run(call, called, memory, executed) {
-            Ok(reply) => return Some(self.ended(key, called, reply)),
+        let outlives = tracked.is_some();
+        let waiting = match self.attempt.run(call, info, memory, tracked) {
+            Ok(reply) => return Some(self.ended(key, info, reply)),
             Err(waiting) => waiting.in_current_span(),
         };
         if outlives {
             let (done, answer) = oneshot::channel();
-            self.caller.outlive(async move {
-                // The receiver is gone if the connection is lost.
+            self.executor.outlive(async move {
+                // Sending fails if the connection is lost.
                 let _ = done.send(waiting.await);
             });
-            self.tasks.spawn(answered(key, called, answer));
+            self.tasks.spawn(answered(key, info, answer));
         } else {
-            self.tasks.spawn(async move { (key, called, waiting.await) });
+            self.tasks.spawn(async move { (key, info, waiting.await) });
         }
         None
     }
 
-    fn ended(&self, key: K, called: Called, reply: Reply) -> Ended<K> {
-        Ended { key, called: Some(called), reply: self.caller.counted(reply) }
+    fn ended(&self, key: K, info: CallInfo, reply: Reply) -> Ended<K> {
+        Ended { key, info: Some(info), reply: self.executor.count_reply(reply) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,7 +118,7 @@ impl<K: Send + 'static> Running<K> {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ended<K>> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
-                Some(Ok((key, called, reply))) => return Poll::Ready(self.ended(key, called, reply)),
+                Some(Ok((key, info, reply))) => return Poll::Ready(self.ended(key, info, reply)),
                 // A task ends without a result only when the runtime shuts down.
                 Some(Err(_)) => {}
                 None => return Poll::Pending,
@@ -129,27 +129,27 @@ impl<K: Send + 'static> Running<K> {
 
 impl<K> Drop for Running<K> {
     fn drop(&mut self) {
-        self.caller.stopped(self.tasks.len());
+        self.executor.count_stopped(self.tasks.len());
     }
 }
 
-async fn answered<K>(key: K, called: Called, answer: oneshot::Receiver<Reply>) -> (K, Called, Reply) {
-    (key, called, answer.await.ok().flatten())
+async fn answered<K>(key: K, info: CallInfo, answer: oneshot::Receiver<Reply>) -> (K, CallInfo, Reply) {
+    (key, info, answer.await.ok().flatten())
 }
 
-/// A call that waits for something.
+/// A call whose handler is pending.
 type Waiting = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Polls a call once.
 trait Attempt: Send {
     /// # Errors
-    /// The call, if it has no reply yet.
+    /// Returns the pending call if it has no reply yet.
     fn run(
         &mut self,
         call: RpcCall,
-        called: Called,
+        info: CallInfo,
         memory: Option<CallMemory>,
-        executed: Option<Executed>,
+        tracked: Option<TrackedCall>,
     ) -> Result<Reply, Waiting>;
 }
 
@@ -161,22 +161,22 @@ struct Reused<M, F> {
 
 impl<M, F> Attempt for Reused<M, F>
 where
-    M: Fn(RpcCall, Option<CallMemory>, Option<Executed>) -> F + Send,
+    M: Fn(RpcCall, Option<CallMemory>, Option<TrackedCall>) -> F + Send,
     F: Future<Output = Reply> + Send + 'static,
 {
     fn run(
         &mut self,
         call: RpcCall,
-        called: Called,
+        info: CallInfo,
         memory: Option<CallMemory>,
-        executed: Option<Executed>,
+        tracked: Option<TrackedCall>,
     ) -> Result<Reply, Waiting> {
-        self.call.set(Some((self.run)(call, memory, executed)));
+        self.call.set(Some((self.run)(call, memory, tracked)));
         // The no-op waker is safe: if the call becomes a task, the task polls it again first.
-        let polled = poll(&mut self.call, called, &mut Context::from_waker(Waker::noop()));
+        let polled = poll(&mut self.call, info, &mut Context::from_waker(Waker::noop()));
         let Poll::Ready(reply) = polled else {
             let mut call = std::mem::replace(&mut self.call, Box::pin(None));
-            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, called, cx))));
+            return Err(Box::pin(poll_fn(move |cx| poll(&mut call, info, cx))));
         };
         self.call.set(None);
         Ok(reply)
@@ -187,12 +187,12 @@ where
 /// continue.
 fn poll<F: Future<Output = Reply>>(
     call: &mut Pin<Box<Option<F>>>,
-    called: Called,
+    info: CallInfo,
     cx: &mut Context<'_>,
 ) -> Poll<Reply> {
     let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Ready(None) };
     catch_unwind(AssertUnwindSafe(|| call.poll(cx))).unwrap_or_else(|_| {
-        let Called { xid, program, version, procedure, peer } = called;
+        let CallInfo { xid, program, version, procedure, peer } = info;
         warn!(program, version, procedure, xid, ?peer, "a handler panicked");
         Poll::Ready(RpcReply::reject(xid, Reject::SystemError))
     })

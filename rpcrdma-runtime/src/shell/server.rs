@@ -30,7 +30,7 @@ use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters,
 /// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from
 /// the start.
 pub struct Server {
-    /// At least one.
+    /// Never empty.
     listeners: Vec<Box<dyn AnyAcceptor>>,
     services: Services,
     stats: ServerStats,
@@ -227,7 +227,7 @@ async fn listen(
         let span = debug_span!("connection", peer = %incoming.peer());
         incoming.serve(serving.clone(), config, stopping, slot).instrument(span)
     };
-    listening.run(accept, address, serve, serving.executed(), stopped(&mut stopping)).await
+    listening.run(accept, address, serve, serving.outliving_calls(), stopped(&mut stopping)).await
 }
 
 impl fmt::Debug for Server {
@@ -352,21 +352,21 @@ async fn serve_incoming(
     let setup = incoming.accept(&local);
     let made = tokio::select! {
         biased;
-        () = stopped(&mut stopping) => return debug!("stopped before a connection was made"),
+        () = stopped(&mut stopping) => return debug!("stopped during connection setup"),
         made = setup => made,
     };
     match made {
         Ok(connection) => serve_calls(connection, serving, config, stopping, Some(&slot)).await,
         Err(error) => {
             serving.stats().connections(ConnectionCounts { failed: 1, ..ConnectionCounts::default() });
-            debug!(%error, "no connection was made");
+            debug!(%error, "connection setup failed");
         }
     }
 }
 
-/// Serves one connection of any provider until it is closed or `stopping` is true. Then it takes no more
-/// calls and closes once the running calls are answered. If the sender of `stopping` is dropped first, the
-/// server never stops by itself. Retransmitted calls run again: there is no duplicate-request cache.
+/// Serves one connection of any provider until it is closed or `stopping` is true. It then rejects new calls
+/// and closes once the running calls have ended. If the sender of `stopping` is dropped first, the server
+/// never stops by itself. Retransmitted calls run again: there is no duplicate-request cache.
 pub async fn serve_connection(
     connection: impl Connection,
     services: Services,
@@ -384,7 +384,7 @@ async fn serve_calls(
     slot: Option<&Slot>,
 ) {
     let _connected = serving.stats().connected();
-    let (mut inbound, caller) = RdmaInbound::new(connection, &serving, config);
-    let reason = serve(&mut inbound, caller, stopping, slot).await;
+    let (mut inbound, executor) = RdmaInbound::new(connection, &serving, config);
+    let reason = serve(&mut inbound, executor, stopping, slot).await;
     inbound.ended(&serving, &reason);
 }

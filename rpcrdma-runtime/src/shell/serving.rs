@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use super::duplicates::{DuplicateCache, Known};
+use super::duplicates::{DuplicateCache, Lookup};
 use super::memory::{CallMemory, MemoryBudget};
 use super::metrics::{self, CallTimer};
-use super::options::{BACKWARD_PENDING, admitting};
+use super::options::{MAX_BACKWARD_CALLS, raised_limit};
 use super::stats::{DuplicateCounts, ServerStats};
 use crate::proto::owner::Owner;
 use crate::proto::program::Origin;
@@ -39,12 +39,12 @@ struct Shared {
     executing: Mutex<JoinSet<()>>,
     stats: ServerStats,
     fatal: Mutex<FatalCalls<Owner>>,
-    began: Instant,
+    start: Instant,
 }
 
-/// The peer of one connection.
+/// Executes the calls of one connection.
 #[derive(Debug)]
-pub(super) struct Connected {
+pub(super) struct CallExecutor {
     serving: Serving,
     origin: Origin,
     /// Unique among the connections that share the cache.
@@ -52,12 +52,12 @@ pub(super) struct Connected {
 }
 
 /// How an incoming call gets its reply.
-pub(super) enum Arrived {
-    /// [`Connected::run`] returns the reply.
-    Run(Option<Executed>),
+pub(super) enum Disposition {
+    /// [`CallExecutor::run`] returns the reply.
+    Run(Option<TrackedCall>),
     /// The call is a duplicate of a running call and gets the same reply.
     Wait(oneshot::Receiver<Option<RpcReply>>),
-    /// The reply is known, or there is none.
+    /// The reply is already known, or there is none.
     Answered(Option<RpcReply>),
 }
 
@@ -70,7 +70,7 @@ impl Serving {
         stats: ServerStats,
     ) -> Self {
         metrics::memory_max(memory.max());
-        let (executing, fatal, began) = (Mutex::default(), Mutex::default(), Instant::now());
+        let (executing, fatal, start) = (Mutex::default(), Mutex::default(), Instant::now());
         Serving(Arc::new(Shared {
             services,
             duplicates,
@@ -79,14 +79,14 @@ impl Serving {
             executing,
             stats,
             fatal,
-            began,
+            start,
         }))
     }
 
     /// Returns a server without a cache, with a separate memory budget and unused counters.
     pub(super) fn plain(services: Services) -> Self {
         let memory = MemoryBudget::default();
-        Serving::new(services, None, memory, BACKWARD_PENDING, ServerStats::default())
+        Serving::new(services, None, memory, MAX_BACKWARD_CALLS, ServerStats::default())
     }
 
     /// Returns the maximum number of queued and outstanding backward calls on one connection.
@@ -94,16 +94,16 @@ impl Serving {
         self.0.max_backward_calls
     }
 
-    /// Returns the configuration of a connection, which admits the calls of the services.
-    pub(super) fn admitting(&self, mut config: Config) -> Config {
+    /// Returns the configuration of a connection, with limits raised for the calls of the services.
+    pub(super) fn with_raised_limits(&self, mut config: Config) -> Config {
         let limits = &mut config.limits;
-        limits.transfer = admitting(limits.transfer, MessageLimits::default().transfer, self.max_args());
+        limits.transfer = raised_limit(limits.transfer, MessageLimits::default().transfer, self.max_args());
         config
     }
 
-    /// Returns the options of a TCP connection, which admit the calls of the services.
-    pub(super) fn admitting_tcp(&self, options: &TcpOptions) -> TcpOptions {
-        TcpOptions { max_record: options.admitting(self.max_args()), ..*options }
+    /// Returns the options of a TCP connection, with limits raised for the calls of the services.
+    pub(super) fn with_raised_tcp_limits(&self, options: &TcpOptions) -> TcpOptions {
+        TcpOptions { max_record: options.raised_max_record(self.max_args()), ..*options }
     }
 
     /// Returns the length of the longest arguments to accept: at most the half of the memory budget that one
@@ -113,16 +113,16 @@ impl Serving {
         self.0.services.max_args().min(half.saturating_sub(MAX_HEADERS))
     }
 
-    /// Returns the caller for a new connection.
-    pub(super) fn caller(&self, origin: impl Into<Origin>) -> Arc<Connected> {
+    /// Returns the executor for the calls of a new connection.
+    pub(super) fn executor(&self, origin: impl Into<Origin>) -> Arc<CallExecutor> {
         let connection = self.0.duplicates.as_ref().map_or(0, DuplicateCache::new_connection);
-        Arc::new(Connected { serving: self.clone(), origin: origin.into(), connection })
+        Arc::new(CallExecutor { serving: self.clone(), origin: origin.into(), connection })
     }
 
     /// Makes a new connection refuse the calls that ended an earlier connection of the same owner.
-    pub(super) fn warn(&self, responder: &mut Responder, client: Option<SocketAddr>) {
+    pub(super) fn refuse_fatal_calls(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
-            let refused = self.fatal().take(&Owner::of_peer(client), self.0.began.elapsed());
+            let refused = self.fatal().take(&Owner::of_peer(client), self.0.start.elapsed());
             responder.refuse_calls(refused);
         }
     }
@@ -130,7 +130,7 @@ impl Serving {
     /// Records the end of a connection and the calls suspected of causing it.
     pub(super) fn ended(&self, responder: &mut Responder, client: Option<SocketAddr>) {
         if client.is_some() {
-            let (mut fatal, now, owner) = (self.fatal(), self.0.began.elapsed(), Owner::of_peer(client));
+            let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
             fatal.restore(&owner, &responder.take_unrefused(), now);
             fatal.blame(&owner, responder.suspects(), now);
         }
@@ -149,7 +149,7 @@ impl Serving {
     }
 
     /// Waits for all calls that outlive their connections.
-    pub(super) async fn executed(&self) {
+    pub(super) async fn outliving_calls(&self) {
         while std::future::poll_fn(|cx| self.executing().poll_join_next(cx)).await.is_some() {}
     }
 
@@ -158,44 +158,44 @@ impl Serving {
     }
 }
 
-impl Connected {
+impl CallExecutor {
     /// Returns the peer's address.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.origin.peer
     }
 
     /// Looks up an incoming call in the cache.
-    pub(super) fn arrived(&self, call: &RpcCall) -> Arrived {
-        let Connected { serving: Serving(shared), origin, connection } = self;
+    pub(super) fn look_up(&self, call: &RpcCall) -> Disposition {
+        let CallExecutor { serving: Serving(shared), origin, connection } = self;
         let cache = shared.duplicates.as_ref().filter(|_| shared.services.is_cached(&call.header));
         let known = cache.filter(|cache| cache.tracks(&call.header)).and_then(|cache| {
-            // A call whose caller is not authentic is refused when it runs, and gets no cached reply.
+            // A call that fails authentication is refused when it runs, and gets no cached reply.
             let principal = shared.services.authenticate(call).ok()?;
             let owner = principal.map_or_else(|| Owner::of_peer(origin.peer), Owner::Principal);
             Some((cache, cache.begin(call, owner, origin.peer, *connection)?))
         });
-        let Some((cache, known)) = known else { return Arrived::Run(None) };
+        let Some((cache, known)) = known else { return Disposition::Run(None) };
         let (xid, none) = (call.header.xid, DuplicateCounts::default());
-        let (arrived, counts) = match known {
-            Known::New(ticket) => {
-                let executed = Executed { cache: cache.clone(), ticket: Some(ticket), xid };
-                (Arrived::Run(Some(executed)), DuplicateCounts { remembered: 1, ..none })
+        let (disposition, counts) = match known {
+            Lookup::New(ticket) => {
+                let tracked = TrackedCall { cache: cache.clone(), ticket: Some(ticket), xid };
+                (Disposition::Run(Some(tracked)), DuplicateCounts { tracked: 1, ..none })
             }
-            Known::Running(answer) => {
-                debug!(xid, "retransmitted call: it runs");
-                (Arrived::Wait(answer), DuplicateCounts { joined: 1, ..none })
+            Lookup::Running(answer) => {
+                debug!(xid, "retransmitted call: waiting for the running call");
+                (Disposition::Wait(answer), DuplicateCounts { joined: 1, ..none })
             }
-            Known::Answered(reply) => {
+            Lookup::Answered(reply) => {
                 debug!(xid, "retransmitted call: replaying the cached reply");
-                (Arrived::Answered(Some(reply)), DuplicateCounts { answered: 1, ..none })
+                (Disposition::Answered(Some(reply)), DuplicateCounts { replayed: 1, ..none })
             }
-            Known::Uncached => {
-                debug!(xid, "too many calls run to cache this one");
-                (Arrived::Run(None), DuplicateCounts { unremembered: 1, ..none })
+            Lookup::Uncached => {
+                debug!(xid, "too many running calls: not caching this call");
+                (Disposition::Run(None), DuplicateCounts { untracked: 1, ..none })
             }
         };
         shared.stats.duplicates(counts);
-        arrived
+        disposition
     }
 
     /// Runs a call and reports its end to the cache, if the cache tracks it.
@@ -203,7 +203,7 @@ impl Connected {
         self: Arc<Self>,
         call: RpcCall,
         memory: Option<CallMemory>,
-        executed: Option<Executed>,
+        tracked: Option<TrackedCall>,
     ) -> Option<RpcReply> {
         let services = &self.serving.0.services;
         let mut origin = self.origin.clone();
@@ -211,19 +211,19 @@ impl Connected {
             origin.extensions = origin.extensions.with(memory);
         }
         let timer = CallTimer::start(&call.header);
-        let Some(executed) = executed else {
+        let Some(tracked) = tracked else {
             let reply = services.run(call, origin).await;
             timer.end(reply.as_ref());
             return reply;
         };
         let extensions = origin.extensions.with(ConnectionUsed::default());
         let origin = Origin { peer: origin.peer, extensions: extensions.clone() };
-        // Drops the call, so its memory is free before the cache ticket is returned.
+        // Drops the call, so that its memory is free before the cache ticket is returned.
         let reply = services.run(call, origin).await;
         timer.end(reply.as_ref());
         let success = reply.as_ref().is_some_and(|reply| reply.status == ReplyHeader::Success);
         let used = extensions.get::<ConnectionUsed>().is_some_and(ConnectionUsed::get);
-        executed.end(success && !used, reply.as_ref());
+        tracked.end(success && !used, reply.as_ref());
         reply
     }
 
@@ -235,25 +235,25 @@ impl Connected {
     }
 
     /// Counts a reply and returns the message to send.
-    pub(super) fn counted(&self, reply: Option<RpcReply>) -> Option<Message> {
+    pub(super) fn count_reply(&self, reply: Option<RpcReply>) -> Option<Message> {
         self.serving.stats().rpc(RpcCounts::of(reply.as_ref().map(|reply| reply.status)));
         reply.map(|reply| reply.message)
     }
 
     /// Counts calls whose handlers were stopped.
-    pub(super) fn stopped(&self, calls: usize) {
+    pub(super) fn count_stopped(&self, calls: usize) {
         self.serving.stats().rpc(RpcCounts { nothing: calls as u64, ..RpcCounts::default() });
     }
 }
 
-/// A call whose end must be reported to the cache, whatever the outcome.
-pub(super) struct Executed {
+/// A call whose end is always reported to the cache.
+pub(super) struct TrackedCall {
     cache: DuplicateCache,
     ticket: Option<Ticket>,
     xid: u32,
 }
 
-impl Executed {
+impl TrackedCall {
     fn end(mut self, kept: bool, reply: Option<&RpcReply>) {
         self.finish(kept, reply);
     }
@@ -265,7 +265,7 @@ impl Executed {
     }
 }
 
-impl Drop for Executed {
+impl Drop for TrackedCall {
     /// A handler that panicked replies with SYSTEM_ERR; a handler that was stopped sends no reply.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();

@@ -63,9 +63,9 @@ struct Shared {
     max_per_owner: usize,
     /// Idle connections are closed to make room for new ones.
     closes_idle: bool,
-    began: Instant,
+    start: Instant,
     state: Mutex<State>,
-    /// A slot is free again, or a connection has become idle.
+    /// Notified when a slot becomes free or a connection becomes idle.
     changed: Notify,
 }
 
@@ -81,9 +81,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 impl Slots {
     pub(super) fn new(max: usize, max_per_owner: usize, closes_idle: bool) -> Self {
-        let (began, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
+        let (start, state, changed) = (Instant::now(), Mutex::default(), Notify::new());
         let max_per_owner = max_per_owner.max(1);
-        Slots(Arc::new(Shared { max, max_per_owner, closes_idle, began, state, changed }))
+        Slots(Arc::new(Shared { max, max_per_owner, closes_idle, start, state, changed }))
     }
 
     /// Waits until a slot is free or a connection is idle.
@@ -154,10 +154,10 @@ impl Shared {
     }
 
     fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.start.elapsed()
     }
 
-    /// Returns the connection that has been idle longest, if that is long enough.
+    /// Returns the connection that has been idle longest, if it has been idle for at least [`GRACE`].
     fn most_idle<'a>(&self, state: &'a State) -> Option<&'a Activity> {
         let connections = state.connections.values().filter(|_| self.closes_idle);
         let idle = connections.filter_map(|activity| Some((activity.idle_since()?, activity)));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_has_so_many_slots() {
+    async fn slots_per_owner_are_limited() {
         let slots = Slots::new(8, 2, true);
         let (_first, second) = (slots.take(v4(1)).await.unwrap(), slots.take(v4(1)).await);
         assert!(slots.take(v4(1)).await.is_none());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_connection_that_was_idle_longest_makes_room() {
+    async fn the_longest_idle_connection_is_closed_for_a_new_one() {
         let slots = Slots::new(3, 8, true);
         let busy = slots.take(v4(1)).await.unwrap();
         let (idle, later) = (slots.take(v4(2)).await.unwrap(), slots.take(v4(2)).await.unwrap());
@@ -263,16 +263,16 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(2)).await;
         later.set_idle(true);
         let mut taking = Box::pin(slots.take(v4(3)));
-        assert!(waits(&mut taking).await && waits(idle.closed()).await, "not before the time of grace");
+        assert!(waits(&mut taking).await && waits(idle.closed()).await, "closed before GRACE");
         tokio::select! {
-            _ = &mut taking => panic!("no slot is free"),
-            () = busy.closed() => panic!("calls run"),
-            () = later.closed() => panic!("another one has been idle for longer"),
+            _ = &mut taking => panic!("took a slot although none is free"),
+            () = busy.closed() => panic!("closed a busy connection"),
+            () = later.closed() => panic!("closed a connection that was idle for less time"),
             () = idle.closed() => {}
         }
         drop(idle);
         let third = taking.await.unwrap();
-        // A server accepts nothing without a free slot or an idle connection.
+        // Without a free slot or an idle connection, a server accepts no connection.
         third.set_idle(false);
         later.set_idle(false);
         assert!(waits(slots.available()).await);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_idle_connections_are_closed_for_idleness() {
+    async fn busy_connections_are_not_closed_as_idle() {
         let slots = Slots::new(2, 8, true);
         let (busy, idle) = (slots.take(v4(1)).await.unwrap(), slots.take(v4(1)).await.unwrap());
         busy.set_idle(false);

@@ -22,7 +22,7 @@ pub(super) trait Submit: Send + Sync {
     /// [`CallError::TooMany`] and [`CallError::Disconnected`].
     fn submit(&self, call: SessionCall) -> Result<CallId, CallError>;
 
-    /// Returns the outcome of a call, once. `None` if the task that drives the calls was dropped.
+    /// Returns the outcome of a call, once. Returns `None` if the task that drives the calls was dropped.
     fn poll_outcome(&self, call: CallId, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 
     /// Abandons a call whose outcome was not taken.
@@ -34,7 +34,7 @@ pub(super) struct Waiters {
     callers: Table<Caller>,
     max_calls: usize,
     next_xid: u32,
-    /// Callers to wake after the lock of this table is released.
+    /// The callers to wake after the lock of this table is released.
     woken: Vec<Waker>,
     /// The task that drives the calls was dropped.
     closed: bool,
@@ -49,7 +49,7 @@ pub(super) struct Caller {
 enum CallerState {
     /// The caller has not polled yet.
     New,
-    Asked(Waker),
+    Waiting(Waker),
     Ended(Outcome),
 }
 
@@ -105,10 +105,10 @@ impl Waiters {
         let Some(caller) = self.get_mut(call) else { return (Poll::Ready(None), None) };
         match &caller.state {
             CallerState::Ended(_) => {}
-            CallerState::Asked(waker) if waker.will_wake(cx.waker()) => return (Poll::Pending, None),
-            CallerState::New | CallerState::Asked(_) => {
-                let replaced = mem::replace(&mut caller.state, CallerState::Asked(cx.waker().clone()));
-                let CallerState::Asked(waker) = replaced else { return (Poll::Pending, None) };
+            CallerState::Waiting(waker) if waker.will_wake(cx.waker()) => return (Poll::Pending, None),
+            CallerState::New | CallerState::Waiting(_) => {
+                let replaced = mem::replace(&mut caller.state, CallerState::Waiting(cx.waker().clone()));
+                let CallerState::Waiting(waker) = replaced else { return (Poll::Pending, None) };
                 return (Poll::Pending, Some(waker));
             }
         }
@@ -121,7 +121,7 @@ impl Waiters {
     /// Stores the outcome of a call, if its caller still waits.
     pub(super) fn end(&mut self, call: CallId, outcome: Outcome) {
         if let Some(caller) = self.get_mut(call)
-            && let CallerState::Asked(waker) = mem::replace(&mut caller.state, CallerState::Ended(outcome))
+            && let CallerState::Waiting(waker) = mem::replace(&mut caller.state, CallerState::Ended(outcome))
         {
             self.woken.push(waker);
         }
@@ -138,20 +138,20 @@ impl Waiters {
         self.closed = true;
         for (xid, caller) in mem::take(&mut self.callers).drain() {
             match caller.state {
-                CallerState::Asked(waker) => self.woken.push(waker),
+                CallerState::Waiting(waker) => self.woken.push(waker),
                 CallerState::Ended(_) => drop(self.callers.insert(xid, caller)),
                 CallerState::New => {}
             }
         }
     }
 
-    /// Takes the callers to wake, once the lock is released. An empty list stays, so that its memory is
-    /// reused.
+    /// Takes the callers, which the caller of this method must wake after it releases the lock. Keeps an
+    /// empty list to reuse its memory.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }
 
-    /// Callers to wake. The lock must be released first.
+    /// Returns the callers to wake after the lock is released.
     pub(super) fn woken(&mut self) -> &mut Vec<Waker> {
         &mut self.woken
     }

@@ -60,8 +60,8 @@ impl PrivateData {
     pub fn new(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
         PrivateData {
             remote_invalidation,
-            send_size: sayable(send_size),
-            receive_size: sayable(receive_size),
+            send_size: announceable(send_size),
+            receive_size: announceable(receive_size),
         }
     }
 
@@ -113,8 +113,8 @@ fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// Rounds a size to one that can be announced.
-fn sayable(size: u32) -> u32 {
+/// Rounds a size to a size that can be announced.
+fn announceable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }
 
@@ -129,57 +129,61 @@ mod tests {
     const LINUX_CLIENT: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
     const LINUX_SERVER: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3];
 
-    fn said(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
+    fn private_data(remote_invalidation: bool, send_size: u32, receive_size: u32) -> PrivateData {
         PrivateData { remote_invalidation, send_size, receive_size }
     }
 
     /// Requirement: R283
     #[test]
     fn r281_linux_announces_4096_bytes_in_both_directions() {
-        assert_eq!(PrivateData::find(&LINUX_CLIENT), Some(said(true, 4096, 4096)));
+        assert_eq!(PrivateData::find(&LINUX_CLIENT), Some(private_data(true, 4096, 4096)));
         assert_eq!(PrivateData::find(&[0xf6, 0xab, 0x0e, 0x19, 1, 1, 3, 3]), None, "another identifier");
-        assert_eq!(PrivateData::find(&LINUX_SERVER), Some(said(false, 4096, 4096)));
-        assert_eq!(said(true, 4096, 4096).encode(), LINUX_CLIENT);
-        assert_eq!(said(false, 4096, 4096).encode(), LINUX_SERVER);
+        assert_eq!(PrivateData::find(&LINUX_SERVER), Some(private_data(false, 4096, 4096)));
+        assert_eq!(private_data(true, 4096, 4096).encode(), LINUX_CLIENT);
+        assert_eq!(private_data(false, 4096, 4096).encode(), LINUX_SERVER);
     }
 
     #[test]
     fn r282_reserved_flags_are_ignored_and_never_sent() {
         let mut octets = LINUX_CLIENT;
         octets[5] = 0xfe;
-        assert_eq!(PrivateData::find(&octets), Some(said(false, 4096, 4096)));
-        assert_eq!(said(true, 1024, 1024).encode()[5], 1);
+        assert_eq!(PrivateData::find(&octets), Some(private_data(false, 4096, 4096)));
+        assert_eq!(private_data(true, 1024, 1024).encode()[5], 1);
     }
 
     #[test]
     fn r284_every_size_octet() {
         for octet in 0..=255u8 {
             let size = (u32::from(octet) + 1) * 1024;
-            let octets = said(false, size, MAX_INLINE).encode();
+            let octets = private_data(false, size, MAX_INLINE).encode();
             assert_eq!(octets[6..], [octet, 255]);
-            assert_eq!(PrivateData::find(&octets), Some(said(false, size, MAX_INLINE)));
+            assert_eq!(PrivateData::find(&octets), Some(private_data(false, size, MAX_INLINE)));
         }
-        assert_eq!(said(false, 0, u32::MAX).encode()[6..], [0, 255]);
+        assert_eq!(private_data(false, 0, u32::MAX).encode()[6..], [0, 255]);
     }
 
     /// Requirement: R041, R043
     #[test]
-    fn r285_the_smaller_holds_in_each_direction() {
-        let negotiated = PrivateData::negotiate(&said(true, 8192, 2048), &said(true, 4096, 65536));
+    fn r285_the_smaller_size_applies_in_each_direction() {
+        let negotiated =
+            PrivateData::negotiate(&private_data(true, 8192, 2048), &private_data(true, 4096, 65536));
         assert_eq!(
             negotiated,
             Negotiated { call_threshold: 8192, reply_threshold: 2048, remote_invalidation: true }
         );
-        assert!(!PrivateData::negotiate(&said(true, 1024, 1024), &PrivateData::ABSENT).remote_invalidation);
+        assert!(
+            !PrivateData::negotiate(&private_data(true, 1024, 1024), &PrivateData::ABSENT)
+                .remote_invalidation
+        );
     }
 
     /// Requirement: R044, R280, H75
     #[test]
     fn r289_r291_a_peer_without_private_data_has_the_defaults() {
-        for said in [&b""[..], b"something else", &LINUX_CLIENT[..7]] {
-            assert_eq!(PrivateData::find(said), None, "{said:?}");
+        for octets in [&b""[..], b"something else", &LINUX_CLIENT[..7]] {
+            assert_eq!(PrivateData::find(octets), None, "{octets:?}");
         }
-        let large = said(true, MAX_INLINE, MAX_INLINE);
+        let large = private_data(true, MAX_INLINE, MAX_INLINE);
         let defaults = Negotiated { call_threshold: 1024, reply_threshold: 1024, remote_invalidation: false };
         for (client, server) in [(large, PrivateData::ABSENT), (PrivateData::ABSENT, large)] {
             assert_eq!(PrivateData::negotiate(&client, &server), defaults);
@@ -188,7 +192,7 @@ mod tests {
 
     /// Requirement: R042, R043, H10
     #[test]
-    fn both_peers_obey_the_private_data() {
+    fn both_peers_apply_the_announced_sizes() {
         for (set, announced) in [
             (0, 1024),
             (1, 1024),
@@ -198,11 +202,11 @@ mod tests {
             (262_145, MAX_INLINE),
             (u32::MAX, MAX_INLINE),
         ] {
-            let own = said(false, set, set);
-            assert_eq!(own.announced(), said(false, announced, announced), "{set}");
+            let own = private_data(false, set, set);
+            assert_eq!(own.announced(), private_data(false, announced, announced), "{set}");
             assert_eq!(PrivateData::new(false, set, set), own.announced(), "{set}");
             assert_eq!(PrivateData::find(&own.encode()), Some(own.announced()), "{set}");
-            let peer = said(false, MAX_INLINE, MAX_INLINE);
+            let peer = private_data(false, MAX_INLINE, MAX_INLINE);
             let negotiated = PrivateData::negotiate(&own, &peer);
             assert_eq!(
                 (negotiated.call_threshold, negotiated.reply_threshold),

@@ -22,7 +22,7 @@ pub(super) fn encode_elements<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     sink: &mut S,
 ) -> Result<(), Error> {
-    // The sink must receive each item itself.
+    // A sink must receive DDP-eligible items directly, not as staged bytes.
     let plain = T::HELD.is_none();
     let mut index = if plain { encode_ahead::<T, S, LINKED>(values, sink)? } else { 0 };
     if plain && sink.stages() && is_long::<T>(values.len().saturating_sub(index)) {
@@ -68,7 +68,7 @@ fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
 /// The maximum number of bytes of elements that are written at once.
 const STAGE: usize = 1024;
 
-/// Returns true if staging this many elements pays off. Fewer elements are faster one by one.
+/// Returns true if this many elements are faster to encode through the stage than one by one.
 #[inline]
 fn is_long<T: Layout>(count: usize) -> bool {
     T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
@@ -98,8 +98,8 @@ fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
 }
 
 /// Writes as many elements as fit into `memory`. The first has the index `first`. Returns the number of
-/// elements and of bytes. The local position can stay in registers. A sink's position is in memory, which
-/// adds a store and a load per value.
+/// elements and of bytes. The local position stays in a register; the position of a sink in memory would add
+/// a store and a load per value.
 #[inline]
 fn fill<T: Encode, const LINKED: bool>(
     values: &[T],
@@ -112,7 +112,7 @@ fn fill<T: Encode, const LINKED: bool>(
     let (mut done, mut left) = (0usize, all);
     for value in values {
         let written = encode_element::<T, _, LINKED>(value, first.saturating_add(done), &mut ahead);
-        // After an incomplete write, the offset of an error is unknown as well.
+        // An error of an incomplete write is ignored, because its offset is wrong.
         if ahead.is_full() {
             break;
         }
@@ -180,7 +180,7 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
         let (index, left) = (values.len(), reader.remaining());
         let value = T::decode(reader).map_err(|error| error.at_index(index))?;
         if index == 0 {
-            values.reserve_exact(alike::<T>(left, reader.remaining()).saturating_add(1));
+            values.reserve_exact(estimate_count::<T>(left, reader.remaining()).saturating_add(1));
         }
         values.push(value);
     }
@@ -191,8 +191,8 @@ pub fn decode_list<'de, T: Decode<'de>>(reader: &mut Reader<'de>) -> Result<Vec<
 /// Estimates the number of further elements from the size of the element that left `remaining` of `left`
 /// bytes. The reserved memory is at most twice the size of the remaining stream.
 #[inline]
-fn alike<T>(left: usize, remaining: usize) -> usize {
+fn estimate_count<T>(left: usize, remaining: usize) -> usize {
     let len = left.saturating_sub(remaining).saturating_add(4);
-    let most = remaining.saturating_mul(2).div_euclid(size_of::<T>().max(1));
-    remaining.div_euclid(len.max(1)).min(most)
+    let max = remaining.saturating_mul(2).div_euclid(size_of::<T>().max(1));
+    remaining.div_euclid(len.max(1)).min(max)
 }

@@ -109,7 +109,7 @@ impl Buffer {
             all.copy_from_slice(data);
         }
         // A whole zero word overwrites the excess bytes with the padding.
-        if let Some(word) = front.get_mut(len..).and_then(|behind| behind.first_chunk_mut()) {
+        if let Some(word) = front.get_mut(len..).and_then(|excess| excess.first_chunk_mut()) {
             *word = [0; 4];
         }
         self.advance(len.saturating_add(pad));

@@ -19,9 +19,9 @@ impl<T> Elements for Vec<T> {
 
 /// The types that `#[xdr(max = N)]` accepts.
 #[diagnostic::on_unimplemented(
-    message = "a bound is a `u32`, and this is of type `{Self}`",
+    message = "a bound must be a `u32`, but this has type `{Self}`",
     label = "not a `u32`",
-    note = "XDR's counts are 32 bits without a sign: make it a `u32` where it is defined, or convert it here, as in `max = \"LIMIT as u32\"`"
+    note = "an XDR count is an unsigned 32-bit integer: define the bound as a `u32`, or convert it here, as in `max = \"LIMIT as u32\"`"
 )]
 pub trait Count {
     /// The type itself. It is unknown for a rejected type, which avoids further errors.
@@ -40,36 +40,36 @@ pub const fn count<T: Count<Count = T> + Copy>(bound: T) -> <T as Count>::Count 
 /// The types that are valid labels of a union with this discriminant, if the label is a number, a bool or a
 /// constant.
 #[diagnostic::on_unimplemented(
-    message = "this label is of type `{Self}`, and the union's discriminant of type `{D}`",
-    label = "no `{D}`",
-    note = "a label is a value of the discriminant's type: a number or a bool as it is, an enum's by its name in quotes, as in `case = \"Color::Red\"`, or a constant that is defined as a `{D}`"
+    message = "this label has type `{Self}`, but the union's discriminant has type `{D}`",
+    label = "not a `{D}`",
+    note = "write a number or a bool directly, a value of an enum by its path in quotes, as in `case = \"Color::Red\"`, or a constant of type `{D}`"
 )]
 pub trait Label<D> {
     /// The type itself, as with [`Count`].
     type Label;
 }
 
-#[diagnostic::do_not_recommend] // other valid types do not help
+#[diagnostic::do_not_recommend] // a list of valid types does not help
 impl Label<i32> for i32 {
     type Label = i32;
 }
 
-#[diagnostic::do_not_recommend] // other valid types do not help
+#[diagnostic::do_not_recommend] // a list of valid types does not help
 impl Label<u32> for u32 {
     type Label = u32;
 }
 
-#[diagnostic::do_not_recommend] // other valid types do not help
+#[diagnostic::do_not_recommend] // a list of valid types does not help
 impl Label<i64> for i64 {
     type Label = i64;
 }
 
-#[diagnostic::do_not_recommend] // other valid types do not help
+#[diagnostic::do_not_recommend] // a list of valid types does not help
 impl Label<u64> for u64 {
     type Label = u64;
 }
 
-#[diagnostic::do_not_recommend] // other valid types do not help
+#[diagnostic::do_not_recommend] // a list of valid types does not help
 impl Label<bool> for bool {
     type Label = bool;
 }
@@ -79,12 +79,12 @@ pub const fn label<D, T: Label<D, Label = T> + Copy>(label: T) -> <T as Label<D>
     label
 }
 
-/// The requirement of a marked field: a [`DdpItem`] without its other supertraits, so that an unsuitable type
-/// is reported only once, with or without an encoding.
+/// The requirement of a marked field: a [`DdpItem`] without its other supertraits. An unsuitable type is thus
+/// reported only once, with or without an encoding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "not variable-length opaque data or a string",
-    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory (what is borrowed cannot be handed to a transport): mark the field inside the struct, or the payload of the union's arm, that holds the data"
+    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory, unlike borrowed data: mark the field of the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait Eligible: Sized {
     /// Same as [`DdpItem::LARGEST`].
@@ -179,7 +179,7 @@ macro_rules! encode_run {
 }
 
 /// Returns the size of all encodings of a fixed-size type, if it fits a `usize`.
-#[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
+#[expect(clippy::cast_possible_truncation, reason = "compared with the original")]
 const fn one_length(lengths: Lengths) -> Option<usize> {
     match lengths.only() {
         Some(len) if len as usize as u64 == len => Some(len as usize),

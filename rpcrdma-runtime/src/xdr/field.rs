@@ -1,9 +1,9 @@
 //! Reads and writes the fields of derived types.
 //!
-//! A type without an encoding is one mistake. Requiring each of the three traits would report three errors.
-//! Derived code therefore requires only [`Layout`], and resolves everything else as methods. [`Field`]'s own
-//! method applies if the type has the trait. [`Known`]'s or [`Written`]'s method reports a missing trait.
-//! [`Unknown`]'s method applies if an error is already reported.
+//! A type without an encoding is one mistake, but requiring each of the three traits would report three
+//! errors. Derived code therefore requires only [`Layout`], and resolves everything else as methods.
+//! [`Field`]'s own method applies if the type has the trait. [`Known`]'s or [`Written`]'s method reports a
+//! missing trait. [`Unknown`]'s method applies if an error is already reported.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

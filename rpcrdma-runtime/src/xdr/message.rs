@@ -20,7 +20,7 @@ pub struct Message {
 impl Message {
     /// Creates a message without separate items.
     #[must_use]
-    pub fn whole(stream: Bytes) -> Self {
+    pub fn unreduced(stream: Bytes) -> Self {
         Message { stream, items: Vec::new() }
     }
 
@@ -101,7 +101,7 @@ pub struct Received {
 impl Received {
     /// Creates a message without separate items.
     #[must_use]
-    pub fn whole(stream: Bytes) -> Self {
+    pub fn unreduced(stream: Bytes) -> Self {
         Received { stream, items: Placed::None }
     }
 }
@@ -129,8 +129,8 @@ pub struct PlacedItem {
 
 /// A sink that moves DDP-eligible items out of the stream.
 ///
-/// An item keeps its memory: it is counted, not copied. Positions refer to the unreduced stream, so the
-/// reducer must process the message from its first byte, including the RPC header.
+/// Items are shared by reference count, not copied. Positions refer to the unreduced stream, so the reducer
+/// must process the message from its first byte, including the RPC header.
 #[derive(Clone, Debug, Default)]
 pub struct Reducer {
     stream: Buffer,

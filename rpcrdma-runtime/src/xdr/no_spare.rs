@@ -20,10 +20,10 @@ pub(super) fn items() -> Vec<Item> {
 /// Drops a list.
 pub(crate) fn keep_items(_: Vec<Item>) {}
 
-/// Returns the content of a buffer followed by a copy of `behind`.
-pub(super) fn into_bytes(buffer: Buffer, behind: &[u8]) -> Bytes {
+/// Returns the content of a buffer followed by a copy of `suffix`.
+pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     let mut bytes = buffer.into_vec();
-    bytes.extend_from_slice(behind);
+    bytes.extend_from_slice(suffix);
     bytes.into()
 }
 

@@ -10,7 +10,7 @@ use super::{Decode, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Si
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "not variable-length opaque data or a string",
-    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory (what is borrowed cannot be handed to a transport): mark the field inside the struct, or the payload of the union's arm, that holds the data"
+    note = "`#[ddp_eligible]` marks an `Opaque` or an `XdrString`, which own their share of the memory, unlike borrowed data: mark the field of the struct, or the payload of the union's arm, that holds the data"
 )]
 pub trait DdpItem: Encode + Sized {
     /// The maximum size of an item in bytes, without padding.
@@ -322,9 +322,9 @@ mod tests {
     fn up_to_32_bytes_are_printed() {
         for len in [0, 31, 32, 33] {
             let shown = format!("0x{}", "ab".repeat(len.min(32)));
-            let whole = if len > 32 { format!("{shown}... ({len} bytes)") } else { shown };
-            assert_eq!(format!("{:?}", Opaque::<64>::from(vec![0xab; len])), whole);
-            assert_eq!(format!("{:?}", SmallOpaque::<64>::new(&vec![0xab; len]).unwrap()), whole);
+            let expected = if len > 32 { format!("{shown}... ({len} bytes)") } else { shown };
+            assert_eq!(format!("{:?}", Opaque::<64>::from(vec![0xab; len])), expected);
+            assert_eq!(format!("{:?}", SmallOpaque::<64>::new(&vec![0xab; len]).unwrap()), expected);
         }
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::message::{Placed, PlacedItem, Received};
 use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 
-/// DecodeLimits for a whole message, in addition to the bounds of its types.
+/// Limits for a complete message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// The maximum nesting depth through `Box` and `Vec` (default 64). A chain whose link is its last field
@@ -21,9 +21,9 @@ impl Default for DecodeLimits {
     }
 }
 
-/// Reads XDR from a stream, and the items that were moved out of the stream.
+/// Reads XDR from a stream and from the items that were moved out of the stream.
 ///
-/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5): an item from a chunk advances them by
+/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5). An item from a chunk advances them by
 /// its padded length, as if it were in the stream.
 #[derive(Clone, Debug)]
 pub struct Reader<'de> {
@@ -35,7 +35,7 @@ pub struct Reader<'de> {
     items: Items<'de>,
     depth: u32,
     limits: DecodeLimits,
-    /// The remaining number of elements of no bytes. A peer can claim them at no cost in every array.
+    /// The remaining number of zero-size elements, which a peer can claim at no cost in every array.
     empty: usize,
 }
 
@@ -98,7 +98,7 @@ impl<'de> Reader<'de> {
         self
     }
 
-    /// Disables the limit of elements of no bytes, for bytes that were read before: their elements were
+    /// Disables the limit on zero-size elements, for bytes that were decoded before: their elements are
     /// already counted.
     pub(super) fn read_before(mut self) -> Self {
         self.empty = usize::MAX;
@@ -156,8 +156,8 @@ impl<'de> Reader<'de> {
         self.rest.first_chunk()
     }
 
-    /// Counts elements that may take no bytes. All arrays of a message together may have at most as many as
-    /// the message has bytes. Otherwise a short message could cause long iterations.
+    /// Counts elements that may have size zero. Their total number in a message is limited to the number of
+    /// bytes in the message, because a short message could otherwise cause long iterations.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].
@@ -257,7 +257,7 @@ impl<'de> Reader<'de> {
         let padding = pad_len(len);
         if let Some((padded, rest)) = len.checked_add(padding).and_then(|all| self.rest.split_at_checked(all))
             && let Some((data, _)) = padded.split_at_checked(len)
-            && has_zeros_behind(padded, padding)
+            && has_zero_padding(padded, padding)
         {
             self.rest = rest;
             return Ok(data);
@@ -265,7 +265,7 @@ impl<'de> Reader<'de> {
         self.refused_opaque(len)
     }
 
-    /// Returns the error of invalid opaque data, or reads it if it is valid.
+    /// Returns the error of invalid opaque data. Reads valid data.
     #[cold]
     fn refused_opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
         let data = self.take(len)?;
@@ -298,7 +298,7 @@ impl<'de> Reader<'de> {
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`] if the count exceeds `max` or the memory for it; [`ErrorKind::ItemLength`] if
-    /// the chunk and the count differ; [`ErrorKind::ItemUnused`] if the reader has passed a chunk's position.
+    /// the chunk and the count differ; [`ErrorKind::ItemUnused`] if the reader is past a chunk's position.
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;
@@ -386,7 +386,7 @@ impl<'de> Reader<'de> {
         if items.is_empty() {
             return Ok(Cow::Borrowed(self.rest));
         }
-        let mut whole = Vec::with_capacity(self.rest.len());
+        let mut gathered = Vec::with_capacity(self.rest.len());
         let (mut rest, mut offset) = (self.rest, self.position());
         for item in items {
             let position = u64::from(item.position);
@@ -394,15 +394,15 @@ impl<'de> Reader<'de> {
             let Some((head, tail)) = before.and_then(|len| rest.split_at_checked(len)) else {
                 return Err(self.error(ErrorKind::ItemUnused { position }));
             };
-            whole.extend_from_slice(head);
-            whole.extend_from_slice(&item.data);
+            gathered.extend_from_slice(head);
+            gathered.extend_from_slice(&item.data);
             let padding = pad_len(item.data.len());
-            whole.extend_from_slice([0u8; 3].split_at(padding).0);
+            gathered.extend_from_slice([0u8; 3].split_at(padding).0);
             rest = tail;
             offset = position.saturating_add(item.data.len() as u64).saturating_add(padding as u64);
         }
-        whole.extend_from_slice(rest);
-        Ok(Cow::Owned(whole))
+        gathered.extend_from_slice(rest);
+        Ok(Cow::Owned(gathered))
     }
 
     fn advance_over_item(&mut self, len: usize) {
@@ -461,7 +461,7 @@ impl<'de> Reader<'de> {
 /// Returns true if the last `padding` bytes (at most three) are zero. They are in the last word, so one
 /// comparison suffices.
 #[inline]
-fn has_zeros_behind(padded: &[u8], padding: usize) -> bool {
+fn has_zero_padding(padded: &[u8], padding: usize) -> bool {
     let mask = !(u32::MAX << (padding.wrapping_mul(8) & 31));
     // Empty data has no last word and no padding.
     padded.last_chunk::<4>().is_none_or(|word| u32::from_be_bytes(*word) & mask == 0)

@@ -4,7 +4,7 @@
 //! Opaque data is serialized as bytes. In a human-readable format, a UTF-8 string is serialized as text, and
 //! any other string as bytes. Bounds apply: a value longer than its type allows is rejected.
 //!
-//! A field that needs a shape names it, as generated types do:
+//! A field that needs a shape names the shape, as in generated types:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Xdr, serde_as};
@@ -123,7 +123,7 @@ pub struct Array<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Many<A>(PhantomData<A>);
 
-/// A vector of at most `MAX` elements.
+/// A vector of at bytes_visitor `MAX` elements.
 #[derive(Debug)]
 pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
 
@@ -223,7 +223,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
     }
 }
 
-/// Reads at most `max` elements.
+/// Reads at bytes_visitor `max` elements.
 struct Elements<T, A> {
     max: usize,
     shape: PhantomData<(T, A)>,
@@ -269,7 +269,7 @@ impl fmt::Display for Count {
         if self.0 == usize::MAX {
             f.write_str("a sequence")
         } else {
-            write!(f, "at most {} elements", self.0)
+            write!(f, "at bytes_visitor {} elements", self.0)
         }
     }
 }
@@ -280,7 +280,7 @@ impl de::Expected for Count {
     }
 }
 
-/// Reads at most this many bytes from bytes, text or a sequence of numbers.
+/// Reads at bytes_visitor this many bytes from bytes, text or a sequence of numbers.
 struct BytesVisitor(usize);
 
 impl BytesVisitor {
@@ -293,7 +293,7 @@ impl<'de> Visitor<'de> for BytesVisitor {
     type Value = Vec<u8>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at most {} bytes", self.0)
+        write!(f, "at bytes_visitor {} bytes", self.0)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<u8>, E> {
@@ -313,7 +313,7 @@ impl<'de> Visitor<'de> for BytesVisitor {
     }
 }
 
-fn most(max: u32) -> BytesVisitor {
+fn bytes_visitor(max: u32) -> BytesVisitor {
     BytesVisitor(usize::try_from(max).unwrap_or(usize::MAX))
 }
 
@@ -325,7 +325,7 @@ impl<const MAX: u32> Serialize for Opaque<MAX> {
 
 impl<'de, const MAX: u32> Deserialize<'de> for Opaque<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_byte_buf(most(MAX)).map(Into::into)
+        deserializer.deserialize_byte_buf(bytes_visitor(MAX)).map(Into::into)
     }
 }
 
@@ -354,9 +354,9 @@ impl<const MAX: u32> Serialize for XdrString<MAX> {
 impl<'de, const MAX: u32> Deserialize<'de> for XdrString<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let bytes = if deserializer.is_human_readable() {
-            deserializer.deserialize_any(most(MAX))?
+            deserializer.deserialize_any(bytes_visitor(MAX))?
         } else {
-            deserializer.deserialize_byte_buf(most(MAX))?
+            deserializer.deserialize_byte_buf(bytes_visitor(MAX))?
         };
         Ok(bytes.into())
     }

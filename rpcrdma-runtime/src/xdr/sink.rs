@@ -32,8 +32,8 @@ pub trait Sink {
     #[inline]
     fn advance(&mut self, _len: usize) {}
 
-    /// Returns true if short consecutive values should be encoded elsewhere and put at once, given that
-    /// neither [`Sink::room`] nor [`Sink::ahead`] provides memory.
+    /// Returns true if short consecutive values should be staged in other memory and then put at once. This
+    /// applies if neither [`Sink::room`] nor [`Sink::ahead`] provides memory.
     #[doc(hidden)]
     #[inline]
     fn stages(&self) -> bool {
@@ -134,9 +134,9 @@ impl Writer {
         Writer(spare::buffer())
     }
 
-    /// Returns the written bytes followed by a copy of `behind`, as one message.
-    pub(crate) fn into_message(self, behind: &[u8]) -> Bytes {
-        spare::into_bytes(self.0, behind)
+    /// Returns the written bytes followed by a copy of `suffix`, as one message.
+    pub(crate) fn into_message(self, suffix: &[u8]) -> Bytes {
+        spare::into_bytes(self.0, suffix)
     }
 
     /// Removes all written bytes and keeps the memory for reuse.
@@ -242,7 +242,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Takes values instead of a reference to the room, which would force the room into memory during writes.
+/// Takes values, because a reference would force the room out of registers during writes.
 #[cold]
 fn unfit(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
@@ -344,7 +344,7 @@ impl Sink for Ahead<'_> {
         if let Some((all, _)) = front.split_at_mut_checked(data.len()) {
             all.copy_from_slice(data);
         }
-        if let Some(word) = front.get_mut(len..).and_then(|behind| behind.first_chunk_mut()) {
+        if let Some(word) = front.get_mut(len..).and_then(|suffix| suffix.first_chunk_mut()) {
             *word = [0; 4];
         }
         let len = len.min(data.len());

@@ -34,7 +34,7 @@ thread_local! {
 /// Passes the spare memory of this thread to `f`, or new memory if the thread is ending.
 #[inline]
 fn with<R>(mut f: impl FnMut(&mut Spare) -> R) -> R {
-    // `f` does not come back here, so the memory is never borrowed twice.
+    // `f` never calls this function, so the memory is not borrowed twice.
     let result = SPARE.try_with(|spare| spare.try_borrow_mut().ok().map(|mut spare| f(&mut spare)));
     match result {
         Ok(Some(result)) => result,
@@ -60,15 +60,15 @@ pub(crate) fn keep_items(mut items: Vec<Item>) {
     }
 }
 
-/// Returns the content of a buffer followed by a copy of `behind`. The buffer's memory is reused unless it
+/// Returns the content of a buffer followed by a copy of `suffix`. The buffer's memory is reused unless it
 /// holds a long message.
-pub(super) fn into_bytes(buffer: Buffer, behind: &[u8]) -> Bytes {
-    if behind.is_empty() && buffer.len() > SHORT {
+pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
+    if suffix.is_empty() && buffer.len() > SHORT {
         return buffer.into_vec().into();
     }
     let mut buffer = Some(buffer);
     with(|spare| {
-        let bytes = spare.copied([buffer.as_ref().map_or(&[], Buffer::as_slice), behind]);
+        let bytes = spare.copied([buffer.as_ref().map_or(&[], Buffer::as_slice), suffix]);
         if let Some(buffer) = &mut buffer {
             buffer.truncate(0);
         }

@@ -14,7 +14,7 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 ///
 /// A short string is stored inline: copying a name is cheaper than sharing its memory, and a stored name does
 /// not keep the message alive. A longer string shares the memory of its message. A string that may be placed
-/// directly always does.
+/// directly always shares it.
 ///
 /// It holds bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks for
 /// UTF-8.

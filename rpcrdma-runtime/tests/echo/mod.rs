@@ -1,5 +1,5 @@
-//! A handwritten program that returns its arguments.
-// Each test uses a part.
+//! A hand-written program that returns its arguments.
+// Each test uses only a part.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::Future;
@@ -113,7 +113,7 @@ impl Service for EchoServer {
                 2 => Names::decode(&mut args).map_err(garbage)?.encode(reply).map_err(failed),
                 3 => {
                     let millis = u32::decode(&mut args).map_err(garbage)?;
-                    assert_ne!(millis, 14, "this handler panics at once");
+                    assert_ne!(millis, 14, "this handler panics immediately");
                     tokio::time::sleep(Duration::from_millis(u64::from(millis))).await;
                     assert_ne!(millis, 13, "this handler panics");
                     millis.encode(reply).map_err(failed)

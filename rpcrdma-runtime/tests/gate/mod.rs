@@ -1,5 +1,5 @@
-//! A program whose one procedure waits for a gate.
-#![allow(dead_code, unreachable_pub)] // each test uses a part
+//! A program whose only procedure waits for a gate.
+#![allow(dead_code, unreachable_pub)] // each test uses only a part
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,19 +38,19 @@ impl Procedure for Pass {
 #[derive(Clone)]
 pub struct GateServer {
     pub open: Arc<Semaphore>,
-    pub come: Arc<AtomicU32>,
+    pub arrived: Arc<AtomicU32>,
 }
 
 impl GateServer {
-    /// A gate that is closed, or permanently open.
+    /// Returns a gate that is closed, or permanently open.
     pub fn new(open: bool) -> Self {
         let permits = if open { Semaphore::MAX_PERMITS } else { 0 };
-        GateServer { open: Arc::new(Semaphore::new(permits)), come: Arc::default() }
+        GateServer { open: Arc::new(Semaphore::new(permits)), arrived: Arc::default() }
     }
 
-    /// The number of calls that have arrived.
-    pub fn come(&self) -> u32 {
-        self.come.load(Ordering::Relaxed)
+    /// Returns the number of calls that have arrived.
+    pub fn arrived(&self) -> u32 {
+        self.arrived.load(Ordering::Relaxed)
     }
 }
 
@@ -70,7 +70,7 @@ impl Service for GateServer {
         reply: &'a mut Reducer,
     ) -> Pin<Box<dyn Future<Output = Result<(), Reject>> + Send + 'a>> {
         Box::pin(async move {
-            let number = self.come.fetch_add(1, Ordering::Relaxed);
+            let number = self.arrived.fetch_add(1, Ordering::Relaxed);
             let _passes = self.open.acquire().await;
             number.encode(reply).map_err(|_| Reject::SystemError)
         })

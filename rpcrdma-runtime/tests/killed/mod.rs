@@ -1,5 +1,5 @@
 //! A server with a gate and an echo that can be killed and restarted, over any transport.
-// Each test uses a part.
+// Each test uses only a part.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::pending;
@@ -25,7 +25,7 @@ pub trait Transport: Sized + Send + 'static {
 
     fn address(&self) -> SocketAddr;
 
-    fn run_for_ever(self) -> impl Future<Output = Result<(), ServeError>> + Send;
+    fn run_forever(self) -> impl Future<Output = Result<(), ServeError>> + Send;
 }
 
 impl Transport for Server {
@@ -37,7 +37,7 @@ impl Transport for Server {
         self.local_addr().unwrap()
     }
 
-    async fn run_for_ever(self) -> Result<(), ServeError> {
+    async fn run_forever(self) -> Result<(), ServeError> {
         self.run(pending()).await
     }
 }
@@ -51,7 +51,7 @@ impl Transport for TcpServer {
         self.local_addr().unwrap()
     }
 
-    async fn run_for_ever(self) -> Result<(), ServeError> {
+    async fn run_forever(self) -> Result<(), ServeError> {
         self.run(pending()).await
     }
 }
@@ -74,16 +74,16 @@ impl Running {
             }
         };
         let address = server.address();
-        let running = server.run_for_ever();
+        let running = server.run_forever();
         Running { address, gate, task: tokio::spawn(async move { running.await.unwrap() }) }
     }
 
-    /// Serves anywhere.
+    /// Serves at any free port.
     pub async fn anywhere<T: Transport>(open: bool) -> Self {
         Running::at::<T>(([127, 0, 0, 1], 0).into(), open).await
     }
 
-    /// Ends all connections at once, as a crash does.
+    /// Ends all connections abruptly, as a crash does.
     pub async fn kill(self) -> SocketAddr {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
@@ -91,9 +91,9 @@ impl Running {
     }
 
     /// Waits until this many calls have arrived at the gate.
-    pub async fn come(&self, calls: u32) {
+    pub async fn wait_for_calls(&self, calls: u32) {
         timeout(WAIT, async {
-            while self.gate.come() < calls {
+            while self.gate.arrived() < calls {
                 sleep(Duration::from_millis(5)).await;
             }
         })
@@ -102,27 +102,27 @@ impl Running {
     }
 }
 
-/// Soon again.
+/// Returns a policy that reconnects after a short delay.
 pub fn reconnect() -> Reconnect {
     let backoff = Backoff { max: Duration::from_millis(500), ..Backoff::default() };
     Reconnect { backoff, ..Reconnect::default() }
 }
 
-/// Clients of the gate.
+/// The clients of the gate.
 pub trait Passes: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static {}
 
 impl<C: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static> Passes for C {}
 
-/// A call that waits at the gate.
+/// Starts a call that waits at the gate.
 pub fn pass(client: &impl Passes) -> JoinHandle<Result<u32, CallError>> {
     let client = client.clone();
     tokio::spawn(async move { client.call::<Pass>(&()).await })
 }
 
-/// Kills the server twice, while twenty calls wait at the gate and others transfer data. `first` of the
-/// twenty have arrived when the server is killed for the first time. Returns the last server, at which all
-/// of them have passed.
-pub async fn twice_killed<T: Transport>(
+/// Kills the server twice, while twenty calls wait at the gate and other calls transfer data. Waits for the
+/// arrival of `first` calls before the first kill, and of `then` calls before the second. Returns the last
+/// server, where all calls have passed.
+pub async fn kill_twice<T: Transport>(
     mut server: Running,
     client: &(impl Passes + Caller<Echo, Error = CallError>),
     first: u32,
@@ -130,7 +130,7 @@ pub async fn twice_killed<T: Transport>(
 ) -> Running {
     let mut calls: Vec<_> = (0..20).map(|_| pass(client)).collect();
     for round in 0..2 {
-        server.come(if round == 0 { first } else { then }).await;
+        server.wait_for_calls(if round == 0 { first } else { then }).await;
         for size in [100, 50_000, 300_000] {
             let client = client.clone();
             calls.push(tokio::spawn(async move {
@@ -141,27 +141,27 @@ pub async fn twice_killed<T: Transport>(
         }
         let address = server.kill().await;
         let waiting = calls.iter().take(20).all(|call| !call.is_finished());
-        assert!(waiting, "a call that nobody answered has ended");
+        assert!(waiting, "a call has ended without a reply");
         server = Running::at::<T>(address, round == 1).await;
     }
     for call in calls {
         timeout(WAIT, call).await.unwrap().unwrap().unwrap();
     }
-    assert_eq!(server.gate.come(), 20, "each was sent again, and once");
+    assert_eq!(server.gate.arrived(), 20, "each call is retransmitted once");
     server
 }
 
-/// A drain while a call waits at the gate: a new call fails, the waiting one completes, and then the
+/// Drains a client while a call waits at the gate. A new call fails, the waiting call completes, and then the
 /// connection closes.
-pub async fn drained(
+pub async fn check_drain(
     server: &Running,
     client: impl Passes,
     drain: impl Future<Output = ()> + Send + 'static,
 ) {
     let running = pass(&client);
-    server.come(1).await;
+    server.wait_for_calls(1).await;
     let draining = tokio::spawn(drain);
-    // In the order of the commands the drain is first, once its task has run.
+    // Lets the drain start before the new call.
     tokio::task::yield_now().await;
     let error = client.call::<Pass>(&()).await.unwrap_err();
     assert!(matches!(error, CallError::Transport(TransportError::Unsent(_))), "{error}");

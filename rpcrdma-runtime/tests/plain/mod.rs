@@ -1,4 +1,4 @@
-//! A sink of a program's own.
+//! A user-defined sink.
 
 use rpcrdma_runtime::xdr::{Error, Sink};
 

@@ -1,4 +1,4 @@
-//! Items that are moved out of the stream and come back in chunks.
+//! Items that are moved out of the stream and received in chunks.
 
 use super::*;
 
@@ -14,7 +14,8 @@ fn positions_count_in_the_unreduced_stream() {
     };
     let message = reduced(&value, &[0; 40], 1);
     let positions: Vec<u32> = message.items.iter().map(|item| item.position).collect();
-    // 40 of header, 12 of handle, 4 of count; then 8 of data with its padding, 4 of stable, 4 of count.
+    // The header has 40 bytes, the handle 12, the count 4, the data with padding 8, `stable` 4, and the
+    // second count 4.
     assert_eq!(positions, [56, 72]);
     assert_eq!(message.stream.len(), 40 + 12 + 4 + 4 + 4 + 4);
     assert_eq!(message.items[0].data.as_ptr(), value.data.as_ptr(), "counted, not copied");
@@ -123,25 +124,25 @@ fn write_chunks_are_used_in_order() {
     let chunk = |data: &[u8], segments| PlacedItem { data: Bytes::copy_from_slice(data), segments };
     let both = vec![chunk(&[1; 5], 1), chunk(b"xyz", 2)];
     assert_eq!(in_order(&value, both, &[false, false]).unwrap(), value);
-    // An empty chunk asks for its item inline; the next chunk is for the next item.
+    // An empty chunk requests its item inline. The next chunk is for the next item.
     assert_eq!(in_order(&value, vec![chunk(&[], 0), chunk(b"xyz", 1)], &[true, false]).unwrap(), value);
-    // Chunks for fewer items than there are: the others come inline.
+    // If there are fewer chunks than items, the remaining items are inline.
     assert_eq!(in_order(&value, vec![chunk(&[1; 5], 1)], &[false, true]).unwrap(), value);
     assert_eq!(in_order(&value, vec![], &[true, true]).unwrap(), value);
-    // A responder that had a chunk and left the item inline.
+    // A responder must not leave an item inline if it has a chunk.
     assert_eq!(
         kind(in_order(&value, vec![chunk(&[], 1)], &[true, true])),
         ErrorKind::ItemLength { count: 5, chunk: 0 }
     );
-    // A result without data leaves the chunk to the next.
+    // An empty item leaves its chunk to the next item.
     let empty = Write { data: Opaque::default(), ..value.clone() };
     assert_eq!(in_order(&empty, vec![chunk(b"xyz", 1)], &[false]).unwrap(), empty);
-    // The returned length is the item's.
+    // The returned length must be that of the item.
     assert_eq!(
         kind(in_order(&value, vec![chunk(&[1; 4], 1), chunk(b"xyz", 1)], &[false, false])),
         ErrorKind::ItemLength { count: 5, chunk: 4 }
     );
-    // Data in a chunk that no item takes.
+    // A chunk with data must have an item.
     let extra = vec![chunk(&[1; 5], 1), chunk(b"xyz", 1), chunk(b"more", 1)];
     assert_eq!(kind(in_order(&value, extra, &[false, false])), ErrorKind::ItemUnused { position: 2 });
 }

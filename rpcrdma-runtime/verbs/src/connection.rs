@@ -25,7 +25,7 @@ use super::queue_pair::QueuePair;
 use super::request::Work;
 use super::windows::{self, Fenced};
 
-/// The shortest interval between checks of the peer.
+/// The minimum interval between checks of the peer.
 const MIN_KEEPALIVE: Duration = Duration::from_millis(1);
 
 /// A connection over an RDMA device.
@@ -270,8 +270,8 @@ impl VerbsConnection {
         true
     }
 
-    /// Handles a disconnect by the peer, or its response to ours. Earlier messages may still be in the
-    /// completion queue.
+    /// Handles a disconnect by the peer, or its response to a local disconnect. Earlier messages may still be
+    /// in the completion queue.
     fn disconnected(&mut self) {
         if let Some(queue_pair) = &mut self.queue_pair {
             // Responds to the peer and flushes the queue pair.
@@ -329,7 +329,7 @@ impl VerbsConnection {
         };
         let is_too_slow = pace.poll(cx, queue_pair.load()).is_ready();
         if is_too_slow {
-            self.lose(CloseReason::Timeout("the peer lets work wait".into()));
+            self.lose(CloseReason::Timeout("the peer is slower than the minimum rate".into()));
         }
         is_too_slow
     }

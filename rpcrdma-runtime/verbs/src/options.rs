@@ -34,9 +34,9 @@ pub struct VerbsOptions {
     /// Number of Receives posted before the peer can send its first message (default 96).
     ///
     /// They count toward the Receives requested with
-    /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). A peer that sends a
-    /// message without a posted Receive may lose the connection, so there must be at least as many as the
-    /// first credit grant. Connectors and acceptors raise the number accordingly.
+    /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). There must be at least
+    /// as many as the first credit grant, because a message without a posted Receive may close the
+    /// connection. Connectors and acceptors raise the number accordingly.
     pub receives: u32,
     /// The maximum number of posted Receives (default 1,024). The device may impose a lower limit.
     pub max_receives: u32,
@@ -59,26 +59,26 @@ pub struct VerbsOptions {
     /// peer may impose lower limits.
     pub ord: u8,
     /// The minimum rate at which the Sends, RDMA Writes and RDMA Reads of a server complete, in octets per
-    /// second on average over at least 10 s (default 64 KiB). A server closes the connection of a slower
-    /// client, and of one that completes nothing for 30 s and the time that the oldest work takes at this
-    /// rate. 0 allows any rate.
+    /// second over at least 10 s (default 64 KiB). A server closes the connection of a slower client. It also
+    /// closes a connection without a completion for 30 s plus the time that the oldest work takes at this
+    /// rate. With 0, any rate is allowed.
     pub min_rate: u64,
     /// The size of the largest advertised region, in octets (default 1 GiB). The device and the port may
     /// impose lower limits.
     pub max_region: u32,
     /// The timeout for connecting: resolving the address, resolving the route and the handshake together
-    /// (default 10 s). It also limits [`VerbsVerbsRequest::accept`](crate::VerbsRequest::accept).
+    /// (default 10 s). It also limits [`VerbsRequest::accept`](crate::VerbsRequest::accept).
     pub connect_timeout: Duration,
-    /// How often an unacknowledged message is retransmitted, 0 to 7 (default 7). Only for InfiniBand and
-    /// RoCE.
+    /// Maximum number of retransmissions of an unacknowledged message, 0 to 7 (default 7). Only for
+    /// InfiniBand and RoCE.
     pub retries: u8,
-    /// How often a message is retransmitted if the peer has no posted Receive, 0 to 6 (default 6); 7 means
-    /// without limit. Only for InfiniBand and RoCE.
+    /// Maximum number of retransmissions if the peer has no posted Receive, 0 to 6 (default 6); 7 means
+    /// unlimited. Only for InfiniBand and RoCE.
     pub receiver_not_ready_retries: u8,
-    /// After how long without a completion a connection checks that its peer is alive (default 60 s), by an
-    /// RDMA Write of no octets; `None` disables the checks. Without them, nothing detects the death of a peer
-    /// while no call is outstanding. A check fails when the device stops retransmitting
-    /// ([`VerbsOptions::retries`]), on iWARP when the device's TCP does.
+    /// The time without a completion after which a connection checks that its peer is alive (default 60 s).
+    /// `None` disables the checks, and a dead peer is then detected only while a call is outstanding. A check
+    /// is an RDMA Write of no octets. It fails when the device stops retransmitting
+    /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

@@ -1,4 +1,4 @@
-//! The minimum rate at which a client lets the server's work complete.
+//! Enforces the minimum rate at which the work of a server completes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,10 +8,9 @@ use std::time::Duration;
 use rpcrdma_runtime::provider::MinRate;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The rate counts while work is outstanding that was posted this long ago: a long round trip is not a low
-/// rate.
+/// The minimum age of the oldest work for the rate to apply, because a long round trip is not a low rate.
 const LATE: Duration = Duration::from_secs(1);
-/// How long the next completion may take, plus the time that its octets take at the minimum rate.
+/// The time limit for the next completion, in addition to the time that its octets take at the minimum rate.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The posted work of a queue pair. Requests have consecutive numbers in the order of posting.
@@ -27,20 +26,20 @@ pub(super) struct Load {
     pub(super) completed: u64,
 }
 
-/// Detects a peer that lets posted work wait.
+/// Detects a peer that delays posted work.
 pub(super) struct Pace {
     /// Octets per second, at least 1.
     rate: u64,
     average: MinRate,
-    /// The oldest request, and since when it is the oldest.
+    /// The oldest request, and the time since which it is the oldest.
     oldest: (u64, Instant),
-    /// The number of the next request at some earlier time.
+    /// The number of the next request at an earlier time, and that time.
     mark: (u64, Instant),
     alarm: Pin<Box<Sleep>>,
 }
 
 impl Pace {
-    /// Returns `None` if `rate` is 0: the peer may then have any rate.
+    /// Returns `None` if `rate` is 0, which allows any rate.
     pub(super) fn new(rate: u64) -> Option<Self> {
         let (average, alarm, now) = (MinRate::new(rate), Box::pin(sleep(STALL)), Instant::now());
         (rate > 0).then_some(Pace { rate, average, oldest: (u64::MAX, now), mark: (0, now), alarm })
@@ -65,7 +64,7 @@ impl Pace {
         }
         let deadline = self.oldest.1 + STALL + Duration::from_secs(octets / self.rate);
         loop {
-            // An early timer is harmless, and cheaper than one that is always reset.
+            // A timer that fires early is harmless, and cheaper than resetting it each time.
             if self.alarm.deadline() > deadline || self.alarm.is_elapsed() {
                 self.alarm.as_mut().reset(deadline);
             }
@@ -77,7 +76,7 @@ impl Pace {
     }
 }
 
-// Safe code with thousands of timers, for which Miri takes minutes.
+// Miri takes minutes for thousands of timers, and this code is safe.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::future::poll_fn;
@@ -88,8 +87,8 @@ mod tests {
 
     const RATE: u64 = 64 << 10;
 
-    /// Has `depth` requests of `octets` outstanding, one of which completes each `every`. Returns the time
-    /// after which the peer is too slow, if it is within ten minutes.
+    /// Keeps `depth` requests of `octets` outstanding and completes one request per interval `every`. Returns
+    /// the time after which the peer is too slow, if within ten minutes.
     async fn too_slow(depth: u64, octets: u64, every: Duration) -> Option<Duration> {
         let (mut pace, began) = (Pace::new(RATE).expect("a rate"), Instant::now());
         for oldest in 0.. {
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(too_slow(8, 64 * RATE, hour).await, Some(STALL + Duration::from_secs(64)));
     }
 
-    /// Small replies are sent all the time, and acknowledged after half a second.
+    /// Small replies are sent continuously and acknowledged after half a second.
     #[tokio::test(start_paused = true)]
     async fn a_long_round_trip_is_not_a_low_rate() {
         assert_eq!(too_slow(10, 100, Duration::from_millis(50)).await, None);

@@ -37,7 +37,7 @@ const MAX_COPIED: usize = 8192;
 const MAX_COPIED_PART: usize = 2048;
 /// The maximum number of scatter/gather elements in a request. The device may impose a lower limit.
 const MAX_SGES: u32 = 4;
-/// Of this many consecutive Sends and RDMA Writes, at least one generates a completion.
+/// At least one of this many consecutive Sends and RDMA Writes generates a completion.
 const SIGNAL_INTERVAL: usize = 16;
 /// The longest unsignaled request on iWARP, in octets.
 ///
@@ -45,7 +45,7 @@ const SIGNAL_INTERVAL: usize = 16;
 /// memory, which is reused after the completion. Siw copies the data of signaled requests and data shorter
 /// than a page.
 const MAX_UNSIGNALED_IWARP: u32 = 4095;
-/// If the device supports fewer inline octets than this, no data is sent inline.
+/// No data is sent inline if the device supports fewer inline octets than this.
 const MIN_INLINE: u32 = 32;
 /// The flag of a Receive in a work request id. The other bits are its slot. Other requests are numbered
 /// consecutively.
@@ -282,7 +282,7 @@ impl QueuePair {
             requests.push(raw);
         }
         self.post(&mut requests, &mut sges)?;
-        inline_slots.into_iter().for_each(|slot| self.copy_slots.give_back(slot));
+        inline_slots.into_iter().for_each(|slot| self.copy_slots.release(slot));
         Ok(())
     }
 
@@ -375,8 +375,8 @@ impl QueuePair {
 
     fn read(&mut self, token: Token, remote: Segment, part: RegionPart) -> io::Result<Option<VerbsRequest>> {
         let len = usize::try_from(part.total).map_err(io::Error::other)?;
-        let is_whole = part.total == u64::from(remote.length);
-        if is_whole && len <= MAX_COPIED && !self.device.iwarp {
+        let is_complete = part.total == u64::from(remote.length);
+        if is_complete && len <= MAX_COPIED && !self.device.iwarp {
             return self.fetch(token, &remote, len).map(Some);
         }
         // Without gaps, the peer overwrites all earlier content of the region.
@@ -444,7 +444,7 @@ impl QueuePair {
             Local::Sink { sink, part, .. } => {
                 let index = sink.checked_sub(self.first_sink).and_then(|index| usize::try_from(index).ok());
                 let region = index.and_then(|index| self.sinks.get(index));
-                let region = region.ok_or_else(|| io::Error::other("the region of an RDMA Read is gone"))?;
+                let region = region.ok_or_else(|| io::Error::other("an RDMA Read without a region"))?;
                 let len = usize::try_from(transfer.remote.length).map_err(io::Error::other)?;
                 let address = region.address() + part.offset;
                 (address, len, region.local_key(), ibv_wr_opcode::IBV_WR_RDMA_READ)
@@ -497,8 +497,8 @@ impl QueuePair {
             sges.push(self.copy_slots.sge(slot, start, used - start)?);
         }
         if sges.len() > self.max_sges {
-            let whole = Bytes::from(message.concat());
-            let region = Registered::new(&self.domain, whole, Access(0)).map_err(|(_, error)| error)?;
+            let copied = Bytes::from(message.concat());
+            let region = Registered::new(&self.domain, copied, Access(0)).map_err(|(_, error)| error)?;
             sges = vec![sge(region.address(), region.len(), region.local_key())];
             posted.regions = vec![region];
         }
@@ -543,7 +543,7 @@ impl QueuePair {
         let slot = usize::try_from(slot).map_err(|error| failed(io::Error::other(error)))?;
         // SAFETY: the Receive is complete, so the device no longer uses its slot.
         let message = unsafe { self.receive_slots.read(slot, completion.len()) }.map_err(failed)?;
-        self.receive_slots.give_back(slot);
+        self.receive_slots.release(slot);
         self.posted_receives = self.posted_receives.saturating_sub(1);
         self.post_queued_receives().map_err(failed)?;
         ready.push_back(Completion::Received { message, invalidated });
@@ -600,7 +600,7 @@ impl QueuePair {
         self.completed = self.completed.wrapping_add(posted.octets);
         // The slot cannot be taken again before this function returns, so it can still be read below.
         if let Some(slot) = posted.slot {
-            self.copy_slots.give_back(slot);
+            self.copy_slots.release(slot);
         }
         ready.push_back(match posted.done {
             Done::Part | Done::Bound | Done::Probed => return Ok(()),

@@ -83,7 +83,7 @@ async fn connect_once(
     let event = id.event().await.map_err(VerbsError::io("connecting"))?;
     match event.kind() {
         Kind::Established => {
-            // On iWARP, drivers disagree on the order of the two values for the client: siw swaps them.
+            // On iWARP, drivers disagree on the order of the two values at the client: siw swaps them.
             let peer_ird = if queue_pair.device().iwarp {
                 event.initiator_depth.min(event.responder_resources)
             } else {
@@ -184,8 +184,8 @@ fn established(
     options: &VerbsOptions,
 ) -> VerbsConnection {
     let device = queue_pair.device();
-    // The peer may read or write a whole region with one request, which the longest message of the port
-    // limits.
+    // The peer may read or write a complete region with one request, whose length is limited by the port's
+    // longest message.
     let max_region = u32::try_from(device.max_region).unwrap_or(u32::MAX).min(device.max_message.max(1));
     let info = ConnectionInfo {
         peer: queue_pair.id().peer_addr(),

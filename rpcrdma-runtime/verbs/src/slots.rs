@@ -41,7 +41,7 @@ impl Slots {
         Ok(first)
     }
 
-    pub(super) fn give_back(&mut self, slot: usize) {
+    pub(super) fn release(&mut self, slot: usize) {
         self.free.push(slot);
     }
 

@@ -28,7 +28,7 @@ fn options() -> VerbsOptions {
 /// A device without memory windows.
 const PLAIN: Settings = Settings { windows: 0, ..Settings::CARD };
 
-/// Returns the client and the server end of a connection, each with four requested Receives.
+/// Returns the client's and the server's connection, each with four requested Receives.
 async fn connected(options: &VerbsOptions) -> (VerbsConnection, VerbsConnection) {
     let listener = VerbsListener::bind(any_port(), *options).await.expect("a listener");
     let address = listener.local_addr().expect("an address");

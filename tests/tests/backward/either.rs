@@ -168,7 +168,7 @@ pub(super) async fn a_failure_affects_one_call<T: Transport>() {
     let panicked = notices.notify(&notice(PANIC, 0)).await;
     assert!(matches!(panicked, Err(CallError::Rejected(ReplyError::SystemError))), "{panicked:?}");
     // WATCHES is a forward program, which this client does not serve.
-    let other = Watches(serving.board.last().both_ways()).watch().await;
+    let other = Watches(serving.board.last().bidirectional()).watch().await;
     assert!(matches!(other, Err(CallError::Rejected(ReplyError::ProgramUnavailable))), "{other:?}");
     notices.notify(&notice(2, 0)).await.expect("a reply");
     drop(client);

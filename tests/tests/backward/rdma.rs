@@ -138,7 +138,7 @@ async fn a_program_of_both_directions_is_served_by_both_peers() {
     backward.add(watches_v1::Server(own.clone()));
     let client = Rdma::connect(serving.address, backward, LONG).await;
     Watches(client.clone()).watch().await.expect("the client subscribes");
-    let back = Watches(serving.board.last().both_ways());
+    let back = Watches(serving.board.last().bidirectional());
     assert_eq!(back.say(&notice(1, 10)).await.expect("a reply"), 0, "the client has no subscribers");
     let forward = Watches(client.clone());
     let (there, here) = tokio::join!(back.rest(&5), forward.rest(&5));

@@ -130,7 +130,7 @@ async fn a_retransmitted_token_restarts_the_context() {
         direct.change_calls(move |call| {
             // The last token completes the context.
             if calls.fetch_add(1, Ordering::Relaxed) as usize == rounds - 1 {
-                let token = Received::whole(call.clone().into());
+                let token = Received::unreduced(call.clone().into());
                 let first = services.answer(&token, None);
                 let first = std::pin::pin!(first).poll(&mut Context::from_waker(Waker::noop()));
                 assert!(matches!(first, Poll::Ready(Some(_))));

@@ -377,7 +377,7 @@ async fn filled<C: Connection>(raw: &mut Raw<C>, offered: &WriteChunk, used: &Wr
 /// Returns the result of a reply without chunks.
 pub(crate) fn result_of(reply: &Bytes) -> Result<Res, ReplyError> {
     let (_, payload) = decode_reply(reply, &MessageLimits::default()).expect("a reply");
-    result(&Received::whole(payload))
+    result(&Received::unreduced(payload))
 }
 
 fn result(message: &Received) -> Result<Res, ReplyError> {

@@ -55,7 +55,10 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
     let received: fn(&Completion) -> bool = |completion| matches!(completion, Completion::Received { .. });
     let (_, text) = said(&[call(7, 9, 1)], received).await;
     assert!(text.contains("NFSv9 procedure 1  xid 0x00000007"), "{text}");
-    assert!(text.contains("! reply refused: the server has the program in versions 3 to 3 only"), "{text}");
+    assert!(
+        text.contains("! reply refused: the server supports only versions 3 to 3 of the program"),
+        "{text}"
+    );
     let (_, text) = said(&[call(7, 3, 99)], received).await;
     assert!(text.contains("! reply refused: the server does not have the procedure"), "{text}");
     let (_, text) = said(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;

@@ -81,7 +81,7 @@ fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
     };
     let mut reply = Reducer::disabled();
     run(Server(Mounts).dispatch(&context, args, &mut reply))?;
-    Ok(Received::whole(reply.into_message().stream))
+    Ok(Received::unreduced(reply.into_message().stream))
 }
 
 /// Calls the server in the same process.

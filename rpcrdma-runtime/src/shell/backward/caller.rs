@@ -14,19 +14,19 @@ use crate::shell::serving::ConnectionUsed;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::xdr::{Layout, Reducer};
 
-/// Calls the client on the connection that the client made: in the backward direction (RFC 8167), over
-/// RPC-over-RDMA or TCP.
+/// Makes a server's calls to its client in the backward direction (RFC 8167), on the connection that the
+/// client made.
 ///
-/// A handler gets it from [`CallContext::backward`] and may keep it; clones use the same connection. Calls
-/// fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The protocol must tell
-/// the server that the client accepts backward calls, as NFS version 4.1 does by CREATE_SESSION. Calls fail
-/// once the connection is lost, also because the server stops. Only the client can reconnect. The procedure
-/// that calls `ready` must then run again: its replies must not be cached
-/// ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
+/// A handler gets a `BackwardClient` from [`CallContext::backward`] and may keep it. Clones use the same
+/// connection. Calls fail with [`TransportError::NotReady`] until [`BackwardClient::ready`] is called. The
+/// protocol must tell the server that the client accepts backward calls, as NFS version 4.1 does by
+/// CREATE_SESSION. Calls fail once the connection is lost or the server stops. Only the client can reconnect.
+/// The procedure that calls `ready` must then run again on the new connection. Therefore its replies must not
+/// be cached ([`Uncached`](crate::proto::program::Uncached)), or the client must send a new call.
 ///
-/// It carries calls of programs that are [`BackwardOnly`], and through [`BackwardClient::both_ways`] those
-/// of other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails before
-/// it is sent with [`TransportError::Unsendable`]; a call whose reply is too long fails with
+/// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
+/// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails
+/// with [`TransportError::Unsendable`] before it is sent. A call whose reply is too long fails with
 /// [`TransportError::Chunk`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
 /// [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls) wait. More than
@@ -53,12 +53,12 @@ struct Shared {
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl CallContext {
-    /// Returns a client for calls to the peer of this call, on the same connection. Returns `None` in a
-    /// call that arrived in the backward direction itself.
+    /// Returns a client for calls to the peer of this call, on the same connection. Returns `None` if this
+    /// call itself arrived in the backward direction.
     ///
-    /// A handler that calls this method has changed the state of its connection. So the server's
-    /// duplicate-request cache does not keep the reply: the call runs again if the client retransmits it on
-    /// the next connection.
+    /// A handler that calls this method may change the state of its connection. The server's
+    /// duplicate-request cache therefore does not keep the reply, and the call runs again if the client
+    /// retransmits it on the next connection.
     #[must_use]
     pub fn backward(&self) -> Option<BackwardClient> {
         if let Some(used) = self.extensions.get::<ConnectionUsed>() {
@@ -115,19 +115,19 @@ impl BackwardClient {
 
     /// Waits until the connection is lost, for example to drop the callbacks that were registered on it.
     pub async fn closed(&self) {
-        // `self` keeps the sender.
+        // Cannot fail: `self` keeps the sender alive.
         let _ = self.shared.calls.watch().wait_for(|closed| *closed).await;
     }
 
-    /// Returns a client for programs that both sides call.
+    /// Returns a client for programs that both peers call.
     #[must_use]
-    pub fn both_ways(self) -> Bidirectional {
+    pub fn bidirectional(self) -> Bidirectional {
         Bidirectional(self)
     }
 
-    /// Makes one call. Unlike [`Caller::call`], which accepts any caller, this method rejects a program
-    /// that is not [`BackwardOnly`] with a single compiler error. It also rejects a procedure whose
-    /// messages have eligible items: nothing is placed directly in this direction.
+    /// Makes one call. For a program that is not [`BackwardOnly`], the compiler reports a single error,
+    /// unlike with [`Caller::call`]. A procedure whose messages have eligible items does not compile, because
+    /// nothing is placed directly in this direction.
     ///
     /// # Errors
     /// [`CallError`].
@@ -167,13 +167,13 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
 const fn without_items<Q: Procedure>() {
     assert!(
         Q::Args::HELD.is_none() && Q::Res::HELD.is_none(),
-        "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); take `#[ddp_eligible]` away from what this procedure takes and returns, or give the program a `Binding` and call it by `both_ways`"
+        "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
     );
 }
 
-/// Calls of programs that both sides call: those with a [`Binding`], so that the peer may also have a
-/// client of them. Returned by [`BackwardClient::both_ways`]. Nothing is placed directly in this direction,
-/// even if the binding makes it eligible.
+/// A client for programs that both peers call. Such programs have a [`Binding`]. Returned by
+/// [`BackwardClient::bidirectional`]. Nothing is placed directly in this direction, even if the binding makes
+/// it eligible.
 #[derive(Clone, Debug)]
 pub struct Bidirectional(BackwardClient);
 

@@ -15,7 +15,7 @@ use crate::xdr::Message;
 
 /// The engine of a server's calls on one connection.
 pub(in crate::shell) trait Backward: Send + 'static {
-    /// Allows calls from here on.
+    /// Allows calls.
     fn ready(&mut self);
 
     /// Sends a call at once or queues it. [`RequesterEvent::Done`] follows unless the call is cancelled.
@@ -30,7 +30,7 @@ pub(in crate::shell) trait Backward: Send + 'static {
 
 /// The interface of a server's callers to their connection, for any transport.
 pub(in crate::shell) trait BackwardCalls: Submit {
-    /// Allows calls from here on.
+    /// Allows calls.
     fn ready(&self);
 
     /// Watches the connection. The value is true once the connection is lost.
@@ -43,17 +43,16 @@ pub(in crate::shell) struct Calling<B: Backward>(Arc<Shared<B>>);
 
 struct Shared<B> {
     state: Mutex<State<B>>,
-    /// A caller has changed something at least once. Most connections have no callers and do not take the
-    /// lock.
+    /// Whether a caller has ever used the engine. Most connections have no callers and never take the lock.
     used: AtomicBool,
     closed: watch::Sender<bool>,
 }
 
 struct State<B> {
-    /// Dropped with the connection, however long callers keep their client.
+    /// Dropped with the connection, even if callers keep their client.
     engine: Option<B>,
     waiters: Waiters,
-    /// Callers have changed something since the connection's task last checked.
+    /// Whether a caller has changed the state since the connection's task last checked.
     changed: bool,
     task: Option<Waker>,
 }
@@ -72,7 +71,7 @@ impl<B: Backward> Calling<B> {
         self.0.clone()
     }
 
-    /// Returns true if a caller has changed anything. Until then the engine has no output and expects no
+    /// Returns true if a caller has ever used the engine. Until then, the engine has no output and expects no
     /// replies.
     pub(in crate::shell) fn is_used(&self) -> bool {
         self.0.used.load(Ordering::Acquire)
@@ -81,7 +80,7 @@ impl<B: Backward> Calling<B> {
     /// Uses the engine on the connection's task.
     pub(in crate::shell) fn with<R: Default>(&self, change: impl FnOnce(&mut B) -> R) -> R {
         let mut state = self.0.lock();
-        // Only dropping this value removes the engine.
+        // The engine is present until this value is dropped.
         let result = state.engine.as_mut().map(change).unwrap_or_default();
         let woken = state.settle();
         drop(state);
@@ -94,7 +93,7 @@ impl<B: Backward> Calling<B> {
         if self.is_used() { self.with(change) } else { R::default() }
     }
 
-    /// Waits until callers have made a change that may give the engine work.
+    /// Waits until a caller has changed the state, which may give the engine work.
     pub(in crate::shell) async fn changed(&self) {
         poll_fn(|cx| {
             let mut state = self.0.lock();
@@ -222,7 +221,7 @@ mod tests {
     use super::*;
     use crate::proto::program::ReplyBounds;
 
-    /// An engine that never answers.
+    /// An engine whose calls get no reply.
     struct Unanswered(#[expect(dead_code, reason = "shows when the engine is dropped")] Arc<()>);
 
     impl Backward for Unanswered {

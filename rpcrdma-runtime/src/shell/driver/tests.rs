@@ -108,7 +108,7 @@ impl Outbound for Wired {
             wire.client = Some(cx.waker().clone());
             return Poll::Pending;
         };
-        let reply = IncomingReply { message: Received::whole(Bytes::new()), traffic: Traffic::default() };
+        let reply = IncomingReply { message: Received::unreduced(Bytes::new()), traffic: Traffic::default() };
         requester.events.push_back(RequesterEvent::Done { call, outcome: Ok(reply) });
         Poll::Ready(())
     }
@@ -118,7 +118,7 @@ impl Outbound for Wired {
     }
 
     fn reply(&mut self, (): (), _: Option<Message>) {
-        panic!("the server has called nothing on this connection");
+        panic!("the server has made no calls on this connection");
     }
 }
 
@@ -248,8 +248,8 @@ fn a_call_after_an_idle_time_does_not_wake_the_driver() {
 fn a_reply_does_not_reach_another_connection() {
     check(|| {
         let (_shared, mut driver) = client(&SharedWire::default(), false);
-        driver.running = Some((0, Running::new(Serving::plain(Services::new()).caller(None))));
-        driver.replies.push(Ended { key: (), called: None, reply: None });
+        driver.running = Some((0, Running::new(Serving::plain(Services::new()).executor(None))));
+        driver.replies.push(Ended { key: (), info: None, reply: None });
         driver.reply();
         assert!(driver.replies.is_empty());
     });

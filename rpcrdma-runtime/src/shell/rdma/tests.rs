@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::super::MemoryBudget;
 use super::super::inbound::serve;
-use super::super::options::BACKWARD_PENDING;
+use super::super::options::MAX_BACKWARD_CALLS;
 use super::super::slots::{Slot, Slots};
 use super::*;
 use crate::proto::program::{CallContext, Reject, Service};
@@ -23,8 +23,8 @@ use crate::xdr::{Reader, Reducer, Sink, Writer};
 /// The size of a long reply.
 const LONG: u32 = 4 << 20;
 
-/// Answers procedure 1 with a long item, and others with nothing. The work of procedure 2 outlives its
-/// handler.
+/// Returns a long item from procedure 1, and no data from other procedures. The work of procedure 2 outlives
+/// its handler.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,
@@ -64,9 +64,9 @@ impl Service for &'static Files {
     }
 }
 
-/// A connection whose peer accepts nothing, and answers no RDMA Read.
+/// A connection whose peer accepts no output and does not respond to RDMA Reads.
 #[derive(Clone)]
-struct Unread(Arc<Mutex<State>>, Arc<ConnectionInfo>);
+struct UnreadConnection(Arc<Mutex<State>>, Arc<ConnectionInfo>);
 
 #[derive(Default)]
 struct State {
@@ -75,7 +75,7 @@ struct State {
     task: Option<Waker>,
 }
 
-impl Connection for Unread {
+impl Connection for UnreadConnection {
     fn submit(&mut self, action: Action) {
         self.0.lock().unwrap().actions.push(action);
     }
@@ -91,7 +91,7 @@ impl Connection for Unread {
     }
 }
 
-impl Unread {
+impl UnreadConnection {
     fn from(last: u8) -> Self {
         let info = ConnectionInfo {
             peer: Some(SocketAddr::new(IpAddr::from([192, 0, 2, last]), 700)),
@@ -103,15 +103,15 @@ impl Unread {
             remote_invalidation: false,
             local_fence: true,
         };
-        Unread(Arc::default(), Arc::new(info))
+        UnreadConnection(Arc::default(), Arc::new(info))
     }
 
     fn serve(&self, serving: &Serving, slot: Option<Arc<Slot>>) -> JoinHandle<()> {
         let (serving, connection) = (serving.clone(), self.clone());
         tokio::spawn(async move {
             let (_stop, stopping) = watch::channel(false);
-            let (mut inbound, caller) = RdmaInbound::new(connection, &serving, Config::default());
-            serve(&mut inbound, caller, stopping, slot.as_deref()).await;
+            let (mut inbound, executor) = RdmaInbound::new(connection, &serving, Config::default());
+            serve(&mut inbound, executor, stopping, slot.as_deref()).await;
         })
     }
 
@@ -168,7 +168,7 @@ impl Unread {
 fn serving(memory: &MemoryBudget, files: &'static Files) -> Serving {
     let mut services = Services::new();
     services.add(files);
-    Serving::new(services, None, memory.clone(), BACKWARD_PENDING, ServerStats::default())
+    Serving::new(services, None, memory.clone(), MAX_BACKWARD_CALLS, ServerStats::default())
 }
 
 fn files() -> &'static Files {
@@ -184,7 +184,7 @@ async fn settle() {
 async fn unread_replies_of_one_owner_leave_memory_to_others() {
     let memory = MemoryBudget::new(192 << 20);
     let serving = serving(&memory, files());
-    let unread: Vec<Unread> = (0..10).map(|_| Unread::from(1)).collect();
+    let unread: Vec<UnreadConnection> = (0..10).map(|_| UnreadConnection::from(1)).collect();
     for connection in &unread {
         connection.serve(&serving, None);
         (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
@@ -194,13 +194,13 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
     assert!((64 << 20..=97 << 20).contains(&held), "{held} bytes of replies");
     assert!((held..=104 << 20).contains(&memory.used()), "{held} bytes, and {memory:?}");
     // Neither small nor long calls of others wait.
-    let other = Unread::from(2);
+    let other = UnreadConnection::from(2);
     other.serve(&serving, None);
     (0..8).for_each(|xid| other.call(xid, if xid == 0 { 1 } else { 0 }, 0, if xid == 0 { LONG } else { 0 }));
     settle().await;
     assert_eq!(other.output().1, 8);
     // The next replies are produced once the first ones are sent.
-    unread.iter().for_each(Unread::forget_output);
+    unread.iter().for_each(UnreadConnection::forget_output);
     settle().await;
     let next: u64 = unread.iter().map(|connection| connection.output().0).sum();
     assert!(next >= 64 << 20, "{next} bytes of replies");
@@ -209,7 +209,7 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
         connection.complete(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
     });
     settle().await;
-    all().for_each(Unread::forget_output);
+    all().for_each(UnreadConnection::forget_output);
     assert_eq!(memory.used(), 0);
 }
 
@@ -217,7 +217,7 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
 async fn unread_replies_of_many_owners_leave_memory_to_another() {
     let memory = MemoryBudget::default();
     let serving = serving(&memory, files());
-    let unread: Vec<Unread> = (1..=10).map(Unread::from).collect();
+    let unread: Vec<UnreadConnection> = (1..=10).map(UnreadConnection::from).collect();
     for connection in &unread {
         connection.serve(&serving, None);
         (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
@@ -225,7 +225,7 @@ async fn unread_replies_of_many_owners_leave_memory_to_another() {
     settle().await;
     let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
     assert!((40 << 20..=46 << 20).contains(&held), "{held} bytes of replies");
-    let other = Unread::from(11);
+    let other = UnreadConnection::from(11);
     other.serve(&serving, None);
     other.call(1, 1, 0, 3 << 20);
     settle().await;
@@ -236,21 +236,21 @@ async fn unread_replies_of_many_owners_leave_memory_to_another() {
 async fn calls_are_fetched_when_there_is_memory() {
     let memory = MemoryBudget::new(64 << 20);
     let serving = serving(&memory, files());
-    let connections: Vec<Unread> = (0..8).map(|_| Unread::from(1)).collect();
+    let connections: Vec<UnreadConnection> = (0..8).map(|_| UnreadConnection::from(1)).collect();
     for connection in &connections {
         connection.serve(&serving, None);
         (0..16).for_each(|xid| connection.call(xid, 0, LONG, 0));
     }
     settle().await;
-    let reads: usize = connections.iter().map(Unread::reads).sum();
-    assert!((7..=8).contains(&reads), "{reads} RDMA Reads, and half of the budget is 8 times as long");
+    let reads: usize = connections.iter().map(UnreadConnection::reads).sum();
+    assert!((7..=8).contains(&reads), "{reads} RDMA Reads, expected half of the budget");
 }
 
 #[tokio::test(start_paused = true)]
 async fn memory_of_closed_connections_counts_until_it_returns() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
-    let connection = Unread::from(1);
+    let connection = UnreadConnection::from(1);
     let served = connection.serve(&serving, None);
     connection.call(1, 2, 0, LONG);
     settle().await;
@@ -266,14 +266,14 @@ async fn a_connection_that_fetches_a_call_is_active() {
     let slots = Slots::new(1, 1, true);
     let slot = Arc::new(slots.take([192, 0, 2, 1].into()).await.unwrap());
     let serving = serving(&MemoryBudget::default(), files());
-    let connection = Unread::from(1);
+    let connection = UnreadConnection::from(1);
     connection.serve(&serving, Some(slot.clone()));
     connection.call(1, 0, LONG, 0);
     settle().await;
     assert_eq!(connection.reads(), 1);
     slots.close_idle(Duration::ZERO);
     assert!(tokio::time::timeout(Duration::from_secs(1), slot.closed()).await.is_err());
-    // The call ends without a handler: its XID is wrong. Then the connection is idle.
+    // The call ends without a handler because its XID is wrong. The connection is then idle.
     let token = connection.0.lock().unwrap().actions.iter().find_map(|action| match action {
         Action::Read { token, .. } => Some(*token),
         _ => None,

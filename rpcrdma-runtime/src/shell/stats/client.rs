@@ -16,21 +16,21 @@ counts! {
     pub struct Failures {
         /// No message was sent: arguments out of bounds, no bound for the reply, chunk lists that are too
         /// long, or too many calls.
-        pub unsendable: "that could not be sent",
+        pub unsendable: "unsendable",
         /// Memory could not be registered.
-        pub registration: "for want of memory",
+        pub registration: "registration failures",
         /// The server answered ERR_VERS (R171).
         pub version: "ERR_VERS",
         /// The server answered ERR_CHUNK (R172).
         pub chunk: "ERR_CHUNK",
         /// The reply broke the protocol, or its result could not be decoded.
-        pub bad_reply: "with a bad reply",
+        pub bad_reply: "bad replies",
         /// The server replied without a result, such as GARBAGE_ARGS or AUTH_ERROR.
-        pub rejected: "answered without a result",
+        pub rejected: "rejected",
         /// No reply arrived in time.
-        pub timeout: "out of time",
-        /// The connection ended, or there was none.
-        pub disconnected: "without a connection",
+        pub timeout: "timed out",
+        /// The connection was lost, or could not be made.
+        pub disconnected: "disconnected",
         /// The caller stopped waiting.
         pub abandoned: "abandoned",
     }
@@ -103,11 +103,11 @@ impl fmt::Display for ClientSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "traffic: {}", self.traffic)?;
         writeln!(f, "failures: {}", self.failures)?;
-        writeln!(f, "credits: {} calls waited {:?} in all", self.credit_waits, self.credit_wait_time)?;
+        writeln!(f, "credits: {} calls waited {:?} in total", self.credit_waits, self.credit_wait_time)?;
         let SessionCounts { connections, failed_attempts, retransmissions, .. } = self.session;
         write!(
             f,
-            "connections: {connections}, {failed_attempts} attempts failed, {retransmissions} calls sent again, \
+            "connections: {connections}, {failed_attempts} attempts failed, {retransmissions} calls retransmitted, \
              {} messages dropped",
             self.discarded
         )

@@ -12,11 +12,12 @@ counts! {
     /// Connections of a server.
     pub struct ConnectionCounts {
         /// Connections that were established.
-        pub made: "connections",
+        pub made: "made",
         /// Connections that were accepted but failed: the handshake failed or timed out.
-        pub failed: "that came to nothing",
-        /// Connections that were closed at once: their address is not admitted or has reached its limit.
-        pub turned_away: "turned away",
+        pub failed: "failed",
+        /// Connections that were closed immediately because their address is not admitted or has reached its
+        /// limit.
+        pub refused: "refused",
     }
 }
 
@@ -24,13 +25,13 @@ counts! {
     /// The effects of a duplicate-request cache on a server's calls.
     pub struct DuplicateCounts {
         /// New calls that the cache tracked.
-        pub remembered: "calls remembered",
+        pub tracked: "tracked",
         /// Retransmitted calls that got the cached reply.
-        pub answered: "answered as before",
-        /// Retransmitted calls that arrived while the first ran and got the same reply.
-        pub joined: "joined while they ran",
-        /// Calls that were not tracked because too many were running.
-        pub unremembered: "not remembered",
+        pub replayed: "replayed",
+        /// Retransmitted calls that arrived while the first call ran, and got the same reply.
+        pub joined: "joined",
+        /// New calls that the cache could not track because too many were running.
+        pub untracked: "untracked",
     }
 }
 
@@ -55,9 +56,9 @@ pub struct ServerSnapshot {
 impl fmt::Display for ServerSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ServerSnapshot { connected, connections, rpc, duplicates, traffic, refusals } = self;
-        writeln!(f, "connections: {connected} now, {connections} in all")?;
+        writeln!(f, "connections: {connected} open; total: {connections}")?;
         writeln!(f, "replies: {rpc}")?;
-        writeln!(f, "calls again: {duplicates}")?;
+        writeln!(f, "duplicate-request cache: {duplicates}")?;
         writeln!(f, "traffic: {traffic}")?;
         write!(f, "refused: {refusals}")
     }
@@ -115,19 +116,19 @@ impl ServerStats {
     }
 
     /// Counts an open connection until the returned value is dropped.
-    pub(in super::super) fn connected(&self) -> Connected {
+    pub(in super::super) fn connected(&self) -> OpenConnection {
         self.connections(ConnectionCounts { made: 1, ..ConnectionCounts::default() });
         self.0.connected.fetch_add(1, Ordering::Relaxed);
         metrics::add("rpcrdma_server_connections", 1.0);
-        Connected(self.clone())
+        OpenConnection(self.clone())
     }
 }
 
 /// An open connection.
 #[derive(Debug)]
-pub(in super::super) struct Connected(ServerStats);
+pub(in super::super) struct OpenConnection(ServerStats);
 
-impl Drop for Connected {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.0.connected.fetch_sub(1, Ordering::Relaxed);
         metrics::add("rpcrdma_server_connections", -1.0);

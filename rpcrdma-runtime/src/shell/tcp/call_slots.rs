@@ -37,11 +37,11 @@ impl CallSlots {
         }
     }
 
-    /// Returns true if another call can run, or if `further` can be queued. Queueing lets the connection
-    /// read replies that arrive behind calls.
-    pub(super) fn has_room(&self, further: bool) -> bool {
+    /// Returns true if another call can run, or if `queueing` and another call can be queued. Queueing lets
+    /// the connection read replies that arrive behind calls.
+    pub(super) fn has_room(&self, queueing: bool) -> bool {
         self.free.available_permits() > self.queue.len()
-            || further && self.queued_bytes < self.max_queued_bytes
+            || queueing && self.queued_bytes < self.max_queued_bytes
     }
 
     /// Returns true if the replies to all calls are written.
@@ -69,7 +69,7 @@ impl CallSlots {
         let slot = self.free.clone().try_acquire_owned().ok()?;
         let (call, memory) = self.queue.pop_front()?;
         self.queued_bytes = self.queued_bytes.saturating_sub(call.len().saturating_add(COST));
-        Some((slot.into(), Received::whole(call), memory))
+        Some((slot.into(), Received::unreduced(call), memory))
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
         assert!(!slots.has_room(false) && slots.has_room(true));
         let running = [slots.next().unwrap(), slots.next().unwrap()];
         assert!(slots.next().is_none() && !slots.has_room(false));
-        // Replies behind this many bytes of calls are not read.
+        // The queue is full, so the connection stops reading.
         (0..4).for_each(|_| slots.push(call(), None));
         assert!(!slots.has_room(true));
         drop(running);

@@ -63,7 +63,7 @@ impl TcpClient {
             let connector = connector.clone();
             Box::pin(async move {
                 let (address, tcp, backward) = &*connector;
-                let (socket, peer) = reach(address, tcp).await?;
+                let (socket, peer) = connect_to_any(address, tcp).await?;
                 Ok(TcpOutbound::new(socket, peer, tcp, backward))
             })
         });
@@ -172,7 +172,7 @@ impl<P: Program> MessageTransport<P> for TcpClient {
 }
 
 /// Connects to one of the addresses of a name.
-async fn reach(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
+async fn connect_to_any(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let candidates = lookup_host(name)
         .await

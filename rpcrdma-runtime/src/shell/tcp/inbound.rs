@@ -11,7 +11,7 @@ use super::super::backward::{BackwardClient, Calling};
 use super::super::inbound::{Event, Inbound, serve};
 use super::super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::super::running::Ended;
-use super::super::serving::{Connected, Serving};
+use super::super::serving::{CallExecutor, Serving};
 use super::super::slots::Slot as ConnectionSlot;
 use super::TcpOptions;
 use super::backward::TcpBackward;
@@ -40,24 +40,24 @@ pub(super) struct TcpInbound {
     account: Arc<Account>,
     /// The memory of small calls and of their replies.
     small: Permit,
-    /// The memory of the call that arrives, unless the call is small.
+    /// The memory of the arriving call, unless the call is small.
     arriving: Option<CallMemory>,
 }
 
 impl TcpInbound {
-    /// Returns a new connection and its caller.
+    /// Returns a new connection and its executor.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
         serving: &Serving,
         options: &TcpOptions,
-    ) -> (Self, Arc<Connected>) {
-        let options = &serving.admitting_tcp(options);
+    ) -> (Self, Arc<CallExecutor>) {
+        let options = &serving.with_raised_tcp_limits(options);
         let (incoming, outgoing) = halves(socket, options, options.min_rate);
         let backward = Calling::new(TcpBackward::new(options), serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), Some(peer));
         let extensions = Extensions::default().with(client);
-        let caller = serving.caller(Origin { peer: Some(peer), extensions });
+        let executor = serving.executor(Origin { peer: Some(peer), extensions });
         let slots = CallSlots::new(options.calls, options);
         let account = serving.memory().account(Owner::of_peer(Some(peer)));
         let inbound = TcpInbound {
@@ -73,7 +73,7 @@ impl TcpInbound {
             account,
             arriving: None,
         };
-        (inbound, caller)
+        (inbound, executor)
     }
 
     /// Records the end of the connection.
@@ -84,7 +84,7 @@ impl TcpInbound {
     /// Returns the next call, or `None` at the end of the connection.
     ///
     /// # Errors
-    /// The error that ended the connection before its client closed it.
+    /// Returns the error that ended the connection before the client closed it.
     async fn call(&mut self) -> io::Result<Option<(Slot, Received, Option<CallMemory>)>> {
         loop {
             if let Some(error) = self.failed.take() {
@@ -100,7 +100,8 @@ impl TcpInbound {
             let may_read = self.may_read();
             let wanted = if may_read { self.wanted()? } else { None };
             let may_read = may_read && wanted.is_none();
-            // Replies to calls that arrived together are sent together.
+            // Reads all buffered calls first, so that replies to calls that arrive together are sent
+            // together.
             if may_read && let Some(record) = self.incoming.buffered()? {
                 self.received(record)?;
                 continue;
@@ -127,19 +128,21 @@ impl TcpInbound {
         }
     }
 
-    /// Replies to the server's own calls may arrive behind more calls than it can run.
+    /// Returns true if the connection may be read. Replies to the server's own calls may arrive behind more
+    /// calls than the server can run.
     fn may_read(&self) -> bool {
-        let awaits = self.backward.with_used(|backward| backward.requester.awaits());
-        self.open && if self.draining { awaits } else { self.slots.has_room(awaits) }
+        let has_outstanding = self.backward.with_used(|backward| backward.requester.has_outstanding());
+        self.open && if self.draining { has_outstanding } else { self.slots.has_room(has_outstanding) }
     }
 
-    /// Returns the memory for which the next record must wait. Of an owner that has used up its share, small
-    /// records wait too. Replies to the server's own calls do not wait.
+    /// Returns the memory for which the next record must wait. Small records wait only if the owner has used
+    /// up its share. Records that may be replies to the server's own calls do not wait.
     ///
     /// # Errors
     /// The record is too long.
     fn wanted(&mut self) -> io::Result<Option<u64>> {
-        if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.awaits()) {
+        if self.arriving.is_some() || self.backward.with_used(|backward| backward.requester.has_outstanding())
+        {
             return Ok(None);
         }
         let announced = self.incoming.announced()?.map(|len| len as u64);
@@ -149,13 +152,13 @@ impl TcpInbound {
     fn received(&mut self, record: Bytes) -> io::Result<()> {
         let memory = self.arriving.take();
         match MessageKind::of(&record) {
-            // The client sees the connection close and can call elsewhere.
+            // The client detects that the connection closes, and can call another server.
             Some(MessageKind::Call) if self.draining => {}
             Some(MessageKind::Call) => self.slots.push(record, memory),
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
                 self.backward.with(|backward| backward.requester.received(record));
             }
-            _ => return Err(io::Error::other("a message that is not a call")),
+            _ => return Err(io::Error::other("received a message that is not a call")),
         }
         Ok(())
     }
@@ -206,11 +209,11 @@ pub(in super::super) async fn serve_socket(
     slot: Arc<ConnectionSlot>,
 ) {
     if let Err(error) = prepare(&socket, &options) {
-        return debug!(%error, "the socket cannot be set up");
+        return debug!(%error, "cannot set the socket options");
     }
     let _connected = serving.stats().connected();
-    let (mut inbound, caller) = TcpInbound::new(socket, peer, &serving, &options);
-    let reason = serve(&mut inbound, caller, stopping, Some(&slot)).await;
+    let (mut inbound, executor) = TcpInbound::new(socket, peer, &serving, &options);
+    let reason = serve(&mut inbound, executor, stopping, Some(&slot)).await;
     debug!(%reason, "connection closed");
     inbound.ended(&reason);
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::options::{BACKWARD_PENDING, IDLE, admitting};
+use super::super::options::{IDLE, MAX_BACKWARD_CALLS, raised_limit};
 use super::super::{DuplicateCache, MemoryBudget, Observer};
 use crate::proto::program::Credential;
 use crate::proto::rpc::Services;
@@ -16,9 +16,9 @@ pub struct TcpOptions {
     /// budget. A client raises it to the bounds of the replies that it waits for.
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
-    /// server stops reading while a client has this many unanswered calls. Exception: replies to calls in
-    /// the other direction may arrive behind further calls. While such replies are outstanding, calls are
-    /// read and queued, up to the octets of the longest record.
+    /// server stops reading while a client has this many unanswered calls. Exception: while a server has
+    /// outstanding calls to the client, replies may arrive behind further calls. The server then reads and
+    /// queues further calls, up to the octets of the longest record.
     pub calls: usize,
     /// Maximum number of backward calls at once on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to the octets of the longest record, and
@@ -26,13 +26,13 @@ pub struct TcpOptions {
     pub backward_calls: usize,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
-    /// How long a peer may stall in the middle of a record, or while it accepts no output (default 30 s).
-    /// At a client also the maximum silence of a server: if a call times out after that much silence, the
-    /// client reconnects for the other calls.
+    /// How long a peer may stall in the middle of a record, or while it accepts no output (default 30 s). For
+    /// a client, this is also the maximum silence of a server. If a call times out after that much silence,
+    /// the client reconnects for the other calls.
     pub stall_timeout: Duration,
-    /// Minimum rate of a client that accepts output or sends the rest of a call, in octets per second on
-    /// average over at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0
-    /// allows any rate. A client that makes no progress at all has [`stall_timeout`](Self::stall_timeout).
+    /// Minimum rate at which a client accepts output or sends the rest of a call, in octets per second over
+    /// at least 10 s (default 64 KiB). A server closes the connection of a slower client. 0 allows any rate.
+    /// A client that makes no progress at all is subject to [`stall_timeout`](Self::stall_timeout).
     pub min_rate: u64,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     pub keepalive: Option<Keepalive>,
@@ -41,10 +41,10 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// Returns [`max_record`](Self::max_record), raised to admit this much data if it has its default.
-    pub(in super::super) fn admitting(&self, data: u64) -> usize {
+    /// Returns [`max_record`](Self::max_record). Raises the default value to admit this much data.
+    pub(in super::super) fn raised_max_record(&self, data: u64) -> usize {
         let [limit, default] = [self.max_record, TcpOptions::default().max_record].map(|len| len as u64);
-        usize::try_from(admitting(limit, default, data)).unwrap_or(usize::MAX)
+        usize::try_from(raised_limit(limit, default, data)).unwrap_or(usize::MAX)
     }
 }
 
@@ -68,8 +68,8 @@ impl Default for TcpOptions {
 pub struct TcpClientOptions {
     /// The credential of the caller (default AUTH_NONE).
     pub credential: Credential,
-    /// How long a call may take on all its connections, including the wait for a connection and a slot
-    /// (default 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides it.
+    /// How long a call may take across connections, including the wait for a connection and a slot (default
+    /// 60 s). [`TcpClient::with_timeout`](super::TcpClient::with_timeout) overrides it.
     pub timeout: Duration,
     /// A connection without calls is closed after this time, and the next call reconnects (default 5
     /// minutes). `None` keeps the connection, as does a client that does not reconnect.
@@ -130,8 +130,8 @@ pub struct TcpServerOptions {
     /// Detects retransmitted calls (default: a cache with default options). With `None`, retransmitted
     /// calls run again.
     pub duplicates: Option<DuplicateCache>,
-    /// The memory for calls and replies of all connections (default 48 MiB). Servers that are given clones
-    /// share it.
+    /// The memory for calls and replies of all connections (default 48 MiB). Servers share the budget if
+    /// their options contain clones of it.
     pub memory: MemoryBudget,
     /// The maximum number of queued and outstanding backward calls on one connection (default 1,024).
     /// Further calls fail immediately with [`CallError::TooMany`](super::super::CallError::TooMany).
@@ -151,7 +151,7 @@ impl Default for TcpServerOptions {
             drain: Duration::from_secs(10),
             duplicates: Some(DuplicateCache::default()),
             memory: MemoryBudget::default(),
-            max_backward_calls: BACKWARD_PENDING,
+            max_backward_calls: MAX_BACKWARD_CALLS,
             tcp: TcpOptions::default(),
             non_exhaustive: (),
         }

@@ -62,27 +62,27 @@ impl TcpOutbound {
 
     fn received(&mut self, record: Bytes, requester: &mut TcpRequester) {
         let is_call = MessageKind::of(&record) == Some(MessageKind::Call);
-        requester.hear();
+        requester.record_activity();
         match &mut self.backward {
             _ if !is_call => requester.received(record),
             Some(slots) => slots.push(record, None),
-            None => debug!("a call of the server, which may not call"),
+            None => debug!("dropping a call of the server: the client serves no programs"),
         }
     }
 
-    /// Returns the next record. One that is too long ends the call that it answers: the same reply would come
-    /// again on the next connection.
+    /// Returns the next record. A record that is too long fails the call that it answers, because the next
+    /// connection would return the same reply.
     fn poll_record(
         &mut self,
         requester: &mut TcpRequester,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Option<Bytes>>> {
-        self.incoming.admit(self.options.admitting(requester.max_reply()));
+        self.incoming.admit(self.options.raised_max_record(requester.max_reply()));
         let polled = self.incoming.poll_next(cx);
         if let Poll::Ready(Err(error)) = &polled
             && let Some(xid) = self.incoming.refused_xid(error)
         {
-            requester.refuse(xid, error);
+            requester.fail(xid, error);
         }
         polled
     }
@@ -93,7 +93,7 @@ impl TcpOutbound {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), CloseReason>> {
         let failed = |error: io::Error| CloseReason::Io(error.to_string());
-        // Polls both directions, so that stalled output is detected however much arrives.
+        // Polls both directions, so that stalled output is detected even under constant input.
         let mut progress = Poll::Pending;
         if !self.outgoing.is_empty() {
             progress = self.outgoing.poll_write(cx).map_err(failed)?;

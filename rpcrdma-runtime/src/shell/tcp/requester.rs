@@ -30,14 +30,14 @@ pub(super) struct TcpRequester {
     /// Outstanding calls by XID.
     calls: Table<Sent>,
     /// Maximum silence of the server.
-    patience: Duration,
-    /// Time of the last octet from the server, or of the connection.
-    heard: Instant,
+    max_silence: Duration,
+    /// Time at which the server last sent something, or at which the connection was made.
+    last_received: Instant,
     /// Abandoned calls after which the server was silent for too long.
     silent: BTreeSet<CallId>,
     events: VecDeque<RequesterEvent>,
     closing: Option<CloseReason>,
-    /// The largest bound of a reply, in octets.
+    /// The maximum length of a reply to any call so far, in octets.
     max_reply: u64,
 }
 
@@ -55,8 +55,8 @@ impl TcpRequester {
             slots: Arc::new(Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS))),
             queue: BTreeMap::new(),
             calls: Table::default(),
-            patience: options.stall_timeout,
-            heard: Instant::now(),
+            max_silence: options.stall_timeout,
+            last_received: Instant::now(),
             silent: BTreeSet::new(),
             events: VecDeque::new(),
             closing: None,
@@ -64,7 +64,7 @@ impl TcpRequester {
         }
     }
 
-    /// Returns the largest bound of a reply to any call so far, in octets.
+    /// Returns the maximum length of a reply to any call so far, in octets.
     pub(super) fn max_reply(&self) -> u64 {
         self.max_reply
     }
@@ -84,12 +84,12 @@ impl TcpRequester {
         Ok(())
     }
 
-    /// A call has ended.
+    /// Reports the end of a call.
     pub(super) fn end(&mut self, call: CallId, outcome: Result<IncomingReply, TransportError>) {
         self.events.push_back(RequesterEvent::Done { call, outcome });
     }
 
-    /// Abandons a call. Returns when it was sent, if it was.
+    /// Abandons a call. Returns the time at which it was sent, if it was.
     pub(super) fn forget(&mut self, call: CallId) -> Option<Instant> {
         if self.calls.get(call.xid()).is_some_and(|sent| sent.id == call) {
             return self.calls.remove(call.xid()).map(|sent| sent.at);
@@ -99,7 +99,7 @@ impl TcpRequester {
     }
 
     /// Returns true if a call is outstanding.
-    pub(super) fn awaits(&self) -> bool {
+    pub(super) fn has_outstanding(&self) -> bool {
         self.calls.len() > 0
     }
 
@@ -111,14 +111,14 @@ impl TcpRequester {
         let slot: Slot = self.slots.clone().try_acquire_owned().ok()?.into();
         let (id, message) = self.queue.pop_first()?;
         let sent = Sent { id, octets: message.unreduced_len(), at: Instant::now(), _slot: slot.clone() };
-        // No other outstanding call has this XID.
+        // Never replaces a call: no other outstanding call has this XID.
         let _ = self.calls.insert(id.xid(), sent);
         Some((message, slot))
     }
 
-    /// Records that the peer has sent something.
-    pub(super) fn hear(&mut self) {
-        self.heard = Instant::now();
+    /// Records that the server has sent something.
+    pub(super) fn record_activity(&mut self) {
+        self.last_received = Instant::now();
         self.silent.clear();
     }
 
@@ -126,15 +126,15 @@ impl TcpRequester {
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
-            return debug!(?xid, "no call waits for this reply");
+            return debug!(?xid, "dropping a reply to no outstanding call");
         };
         let traffic =
             Traffic { call_inline: sent.octets, reply_inline: reply.len() as u64, ..Traffic::default() };
-        self.end(sent.id, Ok(IncomingReply { message: Received::whole(reply), traffic }));
+        self.end(sent.id, Ok(IncomingReply { message: Received::unreduced(reply), traffic }));
     }
 
-    /// Ends the call whose reply cannot be read. The connection is lost with it.
-    pub(super) fn refuse(&mut self, xid: u32, why: &impl ToString) {
+    /// Fails the call whose reply cannot be read. The connection is then also unusable.
+    pub(super) fn fail(&mut self, xid: u32, why: &impl ToString) {
         if let Some(sent) = self.calls.remove(xid) {
             self.end(sent.id, Err(TransportError::BadReply(why.to_string())));
         }
@@ -161,15 +161,15 @@ impl SessionRequester for TcpRequester {
 
     fn cancel(&mut self, call: CallId) {
         if let Some(at) = self.forget(call)
-            && self.heard <= at
-            && at.elapsed() >= self.patience
+            && self.last_received <= at
+            && at.elapsed() >= self.max_silence
         {
             self.silent.insert(call);
         }
     }
 
-    /// An abandoned call costs a TCP connection nothing. But if the server sent nothing since the call for
-    /// the stall limit, it is presumed dead: TCP alone takes much longer to detect that.
+    /// An abandoned call holds the connection only if the server has sent nothing for the stall limit since
+    /// the call. The server is then presumed dead, which TCP alone takes much longer to detect.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

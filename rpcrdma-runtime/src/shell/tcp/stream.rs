@@ -23,7 +23,7 @@ use crate::xdr::Message;
 const READ: usize = 64 << 10;
 
 /// Maximum number of buffers per vectored write.
-const PIECES: usize = 16;
+const MAX_BUFFERS: usize = 16;
 
 /// Sets the socket options.
 pub(super) fn prepare(socket: &TcpStream, options: &TcpOptions) -> io::Result<()> {
@@ -41,27 +41,27 @@ pub(super) struct Incoming {
     records: Records,
     stall: Stall,
     rate: MinRate,
-    /// Octets read so far.
+    /// Octets read so peer.
     read: u64,
 }
 
 /// The sending direction.
 pub(super) struct Outgoing {
     socket: OwnedWriteHalf,
-    pieces: VecDeque<Piece>,
+    buffers: VecDeque<Buffer>,
     stall: Stall,
     rate: MinRate,
-    /// Octets written so far.
+    /// Octets written so peer.
     written: u64,
 }
 
-struct Piece {
+struct Buffer {
     data: Bytes,
-    /// The slot to free when the whole record is written. Set on its last piece.
+    /// The slot to free when the whole record is written. Set on its last buffer.
     slot: Option<Slot>,
 }
 
-/// Splits a connection into its two directions. The peer must keep a rate of at least `min_rate`.
+/// Splits a connection into its two directions. The peer must maintain a rate of at least `min_rate`.
 pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> (Incoming, Outgoing) {
     let (reader, writer) = socket.into_split();
     let incoming = Incoming {
@@ -73,7 +73,7 @@ pub(super) fn halves(socket: TcpStream, options: &TcpOptions, min_rate: u64) -> 
         read: 0,
     };
     let (stall, rate) = (Stall::new(options.stall_timeout), MinRate::new(min_rate));
-    (incoming, Outgoing { socket: writer, pieces: VecDeque::new(), stall, rate, written: 0 })
+    (incoming, Outgoing { socket: writer, buffers: VecDeque::new(), stall, rate, written: 0 })
 }
 
 impl Incoming {
@@ -102,15 +102,15 @@ impl Incoming {
         self.records.admit(max);
     }
 
-    /// Returns the XID of the message that is too long, if this error says so and its first words have
-    /// arrived.
+    /// Returns the XID of a message that is too long, if this is the reason of `error` and the first words
+    /// have arrived.
     pub(super) fn refused_xid(&self, error: &io::Error) -> Option<u32> {
         error.get_ref()?.downcast_ref::<RecordError>()?;
         let first = self.records.is_between().then(|| self.input.get(4..))??;
         first.first_chunk().map(|xid| u32::from_be_bytes(*xid))
     }
 
-    /// Nothing is read for now: the time until the rest of a record arrives does not count.
+    /// Suspends the time limits while the caller does not read.
     pub(super) fn pause(&mut self) {
         self.stall.since = None;
         self.rate.is_missed(None);
@@ -146,7 +146,7 @@ impl Incoming {
             if between {
                 return Poll::Pending;
             }
-            return self.stall.poll(cx).map(|()| Err(stalled("the rest of a record did not come")));
+            return self.stall.poll(cx).map(|()| Err(stalled("the rest of a record did not arrive in time")));
         };
         self.stall.since = None;
         let count = read?;
@@ -170,9 +170,9 @@ impl Outgoing {
     pub(super) fn push(&mut self, message: Message, slot: Slot) -> io::Result<()> {
         let mark = record_mark(message.unreduced_len()).ok_or(io::ErrorKind::InvalidInput)?;
         let mark = Bytes::copy_from_slice(&mark);
-        let pieces = std::iter::once(mark).chain(message.into_pieces());
-        self.pieces.extend(pieces.map(|data| Piece { data, slot: None }));
-        if let Some(last) = self.pieces.back_mut() {
+        let buffers = std::iter::once(mark).chain(message.into_pieces());
+        self.buffers.extend(buffers.map(|data| Buffer { data, slot: None }));
+        if let Some(last) = self.buffers.back_mut() {
             last.slot = Some(slot);
         }
         Ok(())
@@ -180,10 +180,10 @@ impl Outgoing {
 
     /// Returns true if nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.buffers.is_empty()
     }
 
-    /// Writes some of the queued output, of which there must be some. Cancel safe.
+    /// Writes a part of the queued output, which must not be empty. Cancel safe.
     ///
     /// # Errors
     /// An error of the operating system, or the peer accepts no output.
@@ -202,21 +202,21 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes some of the queued output without waiting. Returns true if any bytes were written.
+    /// Writes a part of the queued output without waiting. Returns true if any bytes were written.
     ///
     /// # Errors
     /// An error of the operating system, or the peer is too slow.
     pub(super) fn try_write(&mut self) -> io::Result<bool> {
-        let mut slices = [IoSlice::new(&[]); PIECES];
+        let mut slices = [IoSlice::new(&[]); MAX_BUFFERS];
         let mut count = 0;
-        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
-            *slice = IoSlice::new(&piece.data);
+        for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
+            *slice = IoSlice::new(&buffer.data);
             count += 1;
         }
         match self.socket.try_write_vectored(slices.get(..count).unwrap_or_default()) {
             Ok(written) => {
                 self.stall.since = None;
-                self.left(written);
+                self.remove_written(written);
                 self.written = self.written.wrapping_add(written as u64);
                 if self.rate.is_missed((!self.is_empty()).then_some(self.written)) {
                     return Err(stalled("the peer accepts output too slowly"));
@@ -228,16 +228,16 @@ impl Outgoing {
         }
     }
 
-    /// Drops octets that were written.
-    fn left(&mut self, mut octets: usize) {
-        while let Some(piece) = self.pieces.front_mut() {
-            let taken = octets.min(piece.data.len());
-            piece.data.advance(taken);
+    /// Removes written octets from the queue.
+    fn remove_written(&mut self, mut octets: usize) {
+        while let Some(buffer) = self.buffers.front_mut() {
+            let taken = octets.min(buffer.data.len());
+            buffer.data.advance(taken);
             octets -= taken;
-            if !piece.data.is_empty() {
+            if !buffer.data.is_empty() {
                 break;
             }
-            self.pieces.pop_front();
+            self.buffers.pop_front();
         }
     }
 
@@ -293,18 +293,19 @@ mod tests {
 
     use super::*;
 
-    /// A peer that reads something now and then has no stall, but is too slow.
+    /// A peer that reads occasionally never stalls, but is too slow.
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_too_slowly_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-        let mut far = far.unwrap().0.into_std().unwrap();
-        far.set_nonblocking(false).unwrap();
-        let near = near.unwrap();
-        SockRef::from(&near).set_send_buffer_size(64 << 10).unwrap();
-        let (_incoming, mut outgoing) = halves(near, &TcpOptions::default(), 64 << 10);
+        let (local, peer) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let mut peer = peer.unwrap().0.into_std().unwrap();
+        peer.set_nonblocking(false).unwrap();
+        let local = local.unwrap();
+        SockRef::from(&local).set_send_buffer_size(64 << 10).unwrap();
+        let (_incoming, mut outgoing) = halves(local, &TcpOptions::default(), 64 << 10);
         let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap().into();
-        outgoing.push(Message::whole(vec![0; 64 << 20].into()), slot).unwrap();
+        outgoing.push(Message::unreduced(vec![0; 64 << 20].into()), slot).unwrap();
         let mut octets = vec![0; 256 << 10];
         let mut ended = None;
         for _ in 0..1000 {
@@ -312,7 +313,7 @@ mod tests {
                 Ok(true) => {}
                 Ok(false) => {
                     tokio::time::advance(Duration::from_secs(11)).await;
-                    assert!(far.read(&mut octets).unwrap() > 0);
+                    assert!(peer.read(&mut octets).unwrap() > 0);
                     let writable = outgoing.socket.as_ref().writable();
                     let _ = tokio::time::timeout(Duration::from_millis(1), writable).await;
                 }

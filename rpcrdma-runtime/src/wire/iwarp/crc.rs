@@ -1,8 +1,8 @@
 //! The CRC32C of an FPDU (RFC 5044 section 4.4).
 
-/// An incremental CRC32C over the length field, the ULPDU and the pad octets, in this order.
+/// An incremental CRC32C of the length field, the ULPDU and the pad octets, in this order.
 ///
-/// With the standard library it uses the processor's widest suitable instructions, otherwise a table.
+/// With the standard library, it uses the processor's widest suitable instructions, otherwise a table.
 #[derive(Clone)]
 pub struct Crc32c(State);
 
@@ -76,7 +76,7 @@ mod tests {
     /// The table of no_std builds and the instructions of std builds give the same result, for any split of
     /// the input.
     #[test]
-    fn both_ways_to_compute_it_agree() {
+    fn the_table_and_the_instructions_agree() {
         let table = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
         let octets: alloc::vec::Vec<u8> = (0..=255u8).cycle().take(5000).collect();
         for len in [0, 1, 3, 4, 7, 8, 63, 64, 1023, 5000] {

@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 /// A segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DdpHeader {
-    /// For memory that the receiver has advertised.
+    /// Placed into memory that the receiver has advertised.
     Tagged {
         /// Whether this is the message's last segment.
         last: bool,
@@ -26,7 +26,7 @@ pub enum DdpHeader {
         /// The tagged offset of the first octet.
         offset: u64,
     },
-    /// For buffers that the receiver has queued.
+    /// Placed into a buffer that the receiver has queued.
     Untagged {
         /// Whether this is the message's last segment.
         last: bool,
@@ -50,7 +50,7 @@ pub enum DdpError {
     #[error("a DDP segment is shorter than its header")]
     Short,
     /// The version is not 1.
-    #[error("a DDP segment is not of version 1")]
+    #[error("unsupported DDP version")]
     Version {
         /// Whether the segment is tagged.
         tagged: bool,
@@ -126,7 +126,7 @@ mod tests {
 
     /// Requirement: R518, R522
     #[test]
-    fn both_headers_there_and_back() {
+    fn headers_round_trip() {
         let tagged =
             DdpHeader::Tagged { last: true, control: 0x40, stag: 0x0102_0304, offset: 0x0506_0708_090a_0b0c };
         let octets = [0xc1, 0x40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -154,7 +154,7 @@ mod tests {
 
     /// Requirement: R517
     #[test]
-    fn other_versions_are_refused() {
+    fn other_versions_are_rejected() {
         for version in [0, 2, 3] {
             for (first, tagged) in [(0x80, true), (0x00, false)] {
                 let octets = [first | version, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

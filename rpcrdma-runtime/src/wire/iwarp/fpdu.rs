@@ -88,18 +88,22 @@ mod tests {
 
     /// Requirement: R418, R424, R425, R505
     #[test]
-    fn sums_of_rfc_5044() {
+    fn crcs_of_rfc_5044() {
         let five = figure(1);
         assert_eq!(sum(&[&[0; 4], &five]), [0x52, 0x23, 0x99, 0x83], "figure 5, with its marker");
         let six = figure(2);
         let (before, after) = six.split_at(20);
-        assert_eq!(sum(&[before, &[0, 0, 0, 0x14], after]), [0x84, 0x92, 0x58, 0x98], "figure 6, the same");
+        assert_eq!(
+            sum(&[before, &[0, 0, 0, 0x14], after]),
+            [0x84, 0x92, 0x58, 0x98],
+            "figure 6, with its marker"
+        );
         assert_eq!(sum(&[&five]), [0xb7, 0x24, 0x3e, 0xc3], "figure 5 without its marker");
     }
 
     /// Requirement: R409, R417, R425, R505
     #[test]
-    fn an_fpdu_opens() {
+    fn a_valid_fpdu_opens() {
         let mut fpdu = figure(1);
         fpdu.extend([0xb7, 0x24, 0x3e, 0xc3]);
         assert_eq!(len(&fpdu), Some(fpdu.len()));
@@ -110,7 +114,7 @@ mod tests {
             assert_eq!(open(&bad, true), Err(FpduError::Crc), "octet {at} flipped");
         }
         *fpdu.last_mut().unwrap() = 0;
-        assert!(open(&fpdu, false).is_ok(), "nobody looks at the field without CRCs");
+        assert!(open(&fpdu, false).is_ok(), "without CRCs, the field is ignored");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! MPA markers (RFC 5044 section 4.3): four octets at every 512th octet of a direction, from the first octet
-//! after the MPA frame on. A marker contains the distance to the start of its FPDU.
+//! MPA markers (RFC 5044 section 4.3): four octets at every 512th octet of a direction, starting with the
+//! first octet after the MPA frame. A marker contains the distance to the start of its FPDU.
 //!
-//! A receiver requires them in its MPA frame. An FPDU contains the markers before and between its octets, and
-//! its CRC covers them.
+//! A receiver requires them in its MPA frame. The markers before and between the octets of an FPDU belong to
+//! it, and its CRC covers them.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::fpdu::{self, FpduError, MARKER_LEN as LEN};
 /// Distance between the first octets of two markers.
 pub const INTERVAL: usize = 512;
 
-/// The markers of one direction, from its first FPDU on.
+/// The position in one direction of a stream, relative to markers and FPDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Markers {
     /// Octets since the start of the last marker. At 0, a marker is next.
@@ -27,8 +27,8 @@ impl Markers {
         octets.div_ceil(INTERVAL).saturating_mul(LEN)
     }
 
-    /// Returns the size of the FPDU at the start of `octets`, markers included, or `None` if its length field
-    /// is incomplete.
+    /// Returns the size of the FPDU at the start of `octets`, including markers. Returns `None` if its length
+    /// field is incomplete.
     #[must_use]
     pub fn fpdu_len(&self, octets: &[u8]) -> Option<usize> {
         let len = fpdu::len(octets.get(self.length_at()..)?)?;
@@ -36,7 +36,7 @@ impl Markers {
         Some(len.saturating_add(markers.saturating_mul(LEN)))
     }
 
-    /// Returns the offset of the length field in the next FPDU: behind a marker, if one is next.
+    /// Returns the offset of the length field in the next FPDU, which may start with a marker.
     #[must_use]
     pub const fn length_at(&self) -> usize {
         if self.at == 0 { LEN } else { 0 }
@@ -47,32 +47,33 @@ impl Markers {
         self.since = 0;
     }
 
-    /// Returns the next marker if its place is reached, and counts it as sent.
+    /// Returns the next marker if its position is reached, and counts it as sent.
     pub fn due(&mut self) -> Option<[u8; LEN]> {
         if self.at != 0 {
             return None;
         }
-        // No sender makes FPDUs longer than the field counts.
+        // Senders never make FPDUs that exceed the field's range.
         let distance = u16::try_from(self.since).unwrap_or(u16::MAX);
         self.pass_marker();
         let [high, low] = distance.to_be_bytes();
         Some([0, 0, high, low])
     }
 
-    /// Splits octets to send before the place of the next marker. [`Markers::due`] returned `None`.
+    /// Splits octets to send at the position of the next marker. Call this only after [`Markers::due`]
+    /// returned `None`.
     pub fn split<'a>(&mut self, octets: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let (piece, rest) = octets.split_at_checked(self.gap()).unwrap_or((octets, &[]));
         self.pass(piece.len());
         (piece, rest)
     }
 
-    /// Moves beyond octets that are not available, to the start of an FPDU.
+    /// Advances by a number of octets, to the start of an FPDU.
     pub fn skip(&mut self, octets: usize) {
         self.pass(octets);
     }
 
-    /// Removes the markers of a complete FPDU, whose size [`Markers::fpdu_len`] returned, and appends the
-    /// rest of it to `plain`.
+    /// Removes the markers of a complete FPDU and appends the rest to `plain`. The size of `fpdu` must be the
+    /// one that [`Markers::fpdu_len`] returned.
     ///
     /// # Errors
     /// - [`FpduError::Crc`] if `crc` is set and the CRC does not match.
@@ -85,7 +86,7 @@ impl Markers {
             if self.at == 0 {
                 let (marker, after) = rest.split_first_chunk::<LEN>().ok_or(FpduError::Marker)?;
                 let [_, _, high, low] = *marker;
-                // The lowest two bits are reserved, as is the first half.
+                // The lowest two bits and the first half are reserved.
                 if usize::from(u16::from_be_bytes([high, low]) & !3) != self.since {
                     return Err(FpduError::Marker);
                 }
@@ -109,7 +110,7 @@ impl Markers {
         self.at = self.at.wrapping_add(octets) % INTERVAL;
     }
 
-    /// A marker before the length field is not counted in the distance of later ones.
+    /// Moves past a marker. A marker before the length field does not count in the distance of later markers.
     fn pass_marker(&mut self) {
         self.since = if self.since == 0 { 0 } else { self.since.saturating_add(LEN) };
         self.at = LEN;
@@ -121,7 +122,8 @@ mod tests {
     use super::super::Crc32c;
     use super::*;
 
-    /// Returns a stream position, and a ULPDU of this many octets as an FPDU with the markers from there on.
+    /// Returns a stream position, the FPDU of a ULPDU with the markers at this position, and the same FPDU
+    /// without markers.
     fn marked(at: usize, ulpdu: usize) -> (Markers, Vec<u8>, Vec<u8>) {
         let start = Markers { at, since: 0 };
         let mut markers = start;
@@ -180,17 +182,20 @@ mod tests {
                     octets.len() - plain.len(),
                     octets.len().saturating_sub(first).div_ceil(INTERVAL) * LEN
                 );
-                for place in (first..octets.len()).step_by(INTERVAL) {
-                    let distance = if place == 0 { 0 } else { place - if at == 0 { LEN } else { 0 } };
-                    assert_eq!(octets[place..place + LEN], u32::try_from(distance).unwrap().to_be_bytes());
+                for position in (first..octets.len()).step_by(INTERVAL) {
+                    let distance = if position == 0 { 0 } else { position - if at == 0 { LEN } else { 0 } };
+                    assert_eq!(
+                        octets[position..position + LEN],
+                        u32::try_from(distance).unwrap().to_be_bytes()
+                    );
                     let mut reserved = octets.clone();
-                    reserved[place] = 0xff;
-                    reserved[place + 3] |= 3;
+                    reserved[position] = 0xff;
+                    reserved[position + 3] |= 3;
                     let mut found = Vec::new();
                     assert_eq!(start.clone().remove(&reserved, false, &mut found), Ok(()), "reserved bits");
                     assert_eq!(found, plain);
                     let mut wrong = octets.clone();
-                    wrong[place + 3] ^= 4;
+                    wrong[position + 3] ^= 4;
                     let refused = |crc| start.clone().remove(&wrong, crc, &mut Vec::new());
                     assert_eq!(refused(true), Err(FpduError::Crc), "a CRC covers its markers");
                     assert_eq!(refused(false), Err(FpduError::Marker));

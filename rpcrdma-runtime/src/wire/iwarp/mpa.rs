@@ -61,13 +61,13 @@ pub enum MpaError {
     #[error("not an MPA frame: the key is wrong")]
     Key,
     /// The revision is above 2.
-    #[error("MPA revision {0} is unknown")]
+    #[error("unsupported MPA revision: {0}")]
     Revision(u8),
     /// The private data exceeds the limit of RFC 5044.
-    #[error("{0} octets of private data are more than 512")]
+    #[error("too much private data: {0} octets (limit 512)")]
     PrivateData(u16),
     /// An enhanced frame is too short for the depths (RFC 6581 section 9).
-    #[error("an enhanced MPA frame has no IRD and ORD")]
+    #[error("an enhanced MPA frame lacks IRD and ORD")]
     NoDepths,
 }
 
@@ -211,8 +211,8 @@ mod tests {
         let header = FrameHeader::parse(kind, head).unwrap();
         assert_eq!(usize::from(header.private_data_len), private_data.len());
         let (depths, rest) = ReadDepths::split(private_data).unwrap();
-        let again = [&header.encode()[..], &depths.encode()[..], rest].concat();
-        assert_eq!(again, octets, "encodes to what it was read from");
+        let encoded = [&header.encode()[..], &depths.encode()[..], rest].concat();
+        assert_eq!(encoded, octets, "the encoding differs from the input");
         (header, depths, rest.to_vec())
     }
 
@@ -230,7 +230,7 @@ mod tests {
 
     /// Requirement: R710
     #[test]
-    fn every_bit_survives() {
+    fn every_bit_round_trips() {
         for bits in 0..=255u8 {
             let octets = [&b"MPA ID Rep Frame"[..], &[bits, 2, 0, 4]].concat();
             let header = FrameHeader::parse(FrameKind::Reply, octets.first_chunk().unwrap()).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_frames_are_rejected() {
         let refused = |octets: &[u8]| {
             FrameHeader::parse(FrameKind::Request, octets.first_chunk().unwrap()).unwrap_err()
         };
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_known_by_the_first_octets() {
+    fn an_unrelated_peer_is_detected_by_its_first_octets() {
         assert!(FrameKind::Request.may_begin_with(b"MPA ID Re"));
         assert!(FrameKind::Request.may_begin_with(LINUX_REQUEST));
         assert!(!FrameKind::Request.may_begin_with(b"G"));

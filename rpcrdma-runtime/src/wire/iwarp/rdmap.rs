@@ -39,10 +39,10 @@ pub enum Opcode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RdmapError {
     /// The version is not 1.
-    #[error("an RDMAP message is not of version 1")]
+    #[error("unsupported RDMAP version")]
     Version,
     /// The opcode is unknown.
-    #[error("RDMAP opcode {0} is unknown")]
+    #[error("unknown RDMAP opcode: {0}")]
     Opcode(u8),
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     /// Requirement: R601, R603, R604
     #[test]
-    fn control_octets_there_and_back() {
+    fn control_octets_round_trip() {
         let send = |invalidate, solicited| Opcode::Send { invalidate, solicited };
         let opcodes = [
             Opcode::Write,
@@ -166,7 +166,7 @@ mod tests {
 
     /// Requirement: R610
     #[test]
-    fn a_read_request_there_and_back() {
+    fn a_read_request_round_trips() {
         let request = ReadRequest {
             sink_stag: 1,
             sink_offset: 2,
@@ -183,6 +183,6 @@ mod tests {
             assert_eq!(ReadRequest::parse(&octets[..cut]), None);
         }
         octets.push(0);
-        assert_eq!(ReadRequest::parse(&octets), None, "one octet more");
+        assert_eq!(ReadRequest::parse(&octets), None, "one octet too many");
     }
 }

@@ -97,7 +97,7 @@ impl Code {
             (0, 1, 0) | (1, 1, 0) => "no such STag",
             (0 | 1, 1, 1) => "out of the memory's bounds",
             (0, 1, 2) => "access rights",
-            (0, 1, 3) | (1, 1, 2) => "the STag is not of this stream",
+            (0, 1, 3) | (1, 1, 2) => "the STag belongs to another stream",
             (0, 1, 4) | (1, 1, 3) => "the offset wraps",
             (0, 1 | 2, 9) => "the STag cannot be invalidated",
             (0, 2, 5) => "RDMAP version",
@@ -197,16 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn both_bit_orders_are_read() {
+    fn both_bit_orders_are_parsed() {
         let code = |octets: &[u8]| Terminate::read_code(octets);
         assert_eq!(code(&[0x12, 0x02, 0xc0, 0x00]), Some(Code::NO_BUFFER), "RFC 5040");
-        assert_eq!(code(&[0x21, 0x02, 0x03, 0x00]), Some(Code::NO_BUFFER), "siw, seen on the wire");
+        assert_eq!(code(&[0x21, 0x02, 0x03, 0x00]), Some(Code::NO_BUFFER), "siw, captured");
         assert_eq!(code(&[0x21, 0x02, 0x00, 0x00]), Some(Code::NO_BUFFER), "siw without flags");
-        assert_eq!(code(&[0x20, 0x02, 0x00, 0x00]), Some(Code::CRC), "without flags RFC 5040 is read");
-        assert_eq!(code(&[0x20, 0x07, 0x03, 0x00]), Some(Code::STREAM_CATASTROPHIC), "siw, by its flags");
+        assert_eq!(
+            code(&[0x20, 0x02, 0x00, 0x00]),
+            Some(Code::CRC),
+            "without flags, the format is that of RFC 5040"
+        );
+        assert_eq!(
+            code(&[0x20, 0x07, 0x03, 0x00]),
+            Some(Code::STREAM_CATASTROPHIC),
+            "siw, detected by its flags"
+        );
         let rfc = |layer, etype, code| Some(Code { layer, etype, code });
-        assert_eq!(code(&[0x20, 0x07, 0x00, 0x00]), rfc(2, 0, 7), "known in both orders");
-        assert_eq!(code(&[0x45, 0x09, 0x00, 0x00]), rfc(4, 5, 9), "known in neither order");
+        assert_eq!(code(&[0x20, 0x07, 0x00, 0x00]), rfc(2, 0, 7), "valid in both orders");
+        assert_eq!(code(&[0x45, 0x09, 0x00, 0x00]), rfc(4, 5, 9), "valid in neither order");
         assert_eq!(code(&[0xff, 0xff, 0xff, 0xff, 1]), Some(Code { layer: 15, etype: 15, code: 255 }));
         assert_eq!(code(&[0x12, 0x02]), Some(Code::NO_BUFFER), "cut short");
         assert_eq!(code(&[0x12]), None);
@@ -246,9 +254,9 @@ mod tests {
         }
     }
 
-    /// Also those of RFC 6581. An unspecified error (255) needs no words.
+    /// Includes the codes of RFC 6581. An unspecified error (255) has no description.
     #[test]
-    fn exactly_the_codes_of_the_rfcs_are_known_and_they_have_words() {
+    fn only_codes_of_the_rfcs_are_known_and_all_are_described() {
         let known: [((u8, u8), &[u8]); 6] = [
             ((0, 1), &[0, 1, 2, 3, 4, 9, 0xff]),
             ((0, 2), &[5, 6, 7, 8, 9, 0xff]),

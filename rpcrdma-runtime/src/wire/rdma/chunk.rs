@@ -28,13 +28,13 @@ pub struct ChunkLists {
 }
 
 impl WriteChunk {
-    /// Returns the total size of its segments in bytes.
+    /// Returns the total size of the segments in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.iter().fold(0, |sum, segment| sum.saturating_add(u64::from(segment.length)))
     }
 
-    /// Returns true if that size is 0.
+    /// Returns true if the total size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -12,7 +12,7 @@ pub enum Direction {
     Reply,
 }
 
-/// The encoded size of a segment in bytes, and of a Read segment with its position.
+/// The encoded sizes in bytes of a segment, and of a Read segment with its position.
 const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
@@ -59,7 +59,7 @@ fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     Some(position_zero)
 }
 
-/// Reads the word before a list entry, which tells whether an entry follows.
+/// Reads the word that precedes a list entry. Returns whether an entry follows.
 fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     match reader.u32().ok()? {
         0 => Some(false),
@@ -104,12 +104,12 @@ mod tests {
     fn r221_the_direction_is_in_the_rpc_message_after_any_chunk_lists() {
         for (reads, writes, segments) in [(0, 0, 0), (1, 0, 0), (3, 2, 1), (0, 1, 5), (2, 3, 2)] {
             for (kind, expected) in [(0, Some(Direction::Call)), (1, Some(Direction::Reply)), (2, None)] {
-                let whole = message(Body::Msg(lists(0, reads, writes, segments)), &[9, kind, 2]);
-                assert_eq!(direction(&whole), expected, "{reads} {writes} {segments}");
-                let told = whole.len() - 4;
-                for cut in 0..whole.len() {
-                    let expected = expected.filter(|_| cut >= told);
-                    assert_eq!(direction(whole.get(..cut).unwrap_or_default()), expected, "{cut} bytes");
+                let complete = message(Body::Msg(lists(0, reads, writes, segments)), &[9, kind, 2]);
+                assert_eq!(direction(&complete), expected, "{reads} {writes} {segments}");
+                let needed = complete.len() - 4;
+                for cut in 0..complete.len() {
+                    let expected = expected.filter(|_| cut >= needed);
+                    assert_eq!(direction(complete.get(..cut).unwrap_or_default()), expected, "{cut} bytes");
                 }
             }
         }

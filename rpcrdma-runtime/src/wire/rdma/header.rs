@@ -103,7 +103,8 @@ pub enum ReplyRefusal {
     BackwardCall {
         /// The received XID.
         xid: u32,
-        /// Whether it has chunks. If so, it is answered with ERR_CHUNK, otherwise dropped.
+        /// Whether the call has chunks. A call with chunks is answered with ERR_CHUNK, and any other call is
+        /// dropped.
         chunks: bool,
     },
 }
@@ -166,8 +167,8 @@ pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
 
 fn write(message: &xdr::RdmaMsg, payload: &[u8]) -> Bytes {
     let mut writer = Writer::reused();
-    // Header types have no bounds that a value could break, except the segment count, which is the length of
-    // a list in memory.
+    // Cannot fail: the only bound in these types is the segment count, which is the length of a list in
+    // memory.
     if message.encode(&mut writer).is_err() {
         writer.clear();
     }
@@ -207,8 +208,8 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     };
     let chunk = |why: String| Refusal::Chunk { xid, why };
     match kind {
-        // Valid for every version: the first four words have the same meaning in all of them (RFC 8166
-        // section 4.2).
+        // These checks apply to every version, because the first four words always have the same meaning (RFC
+        // 8166 section 4.2).
         ERROR => return Err(Refusal::Discard("a requester must not send RDMA_ERROR")),
         _ if version != VERSION => return Err(Refusal::Version { xid, version }),
         DONE => return Err(Refusal::Discard("RDMA_DONE is obsolete")),
@@ -238,7 +239,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
         return Err(ReplyRefusal::Discard("shorter than the fixed words"));
     };
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
-    // ERR_VERS has the version of the call it answers, which is the local version.
+    // ERR_VERS contains the version of the call, which is the local version.
     if version != VERSION {
         return Err(ReplyRefusal::Discard("another version"));
     }
@@ -267,7 +268,7 @@ pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, 
     Ok((header, payload))
 }
 
-/// Returns true if a Payload stream starts an RPC call. Only the RPC message tells the direction (RFC 8167
+/// Returns true if a Payload stream starts an RPC call. Only the RPC message shows the direction (RFC 8167
 /// section 4.1).
 fn is_call(payload: &[u8], xid: u32) -> bool {
     payload.strip_prefix(&xid.to_be_bytes()).is_some_and(|rest| rest.starts_with(&[0; 4]))

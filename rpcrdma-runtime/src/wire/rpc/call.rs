@@ -114,7 +114,7 @@ impl CallHeader {
     /// Reads the header. Also returns the verifier, and the size of the header before the verifier in bytes.
     fn decode_verified(reader: &mut Reader<'_>) -> Result<(Self, Verifier, usize), CallRefusal> {
         let before = reader.remaining();
-        // Reads single words, because the answer depends on how much of the header is present.
+        // Reads single words, because the error depends on how much of the header is present.
         let mut word = || reader.u32().map_err(|_| CallRefusal::NotACall);
         let (xid, kind) = (word()?, word()?);
         if kind != xdr::MsgType::Call as u32 {
@@ -159,7 +159,7 @@ impl RpcCall {
         Ok(RpcCall { header, verifier, message, unverified, header_len })
     }
 
-    /// Returns the whole message.
+    /// Returns the complete message.
     #[must_use]
     pub fn message(&self) -> &Received {
         &self.message

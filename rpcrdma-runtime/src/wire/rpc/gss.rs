@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_there_and_back() {
+    fn a_credential_round_trips() {
         let credential = GssCredential {
             control: GssControl::Data,
             sequence: 7,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_ignored_while_a_context_is_made_and_only_then() {
+    fn the_service_is_ignored_only_during_context_creation() {
         for (control, service, taken) in
             [(0, 0, false), (0, 1, true), (0, 4, false), (1, 0, true), (2, 99, true), (3, 0, false)]
         {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_headers_and_other_versions() {
+    fn invalid_bodies_and_other_versions_are_rejected() {
         assert_eq!(GssCredential::decode(&words(&[2, 0, 0, 1, 0])), Err(AuthStat::RejectedCredential));
         assert_eq!(GssCredential::decode(&words(&[0])), Err(AuthStat::RejectedCredential));
         for bad in [&words(&[])[..], &words(&[1]), &words(&[1, 4, 0, 1, 0]), &words(&[1, 0, 0, 1, 8])] {

@@ -33,8 +33,8 @@ pub enum RecordError {
     },
 }
 
-/// Extracts records from a byte stream. It stores the received part of one record, and reserves no memory for
-/// the size that a mark claims.
+/// Extracts records from a byte stream. Stores only the received part of one record, and reserves no memory
+/// for the size that a mark claims.
 #[derive(Debug)]
 pub struct Records {
     max: usize,
@@ -56,7 +56,7 @@ impl Records {
         Records { max, fragment: None, before: BytesMut::new() }
     }
 
-    /// Raises the limit to this many octets, if it is lower.
+    /// Raises the limit to `max` octets if it is lower.
     pub fn admit(&mut self, max: usize) {
         self.max = self.max.max(max);
     }
@@ -67,8 +67,8 @@ impl Records {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// Returns the maximum length of the next record once its first mark has arrived: its length if it has
-    /// one fragment, and the limit otherwise.
+    /// Returns the maximum length of the next record once its first mark has arrived. This is its length if
+    /// it has one fragment, and otherwise the limit.
     ///
     /// # Errors
     /// As [`Records::next`].
@@ -84,8 +84,8 @@ impl Records {
     }
 
     /// Returns the next record if it is complete. A record in one fragment shares the memory of `input`.
-    /// Octets of the record are removed from `input`. If it is incomplete, the caller appends more octets to
-    /// `input` and tries again.
+    /// Octets of the record are removed from `input`. If the record is incomplete, append more octets to
+    /// `input` and call this method again.
     ///
     /// # Errors
     /// Returns [`RecordError`] if the stream is unusable.
@@ -157,7 +157,7 @@ mod tests {
 
     /// Requirement: R329
     #[test]
-    fn records_come_out_however_they_were_cut() {
+    fn records_are_extracted_from_any_pieces() {
         let stream = [
             fragment(true, b"one"),
             fragment(false, b"tw"),
@@ -182,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_record_and_one_octet_more() {
+    fn records_beyond_the_limit_are_rejected() {
         let read = |stream: &[u8]| Records::new(64).next(&mut BytesMut::from(stream));
         assert!(matches!(read(&fragment(true, &[0; 64])), Ok(Some(record)) if record.len() == 64));
-        // Rejected by its mark alone.
+        // The mark alone suffices for the rejection.
         assert_eq!(read(&fragment(true, &[0; 65])[..4]), Err(RecordError::TooLong { len: 65, max: 64 }));
         let two = [fragment(false, &[0; 60]), fragment(true, &[0; 5])].concat();
         assert_eq!(read(&two), Err(RecordError::TooLong { len: 65, max: 64 }));
@@ -196,7 +196,7 @@ mod tests {
 
     /// Requirement: R329
     #[test]
-    fn marks() {
+    fn marks_of_records() {
         assert_eq!(record_mark(0), Some([0x80, 0, 0, 0]));
         assert_eq!(record_mark(40), Some([0x80, 0, 0, 40]));
         assert_eq!(record_mark(0x7fff_ffff), Some([0xff; 4]));

@@ -46,7 +46,7 @@ pub enum ReplyError {
     #[error("the server does not have the program")]
     ProgramUnavailable,
     /// PROG_MISMATCH.
-    #[error("the server has the program in versions {low} to {high} only")]
+    #[error("the server supports only versions {low} to {high} of the program")]
     ProgramMismatch {
         /// The lowest supported version.
         low: u32,
@@ -60,10 +60,10 @@ pub enum ReplyError {
     #[error("the server cannot decode the arguments")]
     GarbageArguments,
     /// SYSTEM_ERR.
-    #[error("the server failed")]
+    #[error("the server failed to run the call")]
     SystemError,
     /// RPC_MISMATCH.
-    #[error("the server speaks RPC versions {low} to {high} only")]
+    #[error("the server supports only RPC versions {low} to {high}")]
     RpcMismatch {
         /// The lowest supported version.
         low: u32,

@@ -179,8 +179,8 @@ impl Device {
         (ident.step, ident.parameters) = (Step::Connecting, parameters.clone());
         let to = ident.destination();
         let listens = |ident: &&Ident| {
-            let here = ident.source().map(|source| source.port());
-            ident.step == Step::Listening && here == to.map(|to| to.port())
+            let local = ident.source().map(|source| source.port());
+            ident.step == Step::Listening && local == to.map(|to| to.port())
         };
         match self.ids.values().find(listens).map(|listener| listener.raw.addr()) {
             Some(listener) => self.send_event(listener, event::CONNECT_REQUEST, 0, parameters, Some(at)),
@@ -192,12 +192,12 @@ impl Device {
     fn create_request_id(&mut self, listener: usize, from: usize) -> *mut CmId {
         let channel = self.ids.get(&listener).and_then(|ident| self.event_queues.get(&ident.channel));
         let raw = self.make_id(channel.map_or(ptr::null_mut(), |channel| channel.raw));
-        let (here, there) = (self.ids.get(&listener), self.ids.get(&from));
-        let (here, there) = (here.and_then(Ident::source), there.and_then(Ident::source));
-        let (Some(here), Some(there)) = (here, there) else { return raw };
-        self.bind_id(raw.addr(), SocketAddr::new(ADDRESS.into(), here.port()));
+        let (local, remote) = (self.ids.get(&listener), self.ids.get(&from));
+        let (local, remote) = (local.and_then(Ident::source), remote.and_then(Ident::source));
+        let (Some(local), Some(remote)) = (local, remote) else { return raw };
+        self.bind_id(raw.addr(), SocketAddr::new(ADDRESS.into(), local.port()));
         // SAFETY: the id was allocated above.
-        unsafe { (*raw).destination = to_storage(there) };
+        unsafe { (*raw).destination = to_storage(remote) };
         for (at, peer, step) in [(raw.addr(), from, Step::Requested), (from, raw.addr(), Step::Connecting)] {
             if let Some(ident) = self.ids.get_mut(&at) {
                 (ident.peer, ident.step) = (Some(peer), step);
@@ -305,7 +305,7 @@ impl Device {
         if let Some(context) = ident.context {
             self.close(context);
         }
-        // SAFETY: the object was allocated here and is no longer in the table.
+        // SAFETY: the object was allocated local and is no longer in the table.
         unsafe { free(ident.raw) };
         Ok(())
     }

@@ -25,13 +25,13 @@ pub(super) struct Pair {
     /// its memory.
     done: VecDeque<Posted>,
     /// Work that occupies the send queue. It is removed when a completion is polled.
-    sends_out: VecDeque<u64>,
-    receives_out: u32,
+    outstanding_sends: VecDeque<u64>,
+    outstanding_receives: u32,
 }
 
 enum State {
-    /// Accepts Receives.
-    Made,
+    /// Only accepts Receives.
+    Created,
     /// Connected to this peer.
     Ready(usize),
     Failed,
@@ -126,12 +126,12 @@ impl Device {
             domain: pd.addr(),
             queue: attributes.send_cq.addr(),
             room: cap,
-            state: State::Made,
+            state: State::Created,
             sends: VecDeque::new(),
             receives: VecDeque::new(),
             done: VecDeque::new(),
-            sends_out: VecDeque::new(),
-            receives_out: 0,
+            outstanding_sends: VecDeque::new(),
+            outstanding_receives: 0,
         };
         self.pairs.insert(raw.addr(), pair);
         Ok(raw)
@@ -195,10 +195,10 @@ impl Device {
         let pair = self.pairs.values_mut().find(|pair| pair.number == entry.pair);
         let Some(pair) = pair else { return };
         if entry.opcode == ibv_wc_opcode::IBV_WC_RECV {
-            pair.receives_out = pair.receives_out.saturating_sub(1);
+            pair.outstanding_receives = pair.outstanding_receives.saturating_sub(1);
             return;
         }
-        while let Some(number) = pair.sends_out.pop_front() {
+        while let Some(number) = pair.outstanding_sends.pop_front() {
             if number == entry.number {
                 break;
             }
@@ -363,10 +363,10 @@ impl Device {
         let inline = request.send_flags & ib::ibv_send_flags::IBV_SEND_INLINE.0 != 0;
         let message = self.settings.max_message as usize;
         let pair = self.pairs.get(&at).ok_or(libc::EINVAL)?;
-        if pair.sends_out.len() >= pair.room.max_send_wr as usize {
+        if pair.outstanding_sends.len() >= pair.room.max_send_wr as usize {
             return Err(libc::ENOMEM);
         }
-        if matches!(pair.state, State::Made) {
+        if matches!(pair.state, State::Created) {
             return Err(libc::EINVAL);
         }
         let sges = sges(request.sg_list, request.num_sge, pair.room.max_send_sge)?;
@@ -383,7 +383,7 @@ impl Device {
         }
         self.signaled += u32::from(signaled);
         let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
-        pair.sends_out.push_back(posted.number);
+        pair.outstanding_sends.push_back(posted.number);
         pair.sends.push_back(posted);
         if matches!(pair.state, State::Failed) {
             self.flush(at);
@@ -393,7 +393,7 @@ impl Device {
 
     fn post_receive(&mut self, at: usize, request: &ib::ibv_recv_wr) -> Result<(), c_int> {
         let pair = self.pairs.get(&at).ok_or(libc::EINVAL)?;
-        if pair.receives_out >= pair.room.max_recv_wr {
+        if pair.outstanding_receives >= pair.room.max_recv_wr {
             return Err(libc::ENOMEM);
         }
         let sges = sges(request.sg_list, request.num_sge, pair.room.max_recv_sge)?;
@@ -402,7 +402,7 @@ impl Device {
             touch(memory, sge.length as usize, true);
         }
         let Some(pair) = self.pairs.get_mut(&at) else { return Err(libc::EINVAL) };
-        pair.receives_out += 1;
+        pair.outstanding_receives += 1;
         pair.receives.push_back(Receive { number: request.wr_id, sges });
         if matches!(pair.state, State::Failed) {
             self.flush(at);

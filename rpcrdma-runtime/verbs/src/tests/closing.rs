@@ -12,13 +12,13 @@ fn close(connection: &mut VerbsConnection) {
 }
 
 #[test]
-fn closing_one_end_closes_the_other() {
+fn closing_one_peer_closes_the_other() {
     for settings in KINDS {
         for local_first in [true, false] {
             with(settings, async |device| {
                 let (mut local, mut peer) = connected(&options()).await;
-                let wanted = advertise(&mut local, &mut peer, sink(500)).await;
-                write(&mut peer, wanted, octets(500, 1)).await;
+                let sink_segment = advertise(&mut local, &mut peer, sink(500)).await;
+                write(&mut peer, sink_segment, octets(500, 1)).await;
                 let (first, second) =
                     if local_first { (&mut local, &mut peer) } else { (&mut peer, &mut local) };
                 close(first);
@@ -72,7 +72,7 @@ fn work_submitted_before_a_close_is_completed() {
 fn closing_does_not_depend_on_the_peer() {
     with(Settings::CARD, async |device| {
         let (mut local, mut peer) = connected(&options()).await;
-        let wanted = advertise(&mut local, &mut peer, sink(500)).await;
+        let sink_segment = advertise(&mut local, &mut peer, sink(500)).await;
         device.faults(|faults| faults.ignore_disconnect = true);
         close(&mut local);
         let (reason, returned) = closed(&mut local).await;
@@ -80,7 +80,7 @@ fn closing_does_not_depend_on_the_peer() {
         assert!(returned == [vec![0; 500]]);
         // The peer detects the close when its next RDMA Write is not acknowledged.
         drop(local);
-        peer.submit(Action::Write { token: Token(3), sink: wanted, data: vec![7; 500].into() });
+        peer.submit(Action::Write { token: Token(3), sink: sink_segment, data: vec![7; 500].into() });
         let (reason, _) = closed(&mut peer).await;
         assert!(matches!(reason, CloseReason::Timeout(_)), "{reason:?}");
     });
@@ -88,7 +88,7 @@ fn closing_does_not_depend_on_the_peer() {
 
 /// Requirement: R906
 #[test]
-fn an_idle_end_notices_that_its_peer_is_dead() {
+fn an_idle_connection_detects_a_dead_peer() {
     for client_dies in [true, false] {
         with(Settings::CARD, async |device| {
             let options = VerbsOptions { keepalive: Some(Duration::from_secs(1)), ..options() };
@@ -96,10 +96,10 @@ fn an_idle_end_notices_that_its_peer_is_dead() {
             device.faults(|faults| faults.ignore_disconnect = true);
             let (dead, mut alive) = if client_dies { (client, server) } else { (server, client) };
             let quiet = tokio::time::timeout(Duration::from_secs(5), next(&mut alive)).await;
-            assert!(quiet.is_err(), "a silent peer is not a dead one: {quiet:?}");
+            assert!(quiet.is_err(), "an idle peer is not dead: {quiet:?}");
             drop(dead);
             let noticed = tokio::time::timeout(Duration::from_secs(60), closed(&mut alive)).await;
-            let (reason, _) = noticed.expect("the death is noticed");
+            let (reason, _) = noticed.expect("the dead peer is detected");
             assert!(matches!(reason, CloseReason::Timeout(_)), "{reason:?}");
         });
     }
@@ -107,14 +107,14 @@ fn an_idle_end_notices_that_its_peer_is_dead() {
 
 /// Submits one action of each kind while the device is stalled.
 async fn busy(local: &mut VerbsConnection, peer: &mut VerbsConnection, device: FakeDevice) {
-    let (there, here) = (source(9000, 1), sink(9000));
-    let given = advertise(peer, local, there).await;
-    let wanted = advertise(peer, local, here).await;
+    let (remote, own) = (source(9000, 1), sink(9000));
+    let source_segment = advertise(peer, local, remote).await;
+    let sink_segment = advertise(peer, local, own).await;
     let own = advertise(local, peer, sink(700)).await;
     advertise(local, peer, source(800, 2)).await;
     device.faults(|faults| faults.stalled = true);
-    local.submit(Action::read(Token(10), given));
-    local.submit(Action::Write { token: Token(11), sink: wanted, data: octets(9000, 3).into() });
+    local.submit(Action::read(Token(10), source_segment));
+    local.submit(Action::Write { token: Token(11), sink: sink_segment, data: octets(9000, 3).into() });
     let message = vec![octets(10, 1).into(), octets(9000, 4).into()];
     local.submit(Action::Send { token: Token(12), message, invalidate: None });
     local.submit(Action::Register { token: Token(13), memory: sink(900) });
@@ -167,10 +167,10 @@ fn dropping_a_connection_during_blocking_jobs_leaves_no_objects() {
     for settings in KINDS {
         with(Settings { max_message: 1 << 30, ..settings }, async |_| {
             let (mut local, mut peer) = connected(&options()).await;
-            let given = advertise(&mut local, &mut peer, sink(LONG)).await;
+            let segment = advertise(&mut local, &mut peer, sink(LONG)).await;
             local.submit(Action::Register { token: Token(1), memory: sink(LONG) });
-            local.submit(Action::Invalidate { token: Token(2), handle: given.handle });
-            peer.submit(Action::read(Token(3), given));
+            local.submit(Action::Invalidate { token: Token(2), handle: segment.handle });
+            peer.submit(Action::read(Token(3), segment));
             // The threads may or may not have finished.
             let _ = (poll_once(next(&mut local)), poll_once(next(&mut peer)));
             drop(local);

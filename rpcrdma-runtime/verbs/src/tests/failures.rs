@@ -67,13 +67,13 @@ fn failed_registration_for_work_closes_the_connection() {
     for work in 0..4 {
         with(Settings::CARD, async |device| {
             let (mut local, mut peer) = connected(&options()).await;
-            let given = advertise(&mut peer, &mut local, source(9000, 1)).await;
-            let wanted = advertise(&mut peer, &mut local, sink(9000)).await;
+            let source_segment = advertise(&mut peer, &mut local, source(9000, 1)).await;
+            let sink_segment = advertise(&mut peer, &mut local, sink(9000)).await;
             let own = advertise(&mut local, &mut peer, sink(700)).await;
             device.faults(|faults| faults.fail_registration = true);
             local.submit(match work {
-                0 => Action::read(Token(1), given),
-                1 => Action::Write { token: Token(1), sink: wanted, data: octets(9000, 1).into() },
+                0 => Action::read(Token(1), source_segment),
+                1 => Action::Write { token: Token(1), sink: sink_segment, data: octets(9000, 1).into() },
                 2 => {
                     Action::Send { token: Token(1), message: vec![octets(9000, 1).into()], invalidate: None }
                 }
@@ -97,11 +97,11 @@ fn memory_that_fails_to_deregister_is_not_returned() {
     for settings in [Settings::CARD, PLAIN] {
         with(settings, async |device| {
             let (mut local, mut peer) = connected(&options()).await;
-            let wanted = advertise(&mut local, &mut peer, sink(500)).await;
+            let sink_segment = advertise(&mut local, &mut peer, sink(500)).await;
             let other = advertise(&mut local, &mut peer, source(600, 1)).await;
             let before = device.leaked();
             device.faults(|faults| faults.fail_deregistration = true);
-            local.submit(Action::Invalidate { token: Token(5), handle: wanted.handle });
+            local.submit(Action::Invalidate { token: Token(5), handle: sink_segment.handle });
             let (reason, returned) = closed(&mut local).await;
             assert_eq!(reason, CloseReason::Io(NOT_DEREGISTERED.into()));
             assert!(returned.is_empty(), "{other:?} is still registered");
@@ -116,13 +116,13 @@ fn memory_that_fails_to_deregister_is_not_returned() {
 fn read_and_sent_memory_that_fails_to_deregister_is_leaked() {
     with(Settings::CARD, async |device| {
         let (mut local, mut peer) = connected(&options()).await;
-        let given = advertise(&mut peer, &mut local, source(9000, 1)).await;
+        let source_segment = advertise(&mut peer, &mut local, source(9000, 1)).await;
         let before = device.leaked();
         device.faults(|faults| faults.fail_deregistration = true);
         send(&mut local, vec![leakable(octets(9000, 2))], None).await;
         assert!(receive(&mut peer).await.0 == octets(9000, 2));
         assert_eq!(device.leaked(), before + 1);
-        local.submit(Action::read(Token(4), given));
+        local.submit(Action::read(Token(4), source_segment));
         let (reason, _) = closed(&mut local).await;
         assert_eq!(reason, CloseReason::Io(NOT_DEREGISTERED.into()));
     });

@@ -192,19 +192,19 @@ fn memory_is_read_and_written() {
     for settings in [Settings::CARD, PLAIN, iwarp] {
         with(settings, async |device| {
             let (mut local, mut peer) = connected(&options()).await;
-            let given = advertise(&mut local, &mut peer, source(10_000, 1)).await;
-            let wanted = advertise(&mut local, &mut peer, sink(12_000)).await;
+            let source_segment = advertise(&mut local, &mut peer, source(10_000, 1)).await;
+            let sink_segment = advertise(&mut local, &mut peer, sink(12_000)).await;
             assert_eq!(device.memory().1, if settings.windows > 0 { 2 } else { 0 });
-            assert!(read(&mut peer, given).await == octets(10_000, 1));
-            let part = Segment { length: 100, offset: given.offset + 700, ..given };
+            assert!(read(&mut peer, source_segment).await == octets(10_000, 1));
+            let part = Segment { length: 100, offset: source_segment.offset + 700, ..source_segment };
             assert!(read(&mut peer, part).await == octets(800, 1)[700..]);
-            write(&mut peer, wanted, octets(12_000, 2)).await;
-            let part = Segment { length: 100, offset: wanted.offset + 50, ..wanted };
+            write(&mut peer, sink_segment, octets(12_000, 2)).await;
+            let part = Segment { length: 100, offset: sink_segment.offset + 50, ..sink_segment };
             write(&mut peer, part, octets(100, 3)).await;
             let (mut expected, with) = (octets(12_000, 2), octets(100, 3));
             expected[50..150].copy_from_slice(&with);
-            assert!(fence(&mut local, wanted).await == expected);
-            assert!(fence(&mut local, given).await == octets(10_000, 1));
+            assert!(fence(&mut local, sink_segment).await == expected);
+            assert!(fence(&mut local, source_segment).await == octets(10_000, 1));
             assert_eq!(device.memory().1, 0);
         });
     }
@@ -214,11 +214,11 @@ fn memory_is_read_and_written() {
 fn transfers_longer_than_a_message_are_split() {
     with(Settings { max_message: 3000, ..Settings::CARD }, async |_| {
         let (mut local, mut peer) = connected(&options()).await;
-        let given = advertise(&mut local, &mut peer, source(10_000, 1)).await;
-        let wanted = advertise(&mut local, &mut peer, sink(20_000)).await;
-        assert!(read(&mut peer, given).await == octets(10_000, 1));
-        write(&mut peer, wanted, octets(20_000, 2)).await;
-        assert!(fence(&mut local, wanted).await == octets(20_000, 2));
+        let source_segment = advertise(&mut local, &mut peer, source(10_000, 1)).await;
+        let sink_segment = advertise(&mut local, &mut peer, sink(20_000)).await;
+        assert!(read(&mut peer, source_segment).await == octets(10_000, 1));
+        write(&mut peer, sink_segment, octets(20_000, 2)).await;
+        assert!(fence(&mut local, sink_segment).await == octets(20_000, 2));
     });
 }
 
@@ -229,9 +229,9 @@ fn long_memory_is_registered_by_another_thread() {
     for settings in [Settings::CARD, PLAIN, Settings { iwarp: true, ..PLAIN }] {
         with(Settings { max_message: 1 << 30, ..settings }, async |_| {
             let (mut local, mut peer) = connected(&options()).await;
-            let wanted = advertise(&mut local, &mut peer, sink(LONG)).await;
-            write(&mut peer, wanted, octets(LONG, 1)).await;
-            assert!(read_back(&mut local, &mut peer, wanted).await == octets(LONG, 1));
+            let sink_segment = advertise(&mut local, &mut peer, sink(LONG)).await;
+            write(&mut peer, sink_segment, octets(LONG, 1)).await;
+            assert!(read_back(&mut local, &mut peer, sink_segment).await == octets(LONG, 1));
         });
     }
 }
@@ -273,19 +273,19 @@ fn rdma_reads_of_one_region_fill_it_in_place() {
 }
 
 /// Fences a written sink, advertises its content as a source, and lets the peer read it.
-async fn read_back(local: &mut VerbsConnection, peer: &mut VerbsConnection, wanted: Segment) -> Bytes {
-    let written = fence(local, wanted).await;
-    let given = advertise(local, peer, Memory::Source(written.into())).await;
-    read(peer, given).await
+async fn read_back(local: &mut VerbsConnection, peer: &mut VerbsConnection, sink_segment: Segment) -> Bytes {
+    let written = fence(local, sink_segment).await;
+    let source_segment = advertise(local, peer, Memory::Source(written.into())).await;
+    read(peer, source_segment).await
 }
 
 #[test]
 fn access_to_fenced_memory_or_without_the_right_closes_the_connection() {
     for settings in [Settings::CARD, PLAIN] {
-        for (wanted, reads) in [(sink(500), true), (source(500, 1), false)] {
+        for (memory, reads) in [(sink(500), true), (source(500, 1), false)] {
             with(settings, async |_| {
                 let (mut local, mut peer) = connected(&options()).await;
-                let segment = advertise(&mut local, &mut peer, wanted).await;
+                let segment = advertise(&mut local, &mut peer, memory).await;
                 if reads {
                     peer.submit(Action::read(Token(4), segment));
                 } else {

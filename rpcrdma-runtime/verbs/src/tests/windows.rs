@@ -9,14 +9,14 @@ fn the_peer_invalidates_a_window() {
     with(Settings::CARD, async |device| {
         let (mut local, mut peer) = connected(&options()).await;
         assert!(local.info().remote_invalidation && !peer.info().remote_invalidation);
-        let wanted = advertise(&mut local, &mut peer, sink(500)).await;
-        write(&mut peer, wanted, octets(500, 1)).await;
-        send(&mut peer, vec![Bytes::from_static(b"done")], Some(wanted.handle)).await;
+        let sink_segment = advertise(&mut local, &mut peer, sink(500)).await;
+        write(&mut peer, sink_segment, octets(500, 1)).await;
+        send(&mut peer, vec![Bytes::from_static(b"done")], Some(sink_segment.handle)).await;
         assert_eq!(device.memory().1, 0);
-        assert_eq!(receive(&mut local).await, (Bytes::from_static(b"done"), Some(wanted.handle)));
-        assert!(fence(&mut local, wanted).await == octets(500, 1));
+        assert_eq!(receive(&mut local).await, (Bytes::from_static(b"done"), Some(sink_segment.handle)));
+        assert!(fence(&mut local, sink_segment).await == octets(500, 1));
         // The peer can no longer access the memory.
-        peer.submit(Action::Write { token: Token(3), sink: wanted, data: octets(500, 2).into() });
+        peer.submit(Action::Write { token: Token(3), sink: sink_segment, data: octets(500, 2).into() });
         let (reason, _) = closed(&mut peer).await;
         assert!(matches!(reason, CloseReason::Terminated { etype: 1, .. }), "{reason:?}");
     });
@@ -26,13 +26,13 @@ fn the_peer_invalidates_a_window() {
 fn a_remotely_invalidated_window_is_fenced_once() {
     with(Settings::CARD, async |device| {
         let (mut local, mut peer) = connected(&options()).await;
-        let given = advertise(&mut local, &mut peer, source(500, 1)).await;
-        send(&mut peer, vec![], Some(given.handle)).await;
+        let source_segment = advertise(&mut local, &mut peer, source(500, 1)).await;
+        send(&mut peer, vec![], Some(source_segment.handle)).await;
         assert_eq!(device.memory().1, 0);
         receive(&mut local).await;
-        local.submit(Action::Invalidate { token: Token(5), handle: given.handle });
+        local.submit(Action::Invalidate { token: Token(5), handle: source_segment.handle });
         // A second invalidation has no effect.
-        local.submit(Action::Invalidate { token: Token(6), handle: given.handle });
+        local.submit(Action::Invalidate { token: Token(6), handle: source_segment.handle });
         let done = next(&mut local).await;
         assert!(matches!(done, Completion::Invalidated { token: Token(5), .. }), "{done:?}");
         assert!(poll_once(next(&mut local)).is_pending());
@@ -44,9 +44,10 @@ fn invalidating_a_handle_that_is_not_advertised_closes_the_connection() {
     for settings in [Settings::CARD, PLAIN] {
         with(settings, async |_| {
             let (mut local, mut peer) = connected(&options()).await;
-            let wanted = advertise(&mut local, &mut peer, sink(500)).await;
+            let sink_segment = advertise(&mut local, &mut peer, sink(500)).await;
             // Without windows, the peer may not even invalidate advertised handles.
-            let handle = if settings.windows > 0 { wanted.handle ^ 0xff00 } else { wanted.handle };
+            let handle =
+                if settings.windows > 0 { sink_segment.handle ^ 0xff00 } else { sink_segment.handle };
             peer.submit(Action::Send { token: Token(1), message: vec![], invalidate: Some(handle) });
             closed(&mut peer).await;
             let (_, returned) = closed(&mut local).await;
@@ -84,16 +85,16 @@ fn each_bind_changes_the_handle_of_a_window() {
         let (mut local, mut peer) = connected(&options()).await;
         let mut handles = Vec::new();
         for seed in 0..5 {
-            let given = advertise(&mut local, &mut peer, source(100, seed)).await;
-            assert!(read(&mut peer, given).await == octets(100, seed));
-            assert!(!handles.contains(&given.handle));
-            handles.push(given.handle);
-            fence(&mut local, given).await;
+            let source_segment = advertise(&mut local, &mut peer, source(100, seed)).await;
+            assert!(read(&mut peer, source_segment).await == octets(100, seed));
+            assert!(!handles.contains(&source_segment.handle));
+            handles.push(source_segment.handle);
+            fence(&mut local, source_segment).await;
             local.submit(Action::PostReceives { count: 1 });
             peer.submit(Action::PostReceives { count: 1 });
         }
-        let given = advertise(&mut local, &mut peer, source(100, 9)).await;
-        let stale = Segment { handle: handles[4], ..given };
+        let source_segment = advertise(&mut local, &mut peer, source(100, 9)).await;
+        let stale = Segment { handle: handles[4], ..source_segment };
         peer.submit(Action::read(Token(4), stale));
         let (reason, _) = closed(&mut peer).await;
         assert!(matches!(reason, CloseReason::Terminated { etype: 1, .. }), "{reason:?}");
@@ -123,9 +124,9 @@ fn a_connection_without_windows_clears_the_r_flag() {
         }
         // The second connection has no window, but it can still advertise memory.
         let (local, peer) = &mut connections[1];
-        let given = advertise(local, peer, source(100, 1)).await;
-        assert!(read(peer, given).await == octets(100, 1));
-        assert!(fence(local, given).await == octets(100, 1));
+        let source_segment = advertise(local, peer, source(100, 1)).await;
+        assert!(read(peer, source_segment).await == octets(100, 1));
+        assert!(fence(local, source_segment).await == octets(100, 1));
     });
 }
 
@@ -136,9 +137,9 @@ fn read_only_memory_is_copied_for_a_window() {
         let (mut local, mut peer) = connected(&options()).await;
         device.faults(|faults| faults.read_only = Some(CONSTANT.as_ptr().addr()));
         let memory = Memory::Source(Bytes::from_static(CONSTANT));
-        let given = advertise(&mut local, &mut peer, memory).await;
-        assert_ne!(given.offset, CONSTANT.as_ptr().addr() as u64);
-        assert_eq!(read(&mut peer, given).await, CONSTANT);
-        assert_eq!(fence(&mut local, given).await, CONSTANT);
+        let source_segment = advertise(&mut local, &mut peer, memory).await;
+        assert_ne!(source_segment.offset, CONSTANT.as_ptr().addr() as u64);
+        assert_eq!(read(&mut peer, source_segment).await, CONSTANT);
+        assert_eq!(fence(&mut local, source_segment).await, CONSTANT);
     });
 }

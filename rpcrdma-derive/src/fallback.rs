@@ -1,5 +1,5 @@
-//! A substitute for the encoding of a rejected type. Without it, each use of the type would cause one more
-//! error. This code never runs, since the crate does not compile.
+//! A substitute for the encoding of a rejected type, without which each use of the type would cause another
+//! error. The code never runs, because the crate does not compile.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
@@ -12,8 +12,8 @@ use crate::impls::{Bodies, impls};
 use crate::layout::Layout;
 use crate::syntax::is_one_of;
 
-/// The impls that the type would have had.
-pub(crate) fn stand_in(input: &DeriveInput) -> TokenStream {
+/// Returns impls of the same traits that the type would have had.
+pub(crate) fn fallback_impls(input: &DeriveInput) -> TokenStream {
     let attrs = Attrs::parse(Place::Type, &input.attrs, &mut Errors::default());
     if is_unsized(&input.data) || attrs.krate.is_none() && input.attrs.iter().any(names_crate) {
         return TokenStream::new();
@@ -28,7 +28,8 @@ pub(crate) fn stand_in(input: &DeriveInput) -> TokenStream {
     let layout =
         Layout { lengths: quote!(__xdr::Lengths::UNKNOWN), items: quote!(__xdr::Items::NONE), check: None };
     let inline = TokenStream::new();
-    let bodies = Bodies { inline, encode: failed.clone(), fields: None, decode: failed, beside: conversions };
+    let bodies =
+        Bodies { inline, encode: failed.clone(), fields: None, decode: failed, extra_items: conversions };
     let owner = Owner { ident: &input.ident, generics: &input.generics };
     let impls = impls(owner, krate, &layout, &bodies);
     quote! {
