@@ -273,12 +273,12 @@ fn every_command_works_over_either_transport() {
 fn statistics_describe_the_server() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);
-    let told = |url: &str| {
-        let told = nfs3(served.path(), &["info", url]);
+    let info = |url: &str| {
+        let info = nfs3(served.path(), &["info", url]);
         let pair = |line: &str| (line[..12].trim_end().to_owned(), line[12..].to_owned());
-        succeeds(&told).lines().map(pair).collect::<std::collections::HashMap<_, _>>()
+        succeeds(&info).lines().map(pair).collect::<std::collections::HashMap<_, _>>()
     };
-    let [rdma, tcp] = daemon.urls().map(|url| told(&format!("{url}/")));
+    let [rdma, tcp] = daemon.urls().map(|url| info(&format!("{url}/")));
     assert!(rdma["server"].starts_with("127.0.0.1 at 127.0.0.1:"), "{rdma:?}");
     assert!(rdma["transport"].contains("iwarp"), "{rdma:?}");
     assert_eq!(rdma["inline"], "calls up to 4096 bytes, replies up to 4096 bytes");
@@ -286,10 +286,10 @@ fn statistics_describe_the_server() {
     assert!(credits > 1, "{rdma:?}");
     assert_eq!(tcp["transport"], "TCP");
     assert!(!tcp.contains_key("credits"));
-    for told in [rdma, tcp] {
-        assert_eq!(told["export"], "/");
-        assert_eq!(told["READ"], "up to 4194304 bytes, preferred 4194304");
-        assert!(told["names"].starts_with("to 255 bytes, longer ones are refused"), "{told:?}");
+    for info in [rdma, tcp] {
+        assert_eq!(info["export"], "/");
+        assert_eq!(info["READ"], "up to 4194304 bytes, preferred 4194304");
+        assert!(info["names"].starts_with("up to 255 bytes, longer names are rejected"), "{info:?}");
     }
     daemon.stop(Signal::TERM);
 }
