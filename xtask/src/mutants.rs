@@ -379,7 +379,7 @@ mod tests {
             reason: None,
         };
         assert_eq!(mutation("one").applied(folder.path()).unwrap(), "three two two");
-        for (find, count) in [("two", "2 places"), ("four", "0 places")] {
+        for (find, count) in [("two", "found 2"), ("four", "found 0")] {
             let error = mutation(find).applied(folder.path()).unwrap_err();
             assert!(error.contains(count), "{error}");
         }
