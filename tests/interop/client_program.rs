@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,24 +31,6 @@ fn prints(here: &Path, arguments: &[&str]) -> String {
     let output = output_of(here, arguments);
     assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Returns a relay that forwards `limit` bytes from the server and then blocks.
-///
-/// The receiver reports when the limit is reached. The relay continues when the sender is used or dropped.
-fn holding(target: u16, limit: usize) -> (Relay, Receiver<()>, Sender<()>) {
-    let (reached, is_reached) = channel();
-    let (release, released) = channel::<()>();
-    let mut through = 0;
-    let watch = move |to_server: bool, bytes: &[u8]| {
-        let before = through;
-        through += if to_server { 0 } else { bytes.len() };
-        if before < limit && through >= limit {
-            reached.send(()).unwrap();
-            let _ = released.recv();
-        }
-    };
-    (Relay::watched(target, Arc::new(Mutex::new(watch))), is_reached, release)
 }
 
 /// Returns a relay that counts the bytes from the server.
@@ -123,7 +104,7 @@ fn an_interrupted_get_resumes() {
     let sum = guest.run(&format!("head -c {SIZE} /dev/urandom >/export/large; sha256sum </export/large"));
     let url = |port: u16| format!("rdma://{}:{port}/export/large?mountport={}", address(), ports.mount);
 
-    let (relay, is_reached, release) = holding(ports.nfs_rdma, 10 << 20);
+    let (relay, is_reached, release) = Relay::holding(ports.nfs_rdma, 10 << 20);
     let child = nfs3(here, &["get", &url(relay.port)]);
     is_reached.recv().unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

@@ -198,7 +198,7 @@ impl Guest {
 
     /// Returns the guest's ports at [`address`](crate::place::address).
     pub(crate) fn ports(&self) -> Ports {
-        let own = Ports { agent: 0, nfs_rdma: 20_049, mount: 20_048 };
+        let own = Ports { agent: 0, nfs_rdma: 20_049, nfs_tcp: 2049, mount: 20_048 };
         self.machine.as_ref().map_or(own, |machine| machine.ports)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use rpcrdma_nfs::security::Security;
@@ -11,6 +13,7 @@ use rustix::process::geteuid;
 use crate::guest::{Guest, Siw, guest};
 use crate::place::inside;
 use crate::realm::{self, Realm, USER};
+use crate::relay::Relay;
 use crate::served::Served;
 
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
@@ -18,6 +21,8 @@ const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5
 const GSSD_PORT: u16 = 2049;
 /// The time limit of a mount that fails.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Longer than the lifetime of a short ticket.
+const EXPIRY: Duration = Duration::from_secs(35);
 /// The user ID of the guest's user with a ticket.
 const GUEST_USER: u32 = 1000;
 
@@ -59,41 +64,114 @@ fn the_kernels_client_and_server_work_with_each_service() {
     the_server(&mut guest, &realm, folder.path());
 }
 
+/// Linux's client and `nfs3d`.
+struct LinuxClient<'a> {
+    guest: &'a Guest,
+    realm: &'a Realm,
+    folder: &'a Path,
+    /// The exported directory.
+    dir: PathBuf,
+    /// The transports and their ports.
+    transports: [(&'static str, u16); 2],
+}
+
 /// Linux's client and `nfs3d`, over RDMA and TCP.
 fn the_client(guest: &Guest, realm: &Realm, folder: &Path) {
     let dir = folder.join("served");
     fs::create_dir(&dir).unwrap();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o711)).unwrap();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-    let mut command = realm.command(Path::new(env!("CARGO_BIN_EXE_nfs3d")));
-    command.arg(&dir).args(["--sec", "krb5,krb5i,krb5p"]).env("XDG_STATE_HOME", folder);
-    let served = Served::run(&mut command, 0, GSSD_PORT);
+    let mut served = nfs3d(realm, folder, 0);
     let (rdma, tcp) = (served.rdma, served.tcp);
-    for sec in SERVICES {
-        for (proto, port) in [("rdma", rdma), ("tcp", tcp)] {
-            let name = format!("{sec}-{proto}");
-            guest.run(&format!(
-                "modprobe -a rpcrdma nfs nfsv3
-                 options=vers=3,sec={sec},proto={proto},port={port},nolock,mountproto=tcp,mountport={tcp}
-                 mount -t nfs -o $options host:/ /mnt || {{ tail -n 40 /run/gssd.log; exit 1; }}
-                 grep ' /mnt nfs .*proto={proto}.*sec={sec},' /proc/mounts || exit 1
-                 head -c 300000 /dev/urandom >/tmp/data; chmod 644 /tmp/data
-                 su -s /bin/sh user -c 'cp /tmp/data /mnt/{name}' || {{ tail -n 40 /run/gssd.log; exit 1; }}
-                 umount /mnt; mount -t nfs -o $options host:/ /mnt; cmp /tmp/data /mnt/{name} && umount /mnt"
-            ));
-            let created = fs::metadata(dir.join(&name)).unwrap();
-            assert_eq!(created.len(), 300_000, "{name}");
-            if geteuid().is_root() {
-                assert_eq!(created.uid(), 1, "{name}: the user of the principal");
-            }
-        }
+    let client = LinuxClient { guest, realm, folder, dir, transports: [("rdma", rdma), ("tcp", tcp)] };
+    client.copies_files();
+    for transport in client.transports {
+        client.mount(Security::Krb5i, transport);
+        guest.run(&as_user("touch /mnt/before"));
+        served.kill();
+        served = nfs3d(realm, folder, rdma);
+        guest.run(&as_user("touch /mnt/after; rm /mnt/before /mnt/after"));
+        guest.run("umount /mnt");
     }
+    client.needs_a_new_ticket();
     let options = format!("vers=3,sec=sys,proto=rdma,port={rdma},nolock,mountproto=tcp,mountport={tcp}");
     let (status, output) = guest.try_run(&format!("mount -t nfs -o {options} host:/ /mnt"), LIMIT);
     assert_ne!(status, 0, "AUTH_SYS must be rejected: {output}");
 }
 
-/// `nfs3` and Linux's server, over RDMA.
+fn nfs3d(realm: &Realm, folder: &Path, rdma: u16) -> Served {
+    let mut command = realm.command(Path::new(env!("CARGO_BIN_EXE_nfs3d")));
+    command.arg(folder.join("served")).args(["--sec", "krb5,krb5i,krb5p"]).env("XDG_STATE_HOME", folder);
+    Served::run(&mut command, rdma, GSSD_PORT)
+}
+
+impl LinuxClient<'_> {
+    fn mount(&self, sec: Security, (proto, port): (&str, u16)) {
+        let [_, (_, tcp)] = self.transports;
+        self.guest.run(&format!(
+            "modprobe -a rpcrdma nfs nfsv3
+             options=vers=3,sec={sec},proto={proto},port={port},nolock,mountproto=tcp,mountport={tcp}
+             mount -t nfs -o $options host:/ /mnt || {{ tail -n 40 /run/gssd.log; exit 1; }}
+             grep ' /mnt nfs .*proto={proto}.*sec={sec},' /proc/mounts"
+        ));
+    }
+
+    /// Writes and reads a file with each service.
+    fn copies_files(&self) {
+        self.guest.run("head -c 300000 /dev/urandom >/tmp/data; chmod 644 /tmp/data");
+        for sec in SERVICES {
+            for transport in self.transports {
+                let name = format!("{sec}-{}", transport.0);
+                self.mount(sec, transport);
+                self.guest.run(&as_user(&format!("cp /tmp/data /mnt/{name}")));
+                self.guest.run("umount /mnt");
+                self.mount(sec, transport);
+                self.guest.run(&format!("cmp /tmp/data /mnt/{name} && umount /mnt"));
+                let made = fs::metadata(self.dir.join(&name)).unwrap();
+                assert_eq!(made.len(), 300_000, "{name}");
+                if geteuid().is_root() {
+                    assert_eq!(made.uid(), 1, "{name}: the user of the principal");
+                }
+            }
+        }
+    }
+
+    /// Lets a ticket expire and replaces it.
+    fn needs_a_new_ticket(&self) {
+        for transport in self.transports {
+            self.bring_ticket(&format!("short-{}", transport.0), "30s");
+            self.mount(Security::Krb5i, transport);
+            self.guest.run(&as_user("touch /mnt/before"));
+            thread::sleep(EXPIRY);
+            let (status, output) = self.guest.try_run(&as_user("touch /mnt/expired"), LIMIT);
+            let made = self.dir.join("expired").exists();
+            assert!(status != 0 && !made, "{transport:?}: the ticket has expired: {output}");
+            self.bring_ticket(&format!("long-{}", transport.0), "1h");
+            self.guest.run(&as_user("touch /mnt/after; rm /mnt/before /mnt/after"));
+            self.guest.run("umount /mnt");
+        }
+    }
+
+    /// Gives the user of the guest a new ticket with this lifetime. The guest caches shared files, so each
+    /// ticket needs a new `name`.
+    fn bring_ticket(&self, name: &str, lifetime: &str) {
+        realm::ticket(&mut self.realm.command(Path::new("kinit")), USER, lifetime);
+        let copy = self.folder.join(name);
+        fs::copy(self.folder.join("tickets"), &copy).unwrap();
+        let shared = self.guest.bring(copy.to_str().unwrap());
+        self.guest.run(&format!(
+            "cp {shared} /tmp/new; chown {GUEST_USER} /tmp/new; mv /tmp/new /tmp/krb5cc_{GUEST_USER}"
+        ));
+    }
+}
+
+/// Returns a script that runs a command as the user with a ticket. The script prints the log of `rpc.gssd` if
+/// the command fails.
+fn as_user(command: &str) -> String {
+    format!("su -s /bin/sh user -c '{command}' || {{ tail -n 40 /run/gssd.log; exit 1; }}")
+}
+
+/// `nfs3` and Linux's server, over RDMA and TCP.
 fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     guest.stop_serving();
     guest.run(
@@ -106,14 +184,42 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     guest.serve();
     let ports = guest.ports();
     let data = folder.join("data");
-    fs::write(&data, vec![7; 300_000]).unwrap();
+    fs::write(&data, vec![7; 4_000_000]).unwrap();
+    let transports = [("rdma", ports.nfs_rdma), ("tcp", ports.nfs_tcp)];
+    let url = |sec: Security, transport: &str, port: u16| {
+        let query = format!("mountport={}&sec={sec}", ports.mount);
+        format!("{transport}://127.0.0.1:{port}/export/{sec}-{transport}?{query}")
+    };
     for sec in SERVICES {
-        let at = format!("rdma://127.0.0.1:{}/export/{sec}", ports.nfs_rdma);
-        let url = format!("{at}?mountport={}&sec={sec}", ports.mount);
-        let copy = folder.join(format!("copy-{sec}"));
-        nfs3(realm, guest, &["put", data.to_str().unwrap(), &url]);
-        nfs3(realm, guest, &["get", &url, copy.to_str().unwrap()]);
-        assert_eq!(fs::read(copy).unwrap(), fs::read(&data).unwrap(), "{sec}");
+        for (transport, port) in transports {
+            let url = url(sec, transport, port);
+            let copy = folder.join(format!("copy-{sec}-{transport}"));
+            succeed(guest, nfs3(realm, &["put", data.to_str().unwrap(), &url]));
+            succeed(guest, nfs3(realm, &["get", &url, copy.to_str().unwrap()]));
+            assert_eq!(fs::read(copy).unwrap(), fs::read(&data).unwrap(), "{url}");
+        }
+    }
+    for (transport, port) in transports {
+        let copy = folder.join(format!("interrupted-{transport}"));
+        let get = |event: &dyn Fn()| {
+            let (relay, is_reached, release) = Relay::holding(port, 1_000_000);
+            let url = url(Security::Krb5i, transport, relay.port);
+            let child = nfs3(realm, &["get", &url, copy.to_str().unwrap()]);
+            is_reached.recv().unwrap();
+            event();
+            drop(release);
+            succeed(guest, child);
+            assert_eq!(fs::read(&copy).unwrap(), fs::read(&data).unwrap(), "{url}");
+            fs::remove_file(&copy).unwrap();
+        };
+        // The server forgets its contexts.
+        get(&|| drop(guest.run("date +%s >/proc/net/rpc/auth.rpcsec.context/flush")));
+        // The ticket expires, and there is a new one.
+        realm::ticket(&mut realm.command(Path::new("kinit")), USER, "30s");
+        get(&|| {
+            realm::ticket(&mut realm.command(Path::new("kinit")), USER, "1h");
+            thread::sleep(EXPIRY);
+        });
     }
     guest.stop_serving();
     guest.run(
@@ -121,9 +227,13 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     );
 }
 
-fn nfs3(realm: &Realm, guest: &Guest, arguments: &[&str]) {
+fn nfs3(realm: &Realm, arguments: &[&str]) -> Child {
     let mut command = realm.command(Path::new(env!("CARGO_BIN_EXE_nfs3")));
-    let output = command.args(arguments).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}\n{}", guest.run("tail -n 40 /run/svcgssd.log"));
+    command.args(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn succeed(guest: &Guest, program: Child) {
+    let output = program.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}\n{}", guest.run("tail -n 40 /run/svcgssd.log"));
 }

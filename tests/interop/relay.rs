@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -44,6 +45,24 @@ impl Relay {
             }
         });
         Relay { port, sockets }
+    }
+
+    /// Starts a relay that forwards `limit` bytes from the server and then blocks.
+    ///
+    /// The receiver reports when the limit is reached. The relay continues when the sender is dropped.
+    pub(crate) fn holding(target: u16, limit: usize) -> (Self, Receiver<()>, Sender<()>) {
+        let (reached, is_reached) = channel();
+        let (release, released) = channel::<()>();
+        let mut through = 0;
+        let watch = move |to_server: bool, bytes: &[u8]| {
+            let before = through;
+            through += if to_server { 0 } else { bytes.len() };
+            if before < limit && through >= limit {
+                reached.send(()).unwrap();
+                let _ = released.recv();
+            }
+        };
+        (Relay::watched(target, Arc::new(Mutex::new(watch))), is_reached, release)
     }
 
     /// Cuts all connections at an arbitrary byte. Returns true if there were any.

@@ -275,8 +275,8 @@ impl Lab {
         }
         let parts = self.parts(series)?;
         let machine = Machine::boot(&parts, &self.cache.join("run/up"), true)?;
-        let Ports { agent, nfs_rdma, mount } = machine.ports;
-        let words = format!("{} {agent} {nfs_rdma} {mount}\n", machine.process);
+        let Ports { agent, nfs_rdma, nfs_tcp, mount } = machine.ports;
+        let words = format!("{} {agent} {nfs_rdma} {nfs_tcp} {mount}\n", machine.process);
         fs::write(self.state(), words).map_err(at(&self.state()))?;
         eprintln!("{}", Lab::describe(&machine));
         Ok(())
@@ -293,11 +293,11 @@ impl Lab {
         let mut words = state.split_whitespace();
         let process: u32 = words.next().and_then(|word| word.parse().ok()).ok_or_else(none)?;
         let ports: Vec<u16> = words.filter_map(|word| word.parse().ok()).collect();
-        let [agent, nfs_rdma, mount] = ports[..] else { return Err(none()) };
+        let [agent, nfs_rdma, nfs_tcp, mount] = ports[..] else { return Err(none()) };
         if !is_qemu(process) {
             return Err(none());
         }
-        Ok(Machine::known(Ports { agent, nfs_rdma, mount }, process, &self.cache.join("run/up")))
+        Ok(Machine::known(Ports { agent, nfs_rdma, nfs_tcp, mount }, process, &self.cache.join("run/up")))
     }
 
     fn down(&self) -> Result<(), String> {
@@ -316,9 +316,10 @@ impl Lab {
     }
 
     fn describe(machine: &Machine) -> String {
-        let Ports { agent, nfs_rdma, mount } = machine.ports;
+        let Ports { agent, nfs_rdma, nfs_tcp, mount } = machine.ports;
         format!(
-            "process {}; ports on 127.0.0.1: agent {agent}, NFS over RDMA {nfs_rdma}, MOUNT {mount}; \
+            "process {}; ports on 127.0.0.1: agent {agent}, NFS over RDMA {nfs_rdma}, NFS over TCP {nfs_tcp}, \
+             MOUNT {mount}; \
              console: {}; shared as /host: {}",
             machine.process,
             machine.console.display(),

@@ -24,6 +24,8 @@ const MEMORY: u32 = 1536;
 pub(super) const AGENT: u16 = 7000;
 /// The guest's port for knfsd over RDMA.
 pub(super) const NFS_RDMA: u16 = 20049;
+/// The guest's port for knfsd over TCP.
+pub(super) const NFS_TCP: u16 = 2049;
 /// The guest's port for MOUNT over TCP.
 pub(super) const MOUNT: u16 = 20048;
 
@@ -34,6 +36,8 @@ pub struct Ports {
     pub agent: u16,
     /// NFS over RDMA (iWARP over TCP).
     pub nfs_rdma: u16,
+    /// NFS over TCP.
+    pub nfs_tcp: u16,
     /// MOUNT over TCP.
     pub mount: u16,
 }
@@ -44,13 +48,13 @@ impl Ports {
         let any =
             || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("127.0.0.1: {error}"));
         // All sockets stay open until all ports are known, so that no port is returned twice.
-        let held = [any()?, any()?, any()?];
-        let mut ports = [0; 3];
+        let held = [any()?, any()?, any()?, any()?];
+        let mut ports = [0; 4];
         for (port, listener) in ports.iter_mut().zip(&held) {
             *port = listener.local_addr().map_err(|error| error.to_string())?.port();
         }
-        let [agent, nfs_rdma, mount] = ports;
-        Ok(Ports { agent, nfs_rdma, mount })
+        let [agent, nfs_rdma, nfs_tcp, mount] = ports;
+        Ok(Ports { agent, nfs_rdma, nfs_tcp, mount })
     }
 }
 
@@ -207,8 +211,9 @@ impl Drop for Machine {
 /// Returns the command that runs QEMU.
 fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     let forward = |(host, guest): (u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
-    let forwards =
-        [(ports.agent, AGENT), (ports.nfs_rdma, NFS_RDMA), (ports.mount, MOUNT)].map(forward).concat();
+    let Ports { agent, nfs_rdma, nfs_tcp, mount } = ports;
+    let ports = [(agent, AGENT), (nfs_rdma, NFS_RDMA), (nfs_tcp, NFS_TCP), (mount, MOUNT)];
+    let forwards = ports.map(forward).concat();
     let mut qemu = command("qemu-system-x86_64");
     // KVM may be present but not work, which QEMU detects too late. So it is used only on request.
     let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
@@ -280,7 +285,7 @@ mod tests {
     fn a_detached_guest_that_fails_to_boot_is_terminated() {
         let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().expect("sleep");
         let process = child.id();
-        let ports = Ports { agent: 1, nfs_rdma: 2, mount: 3 };
+        let ports = Ports { agent: 1, nfs_rdma: 2, nfs_tcp: 3, mount: 4 };
         let (console, share) = (PathBuf::new(), PathBuf::new());
         drop(Machine { ports, console, process, share, child: Some(child) });
         assert!(!Path::new(&format!("/proc/{process}")).exists());
