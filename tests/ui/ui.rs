@@ -10,8 +10,8 @@
 //! - A constant that cannot be evaluated: `max_overflows`, `max_by_a_call`.
 //! - A value that outlives its message: `value_outlives_its_message`.
 //!
-//! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`) are found
-//! when a call of it is compiled: `cargo build` reports them, `cargo check` does not.
+//! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`, `reply_*`)
+//! are found when a call of it is compiled: `cargo build` reports them, `cargo check` does not.
 //!
 //! In `call_made_without_binding`, one mistake causes three errors. The binding is a bound on the method that
 //! makes the call and on the type of its future, and the compiler checks it in each place.

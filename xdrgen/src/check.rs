@@ -61,6 +61,8 @@ const RULES: &[(&str, Rule)] = &[
     ("X323", Rule::Binding(bindings::items_shared_with_backward)),
     ("X324", Rule::Binding(service::keys_without_effect)),
     ("X325", Rule::Messages(messages::long_calls)),
+    ("X326", Rule::Messages(messages::narrow_bounds)),
+    ("X327", Rule::Messages(messages::excess_items)),
 ];
 
 /// Runs all rules through `check`, which calls those of one kind.

@@ -1,5 +1,6 @@
 //! The output for each construct of the language.
 
+use rpcrdma_xdrgen::ir::Data;
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Dialect, Names, Options, Output, diag};
 
@@ -300,6 +301,26 @@ fn a_binding_marks_items_and_bounds_replies() {
         "u64::from(args.count).saturating_add(args.wide).saturating_add(4)",
     ] {
         assert!(code.contains(expected), "no `{expected}` in\n{code}");
+    }
+}
+
+#[test]
+fn a_result_with_more_items_than_write_chunks_is_marked() {
+    let emitted = |items: u32, data: Data| {
+        let text = format!(
+            "struct item {{ opaque data<5000>; }}; struct list {{ item all<{items}>; }};\n\
+             program P {{ version P_V1 {{ list P_GET(void) = 1; void P_PUT(list) = 2; }} = 1; }} = 9;\n"
+        );
+        let binding = "[[binding]]\nprogram = \"P\"\nversion = \"P_V1\"\neligible = [\"item.data\"]\n";
+        let options = Options { data, ..Options::module("a") };
+        emit_files(&[("a.x", &text), ("a.ddp.toml", binding)], &options).swap_remove(0).1
+    };
+    let mark = "const NAME: &'static str = \"P_GET\";\n            const EXCESS_ITEMS: bool = true;\n";
+    let marked = emitted(17, Data::Bytes);
+    assert!(marked.contains(mark) && marked.matches("EXCESS_ITEMS").count() == 1, "{marked}");
+    // Borrowed items are not eligible.
+    for other in [emitted(16, Data::Bytes), emitted(17, Data::Borrowed)] {
+        assert!(!other.contains("EXCESS_ITEMS"), "{other}");
     }
 }
 

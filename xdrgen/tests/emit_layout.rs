@@ -86,6 +86,9 @@ fn own_documents() {
         }
     }
     assert!(is_laid_out(&[&package.join("tests/language.x")], &Options::module("language")));
+    let [album, binding] =
+        ["album.x", "X327-items.toml"].map(|name| package.join("tests/diagnostics").join(name));
+    assert!(is_laid_out(&[&album, &binding], &Options::module("album")));
 }
 
 #[test]

@@ -432,7 +432,7 @@ fn eligible(item: &str) -> String {
 fn a_good_binding_has_no_findings() {
     binding(
         "[[binding]]\nprogram = \"P\"\nversion = \"V\"\nport = 1\nnetids = [\"rdma\", \"rdma6\"]\neligible = [\"res.bytes\", \"args.blob\", \"args.key\"]\n\
-         [binding.reply.\"P_GET\"]\nitem = \"count + 4\"\nwhole = 4096\n",
+         [binding.reply.\"P_GET\"]\nitem = \"count + 4\"\nwhole = 65544\n",
         &[],
         &[],
     );
@@ -475,6 +475,60 @@ fn bounds_of_replies_are_checked() {
     let none =
         "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = []\n[binding.reply.\"P_GET\"]\nitem = 1\n";
     binding(none, &["X311 6:8"], &["no eligible item"]);
+}
+
+#[test]
+fn a_constant_bound_is_at_least_that_of_the_type() {
+    let reply = |text: &str| format!("{}[binding.reply.\"P_GET\"]\n{text}\n", eligible("res.bytes"));
+    // A status, the length of the data, and the data.
+    binding(&reply("whole = 65544"), &[], &[]);
+    binding(&reply("whole = 65543"), &["X326 6:9"], &["can have 65544 bytes", "its bound of 65543"]);
+    binding(&reply("item = 65536"), &[], &[]);
+    binding(&reply("item = 65535"), &["X326 6:8"], &["an item of `P_GET` can have 65536 bytes"]);
+    binding(&reply("item = 100\nwhole = 104"), &["X326 6:8"], &[]);
+    binding(&reply("item = \"count\"\nwhole = \"count + 8\""), &[], &[]);
+}
+
+#[test]
+fn a_type_without_a_bound_leaves_it_to_the_binding_except_for_its_bounded_parts() {
+    let xdr = |bound: &str| {
+        format!(
+            "struct res {{ opaque data<{bound}>; string name<100>; }};\n\
+             struct many {{ res few<70000>; }};\n\
+             program P {{ version V {{ res P_GET(int) = 1; many P_LIST(int) = 2; }} = 1; }} = 7;\n"
+        )
+    };
+    let checked = |xdr: &str, get: u64, list: u64, places: &[&str]| {
+        let text = format!(
+            "[[binding]]\nprogram = \"P\"\nversion = \"V\"\neligible = [\"res.data\"]\n\
+             [binding.reply.\"P_GET\"]\nwhole = {get}\n[binding.reply.\"P_LIST\"]\nwhole = {list}\n"
+        );
+        found_in(&[("a.x", xdr), ("a.ddp.toml", &text)], places, &[]);
+    };
+    // The lengths of both, and the name. Of the list, a length and 70,000 of these.
+    let (rest, list) = (108, 4 + 70_000 * 108);
+    checked(&xdr(""), rest, list, &["X327 3:11"]);
+    checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:9", "X326 8:9"]);
+    // The longest list has more bytes than a chunk, but not without its items.
+    checked(&xdr("65536"), 65_536 + rest, list, &["X327 3:11"]);
+    checked(&xdr("65536"), 65_536 + rest, list - 1, &["X327 3:11", "X326 8:9"]);
+}
+
+#[test]
+fn a_call_offers_a_write_chunk_for_each_item_of_its_result() {
+    let checked = |result: &str, places: &[&str], words: &[&str]| {
+        let xdr = format!(
+            "struct item {{ opaque data<5000>; }};\nstruct list {{ item one; list *next; }};\n\
+             struct res {{ {result} }};\nstruct args {{ item all<17>; }};\n\
+             program P {{ version V {{ res P_GET(args) = 1; }} = 1; }} = 7;\n"
+        );
+        let text = format!("{}[binding.reply.\"P_GET\"]\nwhole = 1000000\n", eligible("item.data"));
+        found_in(&[("a.x", &xdr), ("a.ddp.toml", &text)], places, words);
+    };
+    checked("item all<16>;", &[], &[]);
+    checked("item all[9]; item more<7>;", &[], &[]);
+    checked("item all<17>;", &["X327 3:11"], &["can hold 17 eligible items", "the 16 Write chunks"]);
+    checked("list *all;", &["X327 3:11"], &["any number of eligible items"]);
 }
 
 #[test]

@@ -123,12 +123,21 @@ pub trait Procedure: 'static {
     const NUMBER: u32;
     /// The procedure's name in the document.
     const NAME: &'static str;
+    /// The maximum size of every reply. The default is the bound of the result type; a binding writes bounds
+    /// where the XDR has none (RFC 8166 section 6.2). A bound below that of the result type does not compile
+    /// where the procedure is called.
+    const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
+    /// Whether results may hold more eligible items than a call offers Write chunks, which is 16. The other
+    /// items stay in the stream of the reply. If false, such a result type does not compile where the
+    /// procedure is called over RPC-over-RDMA.
+    const EXCESS_ITEMS: bool = false;
 
-    /// Returns the maximum size of the reply to these arguments. The default is the bound of the result type.
-    /// A binding narrows it where the XDR has no bound (RFC 8166 section 6.2).
+    /// Returns the maximum size of the reply to these arguments. The default is
+    /// [`MAX_REPLY`](Procedure::MAX_REPLY), which is the place of bounds that are the same for all arguments:
+    /// it is checked, and the result of this function is not.
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {
         let _ = args;
-        ReplyBounds::of::<Self::Res>()
+        Self::MAX_REPLY
     }
 }
 

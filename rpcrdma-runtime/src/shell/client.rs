@@ -253,6 +253,7 @@ impl<P: Binding> MessageTransport<P> for Client {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
+        const { checks::write_chunks::<Q>() };
         self.handle.observe::<Q>(xid, exchange).await
     }
 
@@ -272,6 +273,7 @@ impl<P: Binding> Caller<P> for Client {
 
     async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         const { checks::binding::<P>() };
+        const { checks::write_chunks::<Q>() };
         self.handle.call::<Q>(args, self.min_item).await
     }
 }

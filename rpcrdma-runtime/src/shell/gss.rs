@@ -13,7 +13,7 @@ use tracing::debug;
 use super::CallError;
 use super::message_transport::{MessageTransport, Sends};
 use crate::proto::call::Traffic;
-use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
+use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds, checks};
 use crate::proto::rpc::gss::{
     GssError, GssExchange, GssFailure, GssMechanism, GssService, GssSession, GssStep,
 };
@@ -150,6 +150,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
         context: &Context,
         args: &Q::Args,
     ) -> Result<Q::Res, CallError> {
+        const { checks::procedure::<Q>() };
         let transport = &self.0.transport;
         let xid = transport.next_xid();
         let exchange = async {

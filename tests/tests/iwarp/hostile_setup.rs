@@ -5,9 +5,9 @@ use std::time::Duration;
 use rpcrdma_runtime::proto::iwarp::SetupError;
 use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::Connection;
-use rpcrdma_runtime::provider::iwarp::{IwarpError, IwarpOptions, connect};
+use rpcrdma_runtime::provider::iwarp::{IwarpConnection, IwarpError, IwarpOptions, connect};
 use rpcrdma_runtime::wire::iwarp::MpaError;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::{ask, good_request, listen, next, request, rest, send};
@@ -109,6 +109,36 @@ async fn h09_depths_are_clamped() {
     }
 }
 
+/// More Read Requests than 128 are not served, whatever the options say, also if the peer negotiates no depth.
+/// The announced depth is the one that applies.
+///
+/// Requirement: R661, R662
+#[tokio::test]
+async fn depths_have_a_limit_of_their_own() {
+    let options = IwarpOptions { ird: 1000, ord: 1000, ..impatient() };
+    let plain = request(0x40, 1, 0, &[]);
+    for (octets, kept_ord, kept_ird) in [
+        (good_request(16_382, 16_382), 128, 128),
+        (good_request(0x3fff, 0x3fff), 128, 128),
+        (good_request(300, 200), 128, 128),
+        (plain, 1, 128),
+    ] {
+        let (_raw, outcome) = ask(&octets, options.clone()).await;
+        let end = outcome.unwrap();
+        assert_eq!((end.info().ord, end.info().ird), (kept_ord, kept_ird), "{octets:?}");
+    }
+    for (octets, kept_ord) in [
+        (reply(0x50, 2, 4, &[0x3f, 0xfe, 0x3f, 0xfe]), 128),
+        (reply(0x50, 2, 4, &[0x3f, 0xff, 0x3f, 0xff]), 128),
+        (reply(0x40, 1, 0, &[]), 1),
+    ] {
+        let (outcome, depths) = request_and_result(octets, &options).await;
+        let end = outcome.unwrap();
+        assert_eq!((end.info().ord, end.info().ird), (kept_ord, 128));
+        assert_eq!(depths, [0, 128, 0, 128], "the request announces the depths in use");
+    }
+}
+
 /// Requirement: R900
 #[tokio::test]
 async fn h05_markers_that_a_peer_requires_are_sent() {
@@ -151,17 +181,26 @@ async fn reserved_flags_are_not_checked() {
 }
 
 /// Runs a responder that replies with these octets. Returns the initiator's result.
-async fn answered(octets: Vec<u8>) -> Result<rpcrdma_runtime::provider::iwarp::IwarpConnection, IwarpError> {
+async fn answered(octets: Vec<u8>) -> Result<IwarpConnection, IwarpError> {
+    request_and_result(octets, &impatient()).await.0
+}
+
+/// Like [`answered`], with these options. Also returns the depths in the initiator's request.
+async fn request_and_result(
+    octets: Vec<u8>,
+    options: &IwarpOptions,
+) -> (Result<IwarpConnection, IwarpError>, [u8; 4]) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let replying = async {
         let (mut raw, _) = listener.accept().await.unwrap();
+        let mut request = [0; 24];
+        raw.read_exact(&mut request).await.unwrap();
         raw.write_all(&octets).await.unwrap();
-        raw
+        (raw, *request.last_chunk().unwrap())
     };
-    let options = impatient();
-    let (outcome, _raw) = tokio::join!(connect(address, b"hello", 1024, &options), replying);
-    outcome
+    let (outcome, (_raw, depths)) = tokio::join!(connect(address, b"hello", 1024, options), replying);
+    (outcome, depths)
 }
 
 fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! Checks the bounds of replies against their types: a client must know the maximum size of a reply.
 
-use rpcrdma_layout::{MEMORY, Size};
+use rpcrdma_layout::{MEMORY, Size, WRITE_CHUNKS};
 
 use crate::binding::{Binding, Placed, Reply, Term};
 use crate::diag::{Few, Found, MessageKind};
 use crate::ir::{Procedure, Version};
-use crate::sizes::layout::Layouts;
+use crate::sizes::layout::{Layout, Layouts};
 use crate::sizes::messages as sizes;
 
 /// Maximum number of procedures named in a finding.
@@ -91,6 +91,46 @@ pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     let Some(bytes) = long.clone().map(read).max() else { return };
     let long = MessageKind::LongCall { procedures: few(long), bytes, max };
     found.push(long.at(binding.version.span));
+}
+
+/// X326: a result that keeps the bounds of its type can exceed a bound that is the same for every call. A sum
+/// over the arguments may state what the XDR cannot.
+pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
+    for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
+        let layout = messages.layouts.ty(result);
+        let narrow = |bound: &Option<_>, least: u64, most: u64, of_item: bool| {
+            // A smaller bound was already reported.
+            let (place, bytes) =
+                constant(bound.as_ref()).filter(|(_, bytes)| (least..most).contains(bytes))?;
+            Some(MessageKind::NarrowBound { procedure: name.clone(), bytes, most, of_item }.at(place.span))
+        };
+        let item = narrow(item, 1, largest(&[layout.items.largest]), true);
+        // The bound of an item also bounds the result.
+        found.extend(item.or_else(|| narrow(whole, layout.lengths.min.max(1), longest(layout), false)));
+    }
+}
+
+/// The longest result; if it has no bound, the longest part that has one.
+fn longest(Layout { lengths, items }: Layout) -> u64 {
+    largest(&[lengths.max, lengths.max_reduced, items.largest])
+}
+
+/// The largest size that a chunk can have. The binding must bound a reply of another size.
+fn largest(sizes: &[Size]) -> u64 {
+    let bounded = sizes.iter().filter_map(|size| size.bound());
+    bounded.filter(|bytes| *bytes <= u64::from(u32::MAX)).max().unwrap_or(0)
+}
+
+/// X327: a call offers fewer Write chunks than its result can hold eligible items.
+pub(super) fn excess_items(messages: &Messages<'_>, found: &mut Found) {
+    let Messages { version, binding, layouts } = *messages;
+    let many = version.procedures.iter().filter(|one| sizes::has_excess_items(one, version, layouts));
+    let Some(items) = many.clone().map(|one| layouts.ty(&one.result).items.count).reduce(Size::max) else {
+        return;
+    };
+    let excess =
+        MessageKind::ExcessItems { procedures: few(many), items: items.bound(), chunks: WRITE_CHUNKS };
+    found.push(excess.at(binding.version.span));
 }
 
 fn few<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> Few<String> {

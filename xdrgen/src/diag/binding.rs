@@ -25,10 +25,17 @@ kinds! {
     /// } = 0x2000009a;
     /// struct image { opaque pixels<33554432>; };
     /// struct stripe { unsigned int first; opaque pixels<1048576>; };
+    /// struct photo { opaque pixels<1048576>; };
     /// program SCAN {
     ///    version SCAN_V1 { void PUT(image) = 1; } = 1;
     ///    version SCAN_V2 { void PUT(stripe) = 1; } = 2;
     /// } = 0x2000009d;
+    /// struct page { photo photos<17>; };
+    /// struct sheet { photo photos<16>; };
+    /// program ALBUM {
+    ///    version ALBUM_V1 { page OPEN(unsigned int) = 1; } = 1;
+    ///    version ALBUM_V2 { sheet OPEN(unsigned int) = 1; } = 2;
+    /// } = 0x2000009e;
     /// ```
     Binding BindingKind {
     /// not a valid binding

@@ -16,7 +16,7 @@ kinds! {
     /// eligible = []
     ///
     /// [binding.reply.GOT]
-    /// whole = 65536
+    /// whole = 65544
     /// ```
     ///
     /// ```toml
@@ -26,7 +26,7 @@ kinds! {
     /// eligible = []
     ///
     /// [binding.reply.GET]
-    /// whole = 65536
+    /// whole = 65544
     /// ```
     X307 Error NoProcedure { name: Unknown } => unknown("procedure of this version", name);
     /// not a sum of numbers and fields
@@ -132,7 +132,7 @@ kinds! {
     /// eligible = []
     ///
     /// [binding.reply.GET]
-    /// whole = 4096
+    /// whole = 65544
     /// ```
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
         .label("it has neither `item` nor `whole`")
@@ -160,7 +160,7 @@ kinds! {
     /// eligible = []
     ///
     /// [binding.reply.GET]
-    /// whole = 4096
+    /// whole = 65544
     /// ```
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
         text(format!("no result of `{procedure}` fits {bytes} bytes"))
@@ -238,5 +238,71 @@ kinds! {
         ))
         .label("such a call is rejected unless the server has a larger memory budget")
         .help("lower the bound in the document, or raise `Limits::memory` of each server to twice the size");
+    /// a result can be longer than its bound
+    ///
+    /// The client offers memory for a reply as long as its bound. This bound is the same for every call, and
+    /// smaller than the bound of the type: a server may return a longer result, and that call fails. A
+    /// warning: the protocol may keep results shorter in a way that the XDR does not state.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 65536
+    /// ```
+    ///
+    /// Leave out the bound if the type has one, or write at least that of the type. The result of `GET` also
+    /// has a status and the length of the data. A bound that depends on the arguments may be smaller.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "STORE"
+    /// version = "STORE_V1"
+    /// eligible = []
+    ///
+    /// [binding.reply.GET]
+    /// whole = 65544
+    /// ```
+    X326 Warning NarrowBound { procedure: String, bytes: u64, most: u64, of_item: bool } => {
+        let what = if *of_item { "an item" } else { "a result" };
+        text(format!("{what} of `{procedure}` can have {most} bytes, more than its bound of {bytes}"))
+            .label("a call with a longer reply fails")
+            .help(format!("write at least {most}, or lower the bounds in the document"))
+    };
+    /// a result can hold more eligible items than a call offers Write chunks
+    ///
+    /// A client offers at most 16 Write chunks with a call, each as large as the largest eligible item. If a
+    /// result holds more items, the others stay in the reply, and the client also offers a Reply chunk for the
+    /// whole result. A warning: such calls work, but each registers memory for the result twice, and not all
+    /// items are placed directly.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "ALBUM"
+    /// version = "ALBUM_V1"
+    /// eligible = ["photo.pixels"]
+    /// ```
+    ///
+    /// Lower the number of items in the document, as version 2 of this program does, or make none of them
+    /// eligible.
+    ///
+    /// ```toml
+    /// [[binding]]
+    /// program = "ALBUM"
+    /// version = "ALBUM_V2"
+    /// eligible = ["photo.pixels"]
+    /// ```
+    X327 Warning ExcessItems { procedures: Few<String>, items: Option<u64>, chunks: u64 } => {
+        let items = items.map_or_else(|| "any number of".to_owned(), |items| items.to_string());
+        text(format!(
+            "a result of {} can hold {items} eligible items, more than the {chunks} Write chunks of a call",
+            procedures.shown(|name| format!("`{name}`"))
+        ))
+        .label("the other items stay in the reply, for which each call also offers memory")
+        .help("lower the number of items in the document, or name none of them in `eligible`")
+    };
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 
-use rpcrdma_layout::{MAX_HEADERS, MAX_TRANSFER};
+use rpcrdma_layout::{MAX_HEADERS, MAX_TRANSFER, WRITE_CHUNKS};
 
 use super::code::Code;
 use super::docs::{self, Lines};
@@ -99,8 +99,18 @@ impl Emitter<'_> {
             }
             constant("NUMBER: u32", procedure.number, code);
             constant("NAME: &'static str", format_args!("{:?}", procedure.name), code);
+            if self.has_excess_items(procedure) {
+                constant("EXCESS_ITEMS: bool", true, code);
+            }
             self.reply_bounds(&procedure.reply, code);
         });
+    }
+
+    /// Returns true if a result can hold more eligible items than a call offers Write chunks. Borrowed items are
+    /// not eligible.
+    fn has_excess_items(&self, procedure: &Procedure) -> bool {
+        let result = self.sizes.map(|layouts| layouts.ty(&procedure.result));
+        !self.is_borrowed() && result.is_some_and(|result| !result.items.count.fits(WRITE_CHUNKS))
     }
 
     /// Writes the function that overrides the bounds of the result type, if the binding narrows them.

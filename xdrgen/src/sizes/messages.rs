@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rpcrdma_layout::{Items, Lengths, Size};
+use rpcrdma_layout::{Items, Lengths, Size, WRITE_CHUNKS};
 use serde::Serialize;
 
 use super::layout::{Layout, Layouts};
@@ -49,8 +49,6 @@ const REPLY_CHUNK: u64 = 20;
 const CALL: u64 = 40;
 /// The length of an RPC reply's header without the verifier's body.
 const REPLY: u64 = 24;
-/// Maximum number of Write chunks that the runtime offers for one call.
-const WRITE_CHUNKS: u64 = 16;
 
 /// A size that may depend on the arguments of a call. In JSON it is a number, a string, or null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -166,6 +164,13 @@ fn sizes_of(procedure: &Procedure, version: &Version, layouts: &Layouts, assumed
 /// Returns true if neither the result's type nor the binding bounds the reply.
 pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
+}
+
+/// Returns true if a reply that does not fit inline can hold more eligible items than a call offers Write
+/// chunks.
+pub(crate) fn has_excess_items(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
+    let needs = sizes_of(procedure, version, layouts, Assumed::default()).reply.needs;
+    !needs.chunks.fits(WRITE_CHUNKS)
 }
 
 /// Returns the number of bytes in the Read chunks of a procedure's longest call, if bounded.

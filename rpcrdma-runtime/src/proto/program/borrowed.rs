@@ -29,11 +29,13 @@ pub trait BorrowedProcedure: 'static {
     const NUMBER: u32;
     /// The procedure's name in the document.
     const NAME: &'static str;
+    /// The maximum size of every reply, as [`super::Procedure::MAX_REPLY`].
+    const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res<'static>>();
 
     /// Returns the maximum size of the reply to these arguments, as [`super::Procedure::reply_bounds`] does.
     fn reply_bounds(args: &Self::Args<'_>) -> ReplyBounds {
         let _ = args;
-        ReplyBounds::of::<Self::Res<'static>>()
+        Self::MAX_REPLY
     }
 }
 
@@ -48,6 +50,7 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     type Res = BorrowedReply<Q>;
     const NUMBER: u32 = Q::NUMBER;
     const NAME: &'static str = Q::NAME;
+    const MAX_REPLY: ReplyBounds = Q::MAX_REPLY.unreduced();
 
     fn reply_bounds(args: &Arguments<Q>) -> ReplyBounds {
         args.bounds

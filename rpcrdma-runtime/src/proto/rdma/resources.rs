@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
 use bytes::BytesMut;
+use rpcrdma_layout::WRITE_CHUNKS;
 
 use crate::proto::program::ReplyBounds;
 use crate::wire::rdma::ChunkLists;
@@ -29,8 +30,6 @@ const REPLY_WORDS: u64 = 24;
 const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
 /// A denied reply and a mismatch are shorter than a success with the largest verifier.
 const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
-/// The maximum number of Write chunks offered for one call.
-const MAX_WRITE_CHUNKS: u64 = 16;
 
 impl ReplyResources {
     /// Returns the memory that a call must offer so that the largest reply fits a connection with this reply
@@ -75,9 +74,9 @@ impl ReplyResources {
         let mut stream = bounds.reduced;
         if bounds.item != Size::ZERO {
             let item = length(bounds.item)?;
-            let items = bounds.items.min(Size::Bounded(MAX_WRITE_CHUNKS)).bound().unwrap_or(MAX_WRITE_CHUNKS);
+            let items = bounds.items.min(Size::Bounded(WRITE_CHUNKS)).bound().unwrap_or(WRITE_CHUNKS);
             resources.write_chunks.resize(usize::try_from(items).unwrap_or(1), item);
-            if !bounds.items.fits(MAX_WRITE_CHUNKS) {
+            if !bounds.items.fits(WRITE_CHUNKS) {
                 // Items without a chunk stay in the stream.
                 stream = bounds.whole;
             }
