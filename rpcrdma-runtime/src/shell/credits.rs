@@ -20,6 +20,7 @@ mod tests {
     #[test]
     fn credits_are_no_more_than_there_are_receives_for() {
         let info = |receives| ConnectionInfo {
+            local: None,
             peer: None,
             private_data: bytes::Bytes::new(),
             ord: 1,

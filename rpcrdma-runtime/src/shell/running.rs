@@ -9,10 +9,11 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tracing::{Instrument, debug_span, warn};
+use tracing::{Instrument, Span, warn};
 
 use super::memory::CallMemory;
 use super::serving::{Arrived, Connected, Executed};
+use super::spans;
 use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
@@ -34,6 +35,8 @@ pub(super) struct Ended<K> {
     pub(super) key: K,
     /// Absent if the message was not a call.
     pub(super) called: Option<Called>,
+    /// The span of the call.
+    pub(super) span: Span,
     pub(super) reply: Option<Message>,
 }
 
@@ -42,7 +45,7 @@ pub(super) struct Ended<K> {
 pub(super) struct Running<K> {
     caller: Arc<Connected>,
     attempt: Box<dyn Attempt>,
-    tasks: JoinSet<(K, Called, Reply)>,
+    tasks: JoinSet<(K, Called, Span, Reply)>,
 }
 
 impl<K: Send + 'static> Running<K> {
@@ -63,51 +66,42 @@ impl<K: Send + 'static> Running<K> {
             Ok(call) => call,
             Err(refusal) => {
                 let reply = self.caller.counted(RpcReply::refuse(refusal));
-                return Some(Ended { key, called: None, reply });
+                return Some(Ended { key, called: None, span: Span::none(), reply });
             }
         };
         let CallHeader { xid, program, version, procedure, .. } = call.header;
         let called = Called { xid, program, version, procedure, peer: self.caller.peer() };
-        // The attributes that OpenTelemetry defines for ONC RPC. Programs have no names here.
-        let span = debug_span!(
-            "call",
-            otel.kind = "server",
-            rpc.system = "onc_rpc",
-            onc_rpc.program.number = program,
-            onc_rpc.version = version,
-            onc_rpc.procedure.number = procedure,
-            onc_rpc.xid = xid,
-            network.peer.address = called.peer.map(tracing::field::display),
-        );
-        let _entered = span.enter();
+        let span = spans::server_call(&called);
+        let entered = span.enter();
         let executed = match self.caller.arrived(&call) {
             Arrived::Run(executed) => executed,
             Arrived::Wait(answer) => {
-                self.tasks.spawn(answered(key, called, answer));
+                self.tasks.spawn(answered(key, called, span.clone(), answer));
                 return None;
             }
-            Arrived::Answered(reply) => return Some(self.ended(key, called, reply)),
+            Arrived::Answered(reply) => return Some(self.ended(key, called, span.clone(), reply)),
         };
         let outlives = executed.is_some();
         let waiting = match self.attempt.run(call, called, memory, executed) {
-            Ok(reply) => return Some(self.ended(key, called, reply)),
+            Ok(reply) => return Some(self.ended(key, called, span.clone(), reply)),
             Err(waiting) => waiting.in_current_span(),
         };
+        drop(entered);
         if outlives {
             let (done, answer) = oneshot::channel();
             self.caller.outlive(async move {
                 // The receiver is gone if the connection is lost.
                 let _ = done.send(waiting.await);
             });
-            self.tasks.spawn(answered(key, called, answer));
+            self.tasks.spawn(answered(key, called, span, answer));
         } else {
-            self.tasks.spawn(async move { (key, called, waiting.await) });
+            self.tasks.spawn(async move { (key, called, span, waiting.await) });
         }
         None
     }
 
-    fn ended(&self, key: K, called: Called, reply: Reply) -> Ended<K> {
-        Ended { key, called: Some(called), reply: self.caller.counted(reply) }
+    fn ended(&self, key: K, called: Called, span: Span, reply: Reply) -> Ended<K> {
+        Ended { key, called: Some(called), span, reply: self.caller.counted(reply) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,7 +112,9 @@ impl<K: Send + 'static> Running<K> {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ended<K>> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
-                Some(Ok((key, called, reply))) => return Poll::Ready(self.ended(key, called, reply)),
+                Some(Ok((key, called, span, reply))) => {
+                    return Poll::Ready(self.ended(key, called, span, reply));
+                }
                 // A task ends without a result only when the runtime shuts down.
                 Some(Err(_)) => {}
                 None => return Poll::Pending,
@@ -133,8 +129,13 @@ impl<K> Drop for Running<K> {
     }
 }
 
-async fn answered<K>(key: K, called: Called, answer: oneshot::Receiver<Reply>) -> (K, Called, Reply) {
-    (key, called, answer.await.ok().flatten())
+async fn answered<K>(
+    key: K,
+    called: Called,
+    span: Span,
+    answer: oneshot::Receiver<Reply>,
+) -> (K, Called, Span, Reply) {
+    (key, called, span, answer.await.ok().flatten())
 }
 
 /// A call that waits for something.
