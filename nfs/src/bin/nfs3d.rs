@@ -3,14 +3,13 @@
 
 #[path = "nfs3d/exports.rs"]
 mod exports;
-#[path = "nfs3d/log.rs"]
-mod log;
 #[path = "nfs3d/metrics.rs"]
 mod metrics;
 #[path = "nfs3d/systemd.rs"]
 mod systemd;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +21,7 @@ use rpcrdma_nfs::cli::nfs3d::{Arguments, Config};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
-use rpcrdma_nfs::output::{self, one_line};
+use rpcrdma_nfs::output::{self, Closed, complain, one_line};
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
@@ -36,7 +35,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::exports::Directory;
-use self::log::Log;
 use self::metrics::Exporter;
 use self::systemd::Sockets;
 
@@ -49,17 +47,26 @@ fn main() -> ExitCode {
             Err(error) => return output::status("nfs3d", Err(error), |_| 2),
         },
     };
-    let log = Log::start(config.server.log_format);
-    if config.server.check_config {
-        let checked = exports::open(&config.exports, None, &[]);
-        return log.status(checked.map(|_| log.say("the configuration is valid")));
-    }
-    log.status(run(config, line, log))
+    output::start_log(config.server.log_format);
+    let ended = if config.server.check_config {
+        exports::open(&config.exports, None, &[]).map(|_| say("the configuration is valid"))
+    } else {
+        run(config, line)
+    };
+    output::status("nfs3d", ended, |_| 1)
 }
 
-fn run(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+/// Prints a line on standard output for scripts and people. The server continues if standard output is closed.
+fn say(what: impl Display) {
+    match output::print(|out| writeln!(out, "{what}")) {
+        Err(error) if !error.is::<Closed>() => complain("nfs3d", one_line(&error)),
+        _ => {}
+    }
+}
+
+fn run(config: Config, line: Vec<OsString>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
-    let served = runtime.block_on(serve(config, line, log));
+    let served = runtime.block_on(serve(config, line));
     // A call to unresponsive storage would delay the exit.
     runtime.shutdown_background();
     served
@@ -133,10 +140,10 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+async fn serve(config: Config, line: Vec<OsString>) -> anyhow::Result<()> {
     let Config { server: arguments, exports } = config;
     let files = raise_file_limit();
-    let key = handle_key(arguments.handle_key.as_deref(), log)?;
+    let key = handle_key(arguments.handle_key.as_deref())?;
     let directories = exports::open(&exports, key.as_ref(), &[])?;
     let has_kerberos = directories.iter().any(Directory::has_kerberos);
     let gss = has_kerberos.then(kerberos::server).transpose()?;
@@ -150,7 +157,7 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         None => None,
     };
     let listening = Listening::at(&arguments, files).await?;
-    warn(&directories, listening.is_open(), log);
+    warn(&directories, listening.is_open());
     let this_machine = listening.this_machine();
     let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
     let allowing = exports.clone();
@@ -164,7 +171,7 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
         Some(exporter) => format!(", metrics at {}", exporter.url()?),
         None => String::new(),
     };
-    log.say(format_args!("serving {} at {}{told}", listed(&directories), listening.urls()));
+    say(format_args!("serving {} at {}{told}", listed(&directories), listening.urls()));
     let stats = listening.server.stats();
     let (stop, mut stopping) = watch::channel(());
     if let Some(exporter) = exporter {
@@ -174,7 +181,6 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     let running = Running {
         arguments,
         line,
-        log,
         key,
         has_kerberos,
         this_machine,
@@ -190,9 +196,9 @@ async fn serve(config: Config, line: Vec<OsString>, log: Log) -> anyhow::Result<
     }
     ran?;
     if prints_stats {
-        log.say(stats.snapshot());
+        say(stats.snapshot());
     }
-    log.say("stopped");
+    say("stopped");
     Ok(())
 }
 
@@ -236,7 +242,6 @@ impl Signals {
 struct Running {
     arguments: Arguments,
     line: Vec<OsString>,
-    log: Log,
     key: Option<HandleKey>,
     /// The server was started with a key for Kerberos.
     has_kerberos: bool,
@@ -294,11 +299,11 @@ impl Running {
                 self.peers.recheck();
                 self.directories = directories;
                 if (Arguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
-                    self.log.warn("only exports were read again; other options need a restart");
+                    complain("nfs3d", "only exports were read again; other options need a restart");
                 }
-                self.log.say(format_args!("serving {}", listed(&self.directories)));
+                say(format_args!("serving {}", listed(&self.directories)));
             }
-            Err(error) => self.log.warn(format_args!("nothing was changed: {}", one_line(&error))),
+            Err(error) => complain("nfs3d", format_args!("nothing was changed: {}", one_line(&error))),
         }
         systemd::notify(&[NotifyState::Ready]);
     }
@@ -308,7 +313,7 @@ impl Running {
 ///
 /// # Errors
 /// If the key cannot be kept in the requested file.
-fn handle_key(asked: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey>> {
+fn handle_key(asked: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = asked {
         return Ok(Some(HandleKey::kept(path).with_context(|| path.display().to_string())?));
     }
@@ -322,7 +327,7 @@ fn handle_key(asked: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey
     Ok(kept
         .inspect_err(|error| {
             let what = "file handles will be stale after a restart";
-            log.warn(format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
+            complain("nfs3d", format_args!("{}: {what}; --handle-key FILE keeps it good", one_line(error)));
         })
         .ok())
 }
@@ -335,12 +340,12 @@ fn state_folder() -> Option<PathBuf> {
 }
 
 /// Warns about the admitted callers and their identities.
-fn warn(directories: &[Directory], is_open: bool, log: Log) {
+fn warn(directories: &[Directory], is_open: bool) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
-        log.warn("only callers of this machine are served; --allow lets others in");
+        complain("nfs3d", "only callers of this machine are served; --allow lets others in");
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
-        log.warn("not root: every caller has the rights of the server's user");
+        complain("nfs3d", "not root: every caller has the rights of the server's user");
     }
     let believing = |directory: &&Directory| {
         let options = &directory.options;
@@ -350,7 +355,7 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
         let is_root_believed = directories.iter().any(|directory| directory.options.no_root_squash);
         let whom = if is_root_believed { "any user" } else { "any user but root" };
         let what = "AUTH_SYS is believed: who can call can be";
-        log.warn(format_args!("{what} {whom}; --all-squash and --secure take less"));
+        complain("nfs3d", format_args!("{what} {whom}; --all-squash and --secure take less"));
     }
 }
 
