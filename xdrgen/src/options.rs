@@ -91,6 +91,8 @@ pub struct Options {
     /// The directory in which the command runs, if it is not the current one: heads name documents as seen
     /// from it.
     pub command_directory: Option<PathBuf>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Options {
@@ -140,6 +142,7 @@ impl Options {
             keep_going: false,
             command: "rpcrdma-xdrgen generate".to_owned(),
             command_directory: None,
+            non_exhaustive: (),
         }
     }
 }

@@ -6,18 +6,20 @@ use bytes::Bytes;
 use super::message::{Placed, PlacedItem, Received};
 use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 
-/// DecodeLimits for a whole message, in addition to the bounds of its types.
+/// Limits for a whole message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// The maximum nesting depth through `Box` and `Vec` (default 64). A chain whose link is its last field
     /// is a list and does not nest. If another field follows the link, each element is one level deeper than
     /// the preceding one.
     pub depth: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for DecodeLimits {
     fn default() -> Self {
-        DecodeLimits { depth: 64 }
+        DecodeLimits { depth: 64, non_exhaustive: () }
     }
 }
 

@@ -59,9 +59,15 @@ impl Directory {
             _ => Squash::Root,
         };
         let allow = if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() };
-        let (security, principals) = (options.sec.clone(), kerberos::principals());
-        let policy =
-            Policy { allow, secure: options.secure, squash, anonymous: options.anon, security, principals };
+        let policy = Policy {
+            allow,
+            secure: options.secure,
+            squash,
+            anonymous: options.anon,
+            security: options.sec.clone(),
+            principals: kerberos::principals(),
+            ..Policy::default()
+        };
         (options.path.clone(), self.handler.clone().policy(Arc::new(policy)))
     }
 }
