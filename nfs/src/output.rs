@@ -1,5 +1,5 @@
-//! Output of the programs: to readers that may stop early, as in `nfs3 ls URL | head`, and the log on standard
-//! error.
+//! Output of the programs: to readers that may stop early, as in `nfs3 ls URL | head`, and the log on
+//! standard error.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};

@@ -1,5 +1,5 @@
-//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics of a
-//! server that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
+//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics of
+//! a server that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
 #![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
 
 mod echo;

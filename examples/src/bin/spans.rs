@@ -1,9 +1,9 @@
 //! Exports the spans of a client and of a server by OpenTelemetry: `cargo run -p rpcrdma-examples --features
 //! opentelemetry --bin spans`.
 //!
-//! Each call is a span at both. RPC carries no trace context, so each of the two is a trace of its own: the XID
-//! and the addresses of the connection join them. This exporter prints a line per span. A service uses one that
-//! sends spans to a collector, for example that of the crate `opentelemetry-otlp`.
+//! Each call is a span at both. RPC carries no trace context, so each of the two is a trace of its own: the
+//! XID and the addresses of the connection join them. This exporter prints a line per span. A service uses
+//! one that sends spans to a collector, for example that of the crate `opentelemetry-otlp`.
 
 use std::io::Write;
 

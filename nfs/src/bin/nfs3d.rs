@@ -56,7 +56,8 @@ fn main() -> ExitCode {
     output::status("nfs3d", ended, |_| 1)
 }
 
-/// Prints a line on standard output for scripts and people. The server continues if standard output is closed.
+/// Prints a line on standard output for scripts and people. The server continues if standard output is
+/// closed.
 fn say(what: impl Display) {
     match output::print(|out| writeln!(out, "{what}")) {
         Err(error) if !error.is::<Closed>() => complain("nfs3d", one_line(&error)),

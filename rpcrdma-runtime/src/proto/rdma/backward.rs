@@ -84,8 +84,8 @@ impl BackwardResponder {
         self.responder.has_work()
     }
 
-    /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK. Returns how the call and its reply are
-    /// transferred, or `None` if the reply is not sent.
+    /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK. Returns how the call and
+    /// its reply are transferred, or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.responder.reply(key, message)
     }

@@ -572,8 +572,8 @@ impl Responder {
     }
 
     /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
-    /// ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred, or
-    /// `None` if the reply is not sent.
+    /// ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
+    /// or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.reply_held(key, message, |bytes| bytes)
     }
