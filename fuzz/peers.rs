@@ -344,6 +344,7 @@ struct Hostile {
 impl Hostile {
     fn new(script: &[u8]) -> Self {
         let info = ConnectionInfo {
+            local: None,
             peer: None,
             private_data: Bytes::new(),
             ord: 16,

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used)] // a benchmark that cannot continue panics
 
 mod idle;
+mod log;
 mod nfs3;
 mod ours;
 mod raw;
@@ -79,6 +80,7 @@ impl Flavour {
         mut transport: Box<dyn Transport>,
         row: &'static Row,
     ) -> (Box<dyn Transport>, Option<Duration>) {
+        row.log.select();
         let run = async move {
             let start = Instant::now();
             let ran = match transport.run(row) {

@@ -59,7 +59,8 @@ impl Report {
     #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
     fn print_ratios(&self) {
         println!(
-            "\nRatios of the medians: over raw TCP (goal); READ 1 MiB, 16 in flight: over one at a time"
+            "\nRatios of the medians: over raw TCP (goal); READ 1 MiB, 16 in flight: over one at a time; \
+             NULL with a log: over NULL without"
         );
         let columns = ["nfs3", "tcp", "iwarp", "nocrc", "iwarp/nfs3", "tcp/nocrc"];
         table(&columns, 14, |row, column| {

@@ -1,5 +1,7 @@
 //! The rows of the report: the calls, their number, and the goals.
 
+use super::log::Log;
+
 /// A procedure and the size of its data in bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
@@ -23,6 +25,8 @@ pub(crate) struct Row {
     pub(crate) base: Base,
     /// The maximum ratios that are the goal, over iWARP with and without CRC.
     pub(crate) goals: [Option<f64>; 2],
+    /// What the log records.
+    pub(crate) log: Log,
 }
 
 /// The reference that a row's times are divided by.
@@ -45,9 +49,12 @@ const MIB: u32 = 1 << 20;
 pub(crate) const SMALLEST: usize = 128;
 pub(crate) const LARGEST: usize = MIB as usize;
 
-pub(crate) const ROWS: [Row; 9] = [
+pub(crate) const ROWS: [Row; 11] = [
     row("NULL", "null", Call::Null, 1, 2000, Base::Raw("null"), [Some(1.3), Some(1.3)]),
     row("NULL, 16 in flight", "null16", Call::Null, 16, 4000, Base::Raw("null"), [Some(0.3), Some(0.3)]),
+    // Spans that are not recorded cost nothing.
+    logged("NULL, log at INFO", "nullinfo", Log::Info, [Some(1.0), Some(1.0)]),
+    logged("NULL, spans logged", "nullspans", Log::Spans, [None, None]),
     row("GETATTR", "getattr", Call::Getattr, 1, 2000, Base::Raw("getattr"), [None, None]),
     row("READ 4 KiB", "read4k", Call::Read(4096), 1, 1500, Base::Raw("read4k"), [Some(1.5), Some(1.5)]),
     row(
@@ -82,7 +89,12 @@ const fn row(
     base: Base,
     goals: [Option<f64>; 2],
 ) -> Row {
-    Row { name, key, call, outstanding, calls, base, goals }
+    Row { name, key, call, outstanding, calls, base, goals, log: Log::Off }
+}
+
+/// NULL with a log, compared with NULL without one.
+const fn logged(name: &'static str, key: &'static str, log: Log, goals: [Option<f64>; 2]) -> Row {
+    Row { log, ..row(name, key, Call::Null, 1, 2000, Base::Same("null"), goals) }
 }
 
 impl Call {

@@ -1,8 +1,15 @@
-//! Output of programs. Standard output may be closed early, as in `nfs3 ls URL | head`.
+//! Output of programs, and their log on standard error. Standard output may be closed early, as in
+//! `nfs3 ls URL | head`.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The exit status if standard output was closed: that of a process terminated by SIGPIPE.
 pub const CLOSED: u8 = 141;
@@ -33,9 +40,48 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Re
     write(&mut out).and_then(|()| out.flush()).map_err(of_standard_output)
 }
 
-/// Writes an [`escaped`] message to standard error and ignores failures.
+/// The format of warnings, errors and the log on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Human-readable lines.
+    Text,
+    /// One JSON object per line. A span, such as a call, has its line when it ends.
+    Json,
+}
+
+/// Whether warnings and errors are JSON.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Starts the log of the program, which `RUST_LOG` configures. In JSON, warnings and errors are events of the
+/// log.
+///
+/// # Panics
+/// Panics if the process already has a log.
+pub fn start_log(format: LogFormat) {
+    let is_json = format == LogFormat::Json;
+    let level = if is_json { LevelFilter::WARN } else { LevelFilter::ERROR };
+    let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
+    // `RUST_LOG` does not hide warnings and errors of the program.
+    if let Ok(own) = concat!(module_path!(), "=warn").parse() {
+        filter = filter.add_directive(own);
+    }
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
+    if is_json {
+        subscriber.json().with_span_events(FmtSpan::CLOSE).init();
+    } else {
+        subscriber.init();
+    }
+    JSON.store(is_json, Ordering::Relaxed);
+}
+
+/// Writes an [`escaped`] warning to standard error and ignores failures.
 pub fn warn(program: &str, what: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
+    if JSON.load(Ordering::Relaxed) {
+        tracing::warn!("{what}");
+    } else {
+        let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
+    }
 }
 
 /// Escapes control characters, line breaks, and characters that change the text direction.
@@ -58,7 +104,11 @@ pub fn status(
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Closed>() => ExitCode::from(CLOSED),
         Err(error) => {
-            warn(program, one_line(&error));
+            if JSON.load(Ordering::Relaxed) {
+                tracing::error!("{}", one_line(&error));
+            } else {
+                warn(program, one_line(&error));
+            }
             ExitCode::from(status(&error))
         }
     }

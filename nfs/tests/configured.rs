@@ -501,3 +501,26 @@ async fn a_scrape_counts_known_traffic() {
 fn samples_of(metrics: &str, name: &str) -> f64 {
     samples(&fetch(metrics, "/metrics").1)[name]
 }
+
+/// `a_scrape_counts_known_traffic` shows that the documented metrics exist.
+#[test]
+fn the_dashboard_shows_documented_metrics() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let [guide, dashboard] =
+        ["nfs.md", "grafana.json"].map(|name| fs::read_to_string(docs.join(name)).unwrap());
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let queries = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let queries: Vec<_> = queries.map(|target| target["expr"].as_str().unwrap()).collect();
+    assert!(queries.len() > 8, "{queries:?}");
+    for query in queries {
+        let words = query.split(|c: char| c != '_' && !c.is_ascii_lowercase());
+        let metrics: Vec<_> = words.filter(|word| word.starts_with("rpcrdma_server_")).collect();
+        assert!(!metrics.is_empty(), "{query}");
+        for metric in metrics {
+            let family = ["_bucket", "_count", "_sum"].iter().find_map(|part| metric.strip_suffix(part));
+            let row = format!("| `{}` |", family.unwrap_or(metric));
+            assert!(guide.contains(&row), "{row} is not in docs/nfs.md");
+        }
+    }
+}

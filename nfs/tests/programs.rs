@@ -646,7 +646,10 @@ fn both_transports_are_counted() {
         succeeds(&nfs3(served.path(), &["ls", &format!("{base}/")]));
     }
     let message = daemon.end(Signal::TERM);
-    assert!(message.starts_with("connections: 0 open; total: 2 ") && message.contains(" with a result"), "{message}");
+    assert!(
+        message.starts_with("connections: 0 open; total: 2 ") && message.contains(" with a result"),
+        "{message}"
+    );
     assert!(message.contains(" inline calls") && message.ends_with("\nstopped\n"), "{message}");
 }
 

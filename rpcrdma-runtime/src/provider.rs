@@ -161,6 +161,8 @@ impl<C: Connection + ?Sized> Connection for Box<C> {
 /// The negotiated parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
+    /// The local address, if the transport has addresses.
+    pub local: Option<SocketAddr>,
     /// The peer's address, if the transport has addresses.
     pub peer: Option<SocketAddr>,
     /// The peer's private data as the upper layer sees it: for iWARP, after the IRD and ORD words.

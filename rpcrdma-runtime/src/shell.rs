@@ -29,6 +29,7 @@ mod running;
 mod server;
 mod serving;
 mod slots;
+mod spans;
 mod stats;
 mod tcp;
 mod waiters;

@@ -14,9 +14,10 @@ use std::time::Duration;
 use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::provider::iwarp;
+use rpcrdma_runtime::xdr::DecodeLimits;
 use rpcrdma_runtime::{
-    CallError, ClientOptions, ConnectError, PeerFilter, ServeError, ServerOptions, ServerStats, TcpClient,
-    TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
+    CallError, ClientOptions, ConnectError, DuplicateOptions, Limits, PeerFilter, Reconnect, ServeError,
+    ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
@@ -26,6 +27,26 @@ use tokio::time::{sleep, timeout};
 use gate::{Gate, GateServer, Pass};
 
 const WAIT: Duration = Duration::from_secs(30);
+
+/// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
+#[test]
+fn options_and_limits_may_have_more_fields_later() {
+    let limits = Limits::default();
+    let () = limits.non_exhaustive;
+    let () = limits.message.non_exhaustive;
+    let () = limits.duplicates.non_exhaustive;
+    let () = limits.times.non_exhaustive;
+    let () = ClientOptions::default().non_exhaustive;
+    let () = ServerOptions::default().non_exhaustive;
+    let () = TcpOptions::default().non_exhaustive;
+    let () = TcpClientOptions::default().non_exhaustive;
+    let () = TcpServerOptions::default().non_exhaustive;
+    let () = Config::default().non_exhaustive;
+    let () = iwarp::IwarpOptions::default().non_exhaustive;
+    let () = DuplicateOptions::default().non_exhaustive;
+    let () = Reconnect::default().non_exhaustive;
+    let () = DecodeLimits::default().non_exhaustive;
+}
 
 fn pass(
     client: &(impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static),

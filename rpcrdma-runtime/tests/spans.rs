@@ -4,7 +4,9 @@
 
 mod echo;
 
+use std::fmt::Debug;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rpcrdma_runtime::program::{Caller, Procedure, Program, ReplyBounds};
@@ -113,27 +115,86 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     serving.abort();
 }
 
+/// The attributes that both spans of a call have.
+const SHARED: [&str; 8] = [
+    "rpc.system",
+    "onc_rpc.program.number",
+    "onc_rpc.version",
+    "onc_rpc.procedure.number",
+    "onc_rpc.xid",
+    "rpcrdma.inline_bytes",
+    "rpcrdma.rdma_bytes",
+    "rpcrdma.chunks",
+];
+
+/// Returns the client's and the server's span of the call of a procedure that one client made to a server.
+fn spans_of(log: &Log, procedure: u32, server: SocketAddr) -> [String; 2] {
+    let text = log.text();
+    let closed = |line: &&str| line.contains("rpcrdma_runtime::calls: close");
+    let number = procedure.to_string();
+    let of = |kind: &str, place: [&str; 2], address: [&str; 2]| {
+        let mut found = text.lines().filter(closed).filter(|line| {
+            attribute(line, "otel.kind") == kind
+                && attribute(line, "onc_rpc.procedure.number") == number
+                && place.map(|name| attribute(line, name)) == address
+        });
+        let line = found.next().unwrap_or_else(|| panic!("no span of the {kind}: {text}")).to_owned();
+        assert!(found.next().is_none(), "one span per call: {text}");
+        line
+    };
+    let peer = ["network.peer.address", "network.peer.port"];
+    let port = server.port().to_string();
+    let client = of("client", peer, ["127.0.0.1", &port]);
+    let local = ["network.local.address", "network.local.port"].map(|name| attribute(&client, name));
+    let server = of("server", peer, local);
+    [client, server]
+}
+
+async fn check_spans(client: impl Caller<echo::Echo, Error: Debug>, server: SocketAddr, bytes: [&str; 2]) {
+    let log = log();
+    client.call::<EchoBlob>(&blob(7, 5000)).await.unwrap();
+    let [client, server] = spans_of(&log, EchoBlob::NUMBER, server);
+    for name in SHARED {
+        assert_eq!(attribute(&client, name), attribute(&server, name), "{name}");
+    }
+    assert_eq!(attribute(&server, "rpc.system"), "onc_rpc");
+    assert_eq!(attribute(&server, "onc_rpc.program.number"), echo::Echo::NUMBER.to_string());
+    assert_eq!(attribute(&client, "rpc.method"), EchoBlob::NAME);
+    assert_eq!(attribute(&client, "onc_rpc.procedure.name"), EchoBlob::NAME);
+    assert_eq!(attribute(&client, "onc_rpc.program.name"), echo::Echo::NAME);
+    assert_eq!(["rpcrdma.rdma_bytes", "rpcrdma.chunks"].map(|name| attribute(&client, name)), bytes);
+    let inline: u64 = attribute(&client, "rpcrdma.inline_bytes").parse().unwrap();
+    assert_eq!(inline > 10_000, bytes[0] == "0", "{client}");
+}
+
 #[tokio::test]
 async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
+    let _log = log();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
+    let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    // The Read chunk of the arguments and the Write chunk of the results.
+    check_spans(Client::connect(addresses[0]).await.unwrap(), addresses[0], ["10000", "2"]).await;
+    check_spans(TcpClient::connect(addresses[1]).await.unwrap(), addresses[1], ["0", "0"]).await;
+    serving.abort();
+}
+
+/// A handler that waits becomes a task, and a call that fails has no traffic.
+#[tokio::test]
+async fn spans_of_calls_that_wait_or_fail_end_with_them() {
     let log = log();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
     let address = server.local_addr().unwrap();
     let serving = tokio::spawn(server.run(std::future::pending()));
     let client = Client::connect(address).await.unwrap();
-    client.call::<EchoBlob>(&blob(7, 5000)).await.unwrap();
+    client.call::<EchoSleep>(&1).await.unwrap();
+    let [_, waited] = spans_of(&log, EchoSleep::NUMBER, address);
+    assert!(attribute(&waited, "rpcrdma.inline_bytes").parse::<u64>().unwrap() > 0, "{waited}");
+    let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
+    let error = client.call::<Narrow>(&names).await.unwrap_err().to_string();
+    let [failed, refused] = spans_of(&log, Narrow::NUMBER, address);
+    assert!(failed.contains(&format!("error.type={error}")), "{failed}");
+    assert!(!refused.contains("rpcrdma.inline_bytes"), "{refused}");
     serving.abort();
-    let log = log.text();
-    let is_it = |line: &&str| line.contains("close") && line.contains("onc_rpc.procedure.number=1 ");
-    let spans: Vec<_> = log.lines().filter(is_it).collect();
-    let of = |kind: &str| spans.iter().find(|line| attribute(line, "otel.kind") == kind).unwrap();
-    let (client, server) = (of("client"), of("server"));
-    let program = echo::Echo::NUMBER.to_string();
-    for name in ["onc_rpc.program.number", "onc_rpc.version", "onc_rpc.procedure.number", "onc_rpc.xid"] {
-        assert_eq!(attribute(client, name), attribute(server, name), "{name}");
-    }
-    assert_eq!(attribute(server, "onc_rpc.program.number"), program);
-    assert_eq!(attribute(client, "rpc.system"), "onc_rpc");
-    assert_eq!(attribute(client, "rpc.method"), EchoBlob::NAME);
-    assert_eq!(attribute(client, "rpcrdma.rdma_bytes"), "10000");
-    assert!(attribute(server, "network.peer.address").starts_with("127.0.0.1:"), "{server}");
 }

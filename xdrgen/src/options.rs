@@ -92,6 +92,8 @@ pub struct Options {
     /// The directory in which the command runs, if it is not the current one. Headers show paths of
     /// documents relative to it.
     pub command_directory: Option<PathBuf>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Options {
@@ -141,6 +143,7 @@ impl Options {
             keep_going: false,
             command: "rpcrdma-xdrgen generate".to_owned(),
             command_directory: None,
+            non_exhaustive: (),
         }
     }
 }

@@ -37,8 +37,8 @@ pub(crate) const STEPS: &[Step] = &[
 /// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Compiles sets of features that the other steps do not compile: the runtime without `capture`, and the
-/// library `rpcrdma-nfs` with each of its features alone.
+/// Compiles sets of features that the other steps do not compile: the runtime without `capture`, the library
+/// `rpcrdma-nfs` with each of its features alone, and the example with OpenTelemetry.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {
         let selection =
@@ -48,7 +48,11 @@ fn features(root: &Path) -> Result<(), String> {
     let runtime = ["--package", "rpcrdma-runtime"];
     cargo::run(root, &[&["clippy"], &runtime[..], &["--all-targets", "--", "-D", "warnings"]].concat())?;
     let arguments = [&["test"], &runtime[..], &["--test", "no_capture"]].concat();
-    filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })
+    filters::test(cargo::command(root, &arguments), &Filters { only: &[], skip: &[] })?;
+    let spans = ["--package", "rpcrdma-examples", "--features", "opentelemetry"];
+    let targets = ["--bin", "spans", "--test", "spans"];
+    cargo::run(root, &[&["clippy"], &spans[..], &targets, &["--", "-D", "warnings"]].concat())?;
+    cargo::run(root, &[&["test"], &spans[..], &["--test", "spans"]].concat())
 }
 
 /// Runs the unit tests of the crate for RDMA devices that need no device.

@@ -3,14 +3,13 @@
 
 #[path = "nfs3d/exports.rs"]
 mod exports;
-#[path = "nfs3d/log.rs"]
-mod log;
 #[path = "nfs3d/metrics.rs"]
 mod metrics;
 #[path = "nfs3d/systemd.rs"]
 mod systemd;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +21,7 @@ use rpcrdma_nfs::cli::nfs3d::{Nfs3dArguments, Nfs3dConfig};
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
-use rpcrdma_nfs::output::{self, one_line};
+use rpcrdma_nfs::output::{self, Closed, one_line};
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
@@ -36,7 +35,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::exports::Directory;
-use self::log::Log;
 use self::metrics::Exporter;
 use self::systemd::Sockets;
 
@@ -49,17 +47,30 @@ fn main() -> ExitCode {
             Err(error) => return output::status("nfs3d", Err(error), |_| 2),
         },
     };
-    let log = Log::start(config.server.log_format);
-    if config.server.check_config {
-        let checked = exports::open(&config.exports, None, &[]);
-        return log.status(checked.map(|_| log.print("the configuration is valid")));
-    }
-    log.status(run(config, line, log))
+    output::start_log(config.server.log_format);
+    let ended = if config.server.check_config {
+        exports::open(&config.exports, None, &[]).map(|_| announce("the configuration is valid"))
+    } else {
+        run(config, line)
+    };
+    output::status("nfs3d", ended, |_| 1)
 }
 
-fn run(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+/// Prints a line on standard output. The server continues if standard output is closed.
+fn announce(what: impl Display) {
+    match output::print(|out| writeln!(out, "{what}")) {
+        Err(error) if !error.is::<Closed>() => warn(one_line(&error)),
+        _ => {}
+    }
+}
+
+fn warn(what: impl Display) {
+    output::warn("nfs3d", what);
+}
+
+fn run(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
-    let served = runtime.block_on(serve(config, line, log));
+    let served = runtime.block_on(serve(config, line));
     // A call to unresponsive storage would delay the exit.
     runtime.shutdown_background();
     served
@@ -133,10 +144,10 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
     while stop.changed().await.is_ok() {}
 }
 
-async fn serve(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Result<()> {
+async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     let Nfs3dConfig { server: arguments, exports } = config;
     let files = raise_file_limit();
-    let key = handle_key(arguments.handle_key.as_deref(), log)?;
+    let key = handle_key(arguments.handle_key.as_deref())?;
     let directories = exports::open(&exports, key.as_ref(), &[])?;
     let has_kerberos = directories.iter().any(Directory::has_kerberos);
     let gss = has_kerberos.then(kerberos::server).transpose()?;
@@ -149,7 +160,7 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Re
         None => None,
     };
     let listening = Listening::at(&arguments, files).await?;
-    warn(&directories, listening.is_open(), log);
+    warn_of_access(&directories, listening.is_open());
     let this_machine = listening.this_machine();
     let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
     let allowing = exports.clone();
@@ -163,7 +174,7 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Re
         Some(exporter) => format!(", metrics at {}", exporter.url()?),
         None => String::new(),
     };
-    log.print(format_args!("serving {} at {}{metrics_url}", listed(&directories), listening.urls()));
+    announce(format_args!("serving {} at {}{metrics_url}", listed(&directories), listening.urls()));
     let stats = listening.server.stats();
     let (stop, mut stopping) = watch::channel(());
     if let Some(exporter) = exporter {
@@ -173,7 +184,6 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Re
     let running = Running {
         arguments,
         line,
-        log,
         key,
         has_kerberos,
         this_machine,
@@ -189,9 +199,9 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>, log: Log) -> anyhow::Re
     }
     ran?;
     if prints_stats {
-        log.print(stats.snapshot());
+        announce(stats.snapshot());
     }
-    log.print("stopped");
+    announce("stopped");
     Ok(())
 }
 
@@ -235,7 +245,6 @@ impl Signals {
 struct Running {
     arguments: Nfs3dArguments,
     line: Vec<OsString>,
-    log: Log,
     key: Option<HandleKey>,
     /// True if the server was started with Kerberos.
     has_kerberos: bool,
@@ -290,13 +299,11 @@ impl Running {
                 self.peers.recheck();
                 self.directories = directories;
                 if (Nfs3dArguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
-                    self.log.warn("only the exports were reloaded; other options need a restart");
+                    warn("only the exports were reloaded; other options need a restart");
                 }
-                self.log.print(format_args!("serving {}", listed(&self.directories)));
+                announce(format_args!("serving {}", listed(&self.directories)));
             }
-            Err(error) => {
-                self.log.warn(format_args!("reload failed, nothing was changed: {}", one_line(&error)))
-            }
+            Err(error) => warn(format_args!("reload failed, nothing was changed: {}", one_line(&error))),
         }
         systemd::notify(&[NotifyState::Ready]);
     }
@@ -306,7 +313,7 @@ impl Running {
 ///
 /// # Errors
 /// The key cannot be stored in the requested file.
-fn handle_key(requested: Option<&Path>, log: Log) -> anyhow::Result<Option<HandleKey>> {
+fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = requested {
         return Ok(Some(HandleKey::load_or_create(path).with_context(|| path.display().to_string())?));
     }
@@ -320,7 +327,7 @@ fn handle_key(requested: Option<&Path>, log: Log) -> anyhow::Result<Option<Handl
     Ok(kept
         .inspect_err(|error| {
             let what = "file handles will be stale after a restart";
-            log.warn(format_args!("{}: {what}; specify --handle-key FILE", one_line(error)));
+            warn(format_args!("{}: {what}; specify --handle-key FILE", one_line(error)));
         })
         .ok())
 }
@@ -333,12 +340,12 @@ fn state_folder() -> Option<PathBuf> {
 }
 
 /// Warns about the admitted callers and their identities.
-fn warn(directories: &[Directory], is_open: bool, log: Log) {
+fn warn_of_access(directories: &[Directory], is_open: bool) {
     if is_open && directories.iter().any(|directory| directory.options.allow.is_empty()) {
-        log.warn("only callers on this machine are served; --allow admits other networks");
+        warn("only callers on this machine are served; --allow admits other networks");
     }
     if directories.iter().any(|directory| !directory.impersonates_callers) {
-        log.warn("not root: every caller has the rights of the server's user");
+        warn("not root: every caller has the rights of the server's user");
     }
     let is_unverified = |directory: &&Directory| {
         let options = &directory.options;
@@ -348,7 +355,7 @@ fn warn(directories: &[Directory], is_open: bool, log: Log) {
         let root_is_admitted = directories.iter().any(|directory| directory.options.no_root_squash);
         let whom = if root_is_admitted { "any user" } else { "any user except root" };
         let what = "AUTH_SYS is not verified: callers can claim to be";
-        log.warn(format_args!("{what} {whom}; restrict this with --all-squash or --secure"));
+        warn(format_args!("{what} {whom}; restrict this with --all-squash or --secure"));
     }
 }
 

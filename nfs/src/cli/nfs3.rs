@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::client::{Digest, Url};
+use crate::output::LogFormat;
 use crate::provider::Provider;
 
 /// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
@@ -31,6 +32,10 @@ pub struct Nfs3Arguments {
     /// Print one JSON object per file or line
     #[arg(long, global = true)]
     pub json: bool,
+    /// The format of warnings and of the log on standard error. In JSON, spans of the log are lines when they
+    /// end; RUST_LOG=rpcrdma_runtime::calls=debug logs one for each call
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
     /// The command.
     #[command(subcommand)]
     pub command: Nfs3Command,

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, ValueEnum};
+use clap::{Args, CommandFactory, Parser};
 use ipnet::IpNet;
 
+use crate::output::LogFormat;
 use crate::provider::Provider;
 use crate::security::Security;
 
@@ -71,7 +72,8 @@ pub struct Nfs3dArguments {
     /// How long a stopping server waits for running calls
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,
-    /// The format of warnings and of the log on standard error
+    /// The format of warnings and of the log on standard error. In JSON, spans of the log are lines when they
+    /// end; RUST_LOG=rpcrdma_runtime::calls=debug logs one for each call
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces
@@ -118,15 +120,6 @@ pub struct ExportOptions {
     /// The user and group of anonymous callers
     #[arg(long, value_name = "UID:GID", default_value = "65534:65534", value_parser = identity)]
     pub anon: (u32, u32),
-}
-
-/// The format of warnings and of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Human-readable lines.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 /// Parses the path of an export. Removes redundant slashes.

@@ -39,6 +39,8 @@ pub struct ExportPolicy {
     pub security: Vec<Security>,
     /// The users of callers with RPCSEC_GSS.
     pub principals: Principals,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for ExportPolicy {
@@ -52,6 +54,7 @@ impl Default for ExportPolicy {
             anonymous,
             security: vec![Security::Sys],
             principals: Principals::default(),
+            non_exhaustive: (),
         }
     }
 }

@@ -105,7 +105,8 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         xid: u32,
         exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>> + Send,
     ) -> Result<Q::Res, CallError> {
-        observed::<Q>(self.shared.observer.as_ref(), &self.shared.stats, xid, exchange).await
+        let ClientShared { session, stats, observer, .. } = &*self.shared;
+        observed::<Q>(observer.as_ref(), stats, xid, || session.endpoints(), exchange).await
     }
 
     /// Sends a message that another layer encodes, and returns its reply.

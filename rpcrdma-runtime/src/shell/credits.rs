@@ -20,6 +20,7 @@ mod tests {
     #[test]
     fn credits_are_limited_by_the_receives() {
         let info = |receives| ConnectionInfo {
+            local: None,
             peer: None,
             private_data: bytes::Bytes::new(),
             ord: 1,

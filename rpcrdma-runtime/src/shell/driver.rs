@@ -10,7 +10,6 @@
 mod tests;
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 #[cfg(not(test))]
@@ -26,6 +25,7 @@ use tracing::debug;
 
 use super::running::{Ended, Running};
 use super::serving::Serving;
+use super::spans::Endpoints;
 use super::stats::ClientStats;
 use super::waiters::{Outcome, Submit, Waiters};
 use super::{CallError, ConnectError};
@@ -34,7 +34,7 @@ use crate::proto::rpc::Services;
 use crate::proto::session::{CreditCounts, Policy, Session, SessionCall, SessionEvent, SessionRequester};
 use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
-use crate::xdr::{Message, Received};
+use crate::xdr::Received;
 
 /// One connection of a client. It carries the client's calls, and the server's calls.
 pub(super) trait Outbound: Send + Sized + 'static {
@@ -49,8 +49,8 @@ pub(super) trait Outbound: Send + Sized + 'static {
 
     fn peer(&self) -> Self::Peer;
 
-    /// The server's address.
-    fn address(&self) -> Option<SocketAddr>;
+    /// The addresses of the connection.
+    fn endpoints(&self) -> Endpoints;
 
     /// Sends as much as possible without waiting. Returns false if the driver must act before the next
     /// message of the peer.
@@ -63,7 +63,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
 
     /// Replies to a call of the server, or ends the call without a reply.
-    fn reply(&mut self, call: Self::Key, reply: Option<Message>);
+    fn reply(&mut self, ended: Ended<Self::Key>);
 }
 
 /// A new connection without calls.
@@ -88,6 +88,9 @@ pub(super) trait SessionHandle: Submit {
 
     /// The peer of the current or last connection.
     fn peer(&self) -> Self::Peer;
+
+    /// The addresses of the current or last connection.
+    fn endpoints(&self) -> Endpoints;
 
     /// Watches the client's progress.
     fn watch(&self) -> watch::Receiver<Progress>;
@@ -131,6 +134,7 @@ struct State<O: Outbound> {
     /// The session needs a connection, and the driver has not started to make it.
     wants_connection: bool,
     peer: O::Peer,
+    endpoints: Endpoints,
     connections: u64,
     waiters: Waiters,
     driver: Option<Waker>,
@@ -166,6 +170,7 @@ impl<O: Outbound> Shared<O> {
             connection: None,
             wants_connection: false,
             peer,
+            endpoints: Endpoints::default(),
             connections: 0,
             waiters: Waiters::new(max_calls),
             driver: None,
@@ -268,6 +273,10 @@ impl<O: Outbound> SessionHandle for Shared<O> {
         self.lock().peer.clone()
     }
 
+    fn endpoints(&self) -> Endpoints {
+        self.lock().endpoints
+    }
+
     fn watch(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
@@ -282,6 +291,7 @@ impl<O: Outbound> State<O> {
     /// Uses a new connection for all further calls.
     fn connected(&mut self, (connection, requester): Connected<O>, now: Time) {
         self.peer = connection.peer();
+        self.endpoints = connection.endpoints();
         self.connections = self.connections.saturating_add(1);
         self.connection = Some(connection);
         self.session.handle_connected(now, requester);
@@ -486,7 +496,7 @@ impl<O: Outbound> Driver<O> {
         let mut state = self.shared.lock();
         let is_current = self.running.as_ref().is_some_and(|(number, _)| *number == state.connections);
         if let Some(connection) = state.connection.as_mut().filter(|_| is_current) {
-            self.replies.drain(..).for_each(|Ended { key, reply, .. }| connection.reply(key, reply));
+            self.replies.drain(..).for_each(|ended| connection.reply(ended));
         }
         drop(state);
         self.replies.clear();
@@ -500,7 +510,7 @@ impl<O: Outbound> Driver<O> {
         let number = state.connections;
         let called = state.connection.as_mut().map(|connection| {
             let calls: Vec<_> = iter::from_fn(|| connection.poll_call()).collect();
-            (connection.address(), calls)
+            (connection.endpoints().peer, calls)
         });
         drop(state);
         let Some((server, calls)) = called else {

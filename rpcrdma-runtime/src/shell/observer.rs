@@ -3,11 +3,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::field::Empty;
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, debug};
 
+use super::spans::Endpoints;
 use super::stats::ClientStats;
-use super::{CallError, metrics};
+use super::{CallError, metrics, spans};
 use crate::proto::call::Traffic;
 use crate::proto::program::{Procedure, Program};
 
@@ -62,53 +62,36 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Makes a call in its own span, counts it, and reports its end to the observer.
+/// Makes a call in its own span, counts it, and reports its end to the observer. `endpoints` returns the
+/// addresses of the current connection.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,
     xid: u32,
+    endpoints: impl Fn() -> Endpoints,
     exchange: impl Future<Output = Result<(Q::Res, Traffic), CallError>>,
 ) -> Result<Q::Res, CallError> {
     let start = Instant::now();
     let mut unfinished = Unfinished(Some(stats));
-    // The attributes that OpenTelemetry defines for ONC RPC.
-    let span = debug_span!(
-        "call",
-        otel.kind = "client",
-        otel.name = Q::NAME,
-        rpc.system = "onc_rpc",
-        rpc.service = <Q::Program as Program>::NAME,
-        rpc.method = Q::NAME,
-        onc_rpc.program.number = <Q::Program as Program>::NUMBER,
-        onc_rpc.version = <Q::Program as Program>::VERSION,
-        onc_rpc.procedure.number = Q::NUMBER,
-        onc_rpc.xid = xid,
-        rpcrdma.inline_bytes = Empty,
-        rpcrdma.rdma_bytes = Empty,
-        rpcrdma.chunks = Empty,
-        error.type = Empty,
-    );
+    let span = spans::client_call::<Q>(xid);
     let outcome = exchange.instrument(span.clone()).await;
     unfinished.0 = None;
     stats.ended(outcome.as_ref().map(|(_, traffic)| traffic));
     let elapsed = start.elapsed();
     metrics::client_call::<Q>(elapsed);
     let _entered = span.enter();
+    if !span.is_disabled() {
+        spans::record_endpoints(&span, endpoints());
+    }
     match &outcome {
         Ok((_, traffic)) => {
-            let Traffic { read_bytes, position_zero, write_bytes, reply_chunk_bytes, .. } = *traffic;
-            let long = u32::from(position_zero > 0) + u32::from(traffic.reply_chunk);
-            span.record("rpcrdma.inline_bytes", traffic.call_inline + traffic.reply_inline);
-            span.record("rpcrdma.rdma_bytes", read_bytes + position_zero + write_bytes + reply_chunk_bytes);
-            span.record("rpcrdma.chunks", traffic.read_chunks + traffic.write_chunks + long);
+            spans::record_traffic(&span, traffic);
+            debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered");
         }
         Err(error) => {
             span.record("error.type", tracing::field::display(error));
+            debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed");
         }
-    }
-    match &outcome {
-        Ok((_, traffic)) => debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered"),
-        Err(error) => debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed"),
     }
     if let Some(observer) = observer {
         observer.report(&CallReport {

@@ -18,6 +18,7 @@ use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::metrics::Gauged;
 use super::running::{CallInfo, Ended};
 use super::serving::{CallExecutor, Serving};
+use super::spans::{self, Endpoints};
 use super::stats::ServerStats;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
@@ -30,7 +31,7 @@ use crate::proto::work::{CloseReason, Completion};
 use crate::provider::{Connection, ConnectionInfo};
 use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::wire::rdma::TooLarge;
-use crate::xdr::{Message, Received};
+use crate::xdr::Received;
 
 /// A call and its memory, unless the call is small.
 type Key = (CallKey, Option<CallMemory>);
@@ -197,15 +198,18 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         }
     }
 
-    fn reply(&mut self, Ended { key: (call, memory), info, reply }: Ended<Key>) {
+    fn reply(&mut self, Ended { key: (call, memory), info, span, reply }: Ended<Key>) {
         let Some(reply) = reply else { return self.responder.drop_call(call) };
         let (bytes, before) = (reply.unreduced_len(), self.responder.refused());
-        match memory {
+        let traffic = match memory {
             Some(memory) if bytes > SMALL => {
                 memory.set_reply(&reply);
-                self.responder.reply_with(call, reply, |bytes| memory.hold(bytes));
+                self.responder.reply_with(call, reply, |bytes| memory.hold(bytes))
             }
             _ => self.responder.reply(call, reply),
+        };
+        if let Some(traffic) = traffic {
+            spans::record_traffic(&span, &traffic);
         }
         if self.responder.refused() > before
             && let Some(CallInfo { xid, program, version, procedure, peer }) = info
@@ -307,8 +311,9 @@ impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
         self.peer.clone()
     }
 
-    fn address(&self) -> Option<SocketAddr> {
-        self.peer.address
+    fn endpoints(&self) -> Endpoints {
+        let ConnectionInfo { local, peer, .. } = *self.connection.info();
+        Endpoints { local, peer }
     }
 
     fn flush(&mut self, requester: &mut Requester) -> bool {
@@ -346,10 +351,14 @@ impl<C: Connection + 'static> Outbound for RdmaOutbound<C> {
         }
     }
 
-    fn reply(&mut self, call: CallKey, reply: Option<Message>) {
+    fn reply(&mut self, Ended { key, span, reply, .. }: Ended<CallKey>) {
         match (&mut self.backward, reply) {
-            (Some(backward), Some(reply)) => backward.reply(call, reply),
-            (Some(backward), None) => backward.drop_call(call),
+            (Some(backward), Some(reply)) => {
+                if let Some(traffic) = backward.reply(key, reply) {
+                    spans::record_traffic(&span, &traffic);
+                }
+            }
+            (Some(backward), None) => backward.drop_call(key),
             (None, _) => {}
         }
     }

@@ -9,10 +9,11 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tracing::{Instrument, debug_span, warn};
+use tracing::{Instrument, Span, warn};
 
 use super::memory::CallMemory;
 use super::serving::{CallExecutor, Disposition, TrackedCall};
+use super::spans;
 use crate::wire::rpc::{CallHeader, Reject, RpcCall, RpcReply};
 use crate::xdr::{Message, Received};
 
@@ -34,6 +35,8 @@ pub(super) struct Ended<K> {
     pub(super) key: K,
     /// Absent if the message was not a call.
     pub(super) info: Option<CallInfo>,
+    /// The span of the call.
+    pub(super) span: Span,
     pub(super) reply: Option<Message>,
 }
 
@@ -42,7 +45,7 @@ pub(super) struct Ended<K> {
 pub(super) struct Running<K> {
     executor: Arc<CallExecutor>,
     attempt: Box<dyn Attempt>,
-    tasks: JoinSet<(K, CallInfo, Reply)>,
+    tasks: JoinSet<(K, CallInfo, Span, Reply)>,
 }
 
 impl<K: Send + 'static> Running<K> {
@@ -63,51 +66,42 @@ impl<K: Send + 'static> Running<K> {
             Ok(call) => call,
             Err(refusal) => {
                 let reply = self.executor.count_reply(RpcReply::refuse(refusal));
-                return Some(Ended { key, info: None, reply });
+                return Some(Ended { key, info: None, span: Span::none(), reply });
             }
         };
         let CallHeader { xid, program, version, procedure, .. } = call.header;
         let info = CallInfo { xid, program, version, procedure, peer: self.executor.peer() };
-        // The attributes that OpenTelemetry defines for ONC RPC, without the unknown name of the program.
-        let span = debug_span!(
-            "call",
-            otel.kind = "server",
-            rpc.system = "onc_rpc",
-            onc_rpc.program.number = program,
-            onc_rpc.version = version,
-            onc_rpc.procedure.number = procedure,
-            onc_rpc.xid = xid,
-            network.peer.address = info.peer.map(tracing::field::display),
-        );
-        let _entered = span.enter();
+        let span = spans::server_call(&info);
+        let entered = span.enter();
         let tracked = match self.executor.look_up(&call) {
             Disposition::Run(tracked) => tracked,
             Disposition::Wait(answer) => {
-                self.tasks.spawn(answered(key, info, answer));
+                self.tasks.spawn(answered(key, info, span.clone(), answer));
                 return None;
             }
-            Disposition::Answered(reply) => return Some(self.ended(key, info, reply)),
+            Disposition::Answered(reply) => return Some(self.ended(key, info, span.clone(), reply)),
         };
         let outlives = tracked.is_some();
         let waiting = match self.attempt.run(call, info, memory, tracked) {
-            Ok(reply) => return Some(self.ended(key, info, reply)),
+            Ok(reply) => return Some(self.ended(key, info, span.clone(), reply)),
             Err(waiting) => waiting.in_current_span(),
         };
+        drop(entered);
         if outlives {
             let (done, answer) = oneshot::channel();
             self.executor.outlive(async move {
                 // Sending fails if the connection is lost.
                 let _ = done.send(waiting.await);
             });
-            self.tasks.spawn(answered(key, info, answer));
+            self.tasks.spawn(answered(key, info, span, answer));
         } else {
-            self.tasks.spawn(async move { (key, info, waiting.await) });
+            self.tasks.spawn(async move { (key, info, span, waiting.await) });
         }
         None
     }
 
-    fn ended(&self, key: K, info: CallInfo, reply: Reply) -> Ended<K> {
-        Ended { key, info: Some(info), reply: self.executor.count_reply(reply) }
+    fn ended(&self, key: K, info: CallInfo, span: Span, reply: Reply) -> Ended<K> {
+        Ended { key, info: Some(info), span, reply: self.executor.count_reply(reply) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,7 +112,9 @@ impl<K: Send + 'static> Running<K> {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ended<K>> {
         loop {
             match ready!(self.tasks.poll_join_next(cx)) {
-                Some(Ok((key, info, reply))) => return Poll::Ready(self.ended(key, info, reply)),
+                Some(Ok((key, info, span, reply))) => {
+                    return Poll::Ready(self.ended(key, info, span, reply));
+                }
                 // A task ends without a result only when the runtime shuts down.
                 Some(Err(_)) => {}
                 None => return Poll::Pending,
@@ -133,8 +129,13 @@ impl<K> Drop for Running<K> {
     }
 }
 
-async fn answered<K>(key: K, info: CallInfo, answer: oneshot::Receiver<Reply>) -> (K, CallInfo, Reply) {
-    (key, info, answer.await.ok().flatten())
+async fn answered<K>(
+    key: K,
+    info: CallInfo,
+    span: Span,
+    answer: oneshot::Receiver<Reply>,
+) -> (K, CallInfo, Span, Reply) {
+    (key, info, span, answer.await.ok().flatten())
 }
 
 /// A call whose handler is pending.

@@ -42,7 +42,9 @@ impl<'a> Encoded<'a> {
     }
 
     fn reader(&self) -> Reader<'a> {
-        Reader::from_slice(self.bytes).with_limits(DecodeLimits { depth: self.depth }).read_before()
+        Reader::from_slice(self.bytes)
+            .with_limits(DecodeLimits { depth: self.depth, ..DecodeLimits::default() })
+            .read_before()
     }
 }
 

@@ -13,11 +13,13 @@ pub struct DecodeLimits {
     /// is a list and does not nest. If another field follows the link, each element is one level deeper than
     /// the preceding one.
     pub depth: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for DecodeLimits {
     fn default() -> Self {
-        DecodeLimits { depth: 64 }
+        DecodeLimits { depth: 64, non_exhaustive: () }
     }
 }
 

@@ -188,6 +188,7 @@ fn established(
     // longest message.
     let max_region = u32::try_from(device.max_region).unwrap_or(u32::MAX).min(device.max_message.max(1));
     let info = ConnectionInfo {
+        local: queue_pair.id().local_addr(),
         peer: queue_pair.id().peer_addr(),
         private_data,
         ord: u32::from(depths.ord.min(peer_ird)),

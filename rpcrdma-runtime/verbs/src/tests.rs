@@ -3,6 +3,7 @@
 mod closing;
 mod connecting;
 mod failures;
+mod pacing;
 mod transfers;
 mod windows;
 

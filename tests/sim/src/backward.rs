@@ -298,7 +298,7 @@ impl Run {
         match (direction, &mut self.pair.callee) {
             (BACKWARD, Some(callee)) => callee.reply(call.key, reply),
             _ => self.pair.responder.reply(call.key, reply),
-        }
+        };
     }
 }
 

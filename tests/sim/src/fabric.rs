@@ -149,6 +149,7 @@ impl Fabric {
     pub fn pair(config: FabricConfig) -> (Fabric, End, End) {
         let [left, right] = &config.ends;
         let info = |own: &EndConfig, peer: &EndConfig| ConnectionInfo {
+            local: None,
             peer: None,
             private_data: peer.private_data.clone(),
             ord: peer.ird,

@@ -24,12 +24,8 @@ use crate::report::Report;
 use crate::tree::{Compare, Plan};
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(io::stderr)
-        .log_internal_errors(false)
-        .init();
-    let Nfs3Arguments { provider, quiet, json, mut command } = Nfs3Arguments::parse();
+    let Nfs3Arguments { provider, quiet, json, log_format, mut command } = Nfs3Arguments::parse();
+    output::start_log(log_format);
     for url in command.urls() {
         url.provider = provider.unwrap_or(url.provider);
         if url.transport == Transport::Tcp && std::env::var_os("RPCRDMA_PCAP").is_some() {

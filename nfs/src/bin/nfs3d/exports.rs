@@ -61,14 +61,14 @@ impl Directory {
             _ => Squash::Root,
         };
         let allow = if options.allow.is_empty() { this_machine.to_vec() } else { options.allow.clone() };
-        let (security, principals) = (options.sec.clone(), kerberos::principals());
         let policy = ExportPolicy {
             allow,
             secure: options.secure,
             squash,
             anonymous: options.anon,
-            security,
-            principals,
+            security: options.sec.clone(),
+            principals: kerberos::principals(),
+            ..ExportPolicy::default()
         };
         (options.path.clone(), self.handler.clone().policy(Arc::new(policy)))
     }

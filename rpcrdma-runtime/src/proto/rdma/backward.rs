@@ -11,7 +11,7 @@
 
 use super::requester::FIRST_BACKWARD;
 use super::{CallKey, Config, Credits, OutgoingCall, PeerLimits, Requester, Responder, ResponderEvent};
-use crate::proto::call::{CallId, RequesterEvent, TransportError};
+use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError};
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Direction, direction};
@@ -84,9 +84,10 @@ impl BackwardResponder {
         self.responder.has_work()
     }
 
-    /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK.
-    pub fn reply(&mut self, key: CallKey, message: Message) {
-        self.responder.reply(key, message);
+    /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK. Returns how the call and
+    /// its reply are transferred, or `None` if the reply is not sent.
+    pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
+        self.responder.reply(key, message)
     }
 
     /// Drops a call without a reply.

@@ -568,20 +568,27 @@ impl Responder {
     }
 
     /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
-    /// ERR_CHUNK. A reply to an unknown call is dropped.
-    pub fn reply(&mut self, key: CallKey, message: Message) {
-        self.reply_with(key, message, |bytes| bytes);
+    /// ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
+    /// or `None` if the reply is not sent.
+    pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
+        self.reply_with(key, message, |bytes| bytes)
     }
 
     /// As [`Responder::reply`]. `wrap` replaces the stream, and each item outside the stream, before they are
     /// sent.
-    pub fn reply_with(&mut self, key: CallKey, message: Message, wrap: impl Fn(Bytes) -> Bytes) {
-        let Some(CallState { xid, lists, mut traffic, .. }) = self.remove_call(key.0) else { return };
+    pub fn reply_with(
+        &mut self,
+        key: CallKey,
+        message: Message,
+        wrap: impl Fn(Bytes) -> Bytes,
+    ) -> Option<Traffic> {
+        let CallState { xid, lists, mut traffic, .. } = self.remove_call(key.0)?;
         let invalidate = self.invalidates(&lists);
         let writes = mem::take(&mut self.spare_writes);
         let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, wrap) else {
             let why = "the reply does not fit into the chunks that the call offered";
-            return self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
+            self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
+            return None;
         };
         let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };
@@ -592,6 +599,7 @@ impl Responder {
         debug!(xid, %traffic, "answered");
         self.traffic.count(&traffic);
         self.answer(Answer { xid, writes: plan.writes, message, invalidate });
+        Some(traffic)
     }
 
     /// Drops a call without a reply.

@@ -43,7 +43,7 @@ pub async fn connect(
         return Err(IwarpError::Refused { private_data: reply.private_data });
     }
     let agreed = offer.conclude(&reply.header, reply.depths)?;
-    let info = info(address, reply.private_data, agreed, options);
+    let info = info((&socket, address), reply.private_data, agreed, options);
     Ok(IwarpConnection::new((socket, tap), Role::Initiator, agreed, receive_size, info, options))
 }
 
@@ -172,7 +172,7 @@ impl IwarpRequest {
         self.tap.sending(&octets);
         let sending = async { Ok(self.socket.write_all(&octets).await?) };
         with_timeout(self.options.request_timeout, "sending the MPA reply", sending).await?;
-        let info = info(self.peer, self.frame.private_data, self.agreed, &self.options);
+        let info = info((&self.socket, self.peer), self.frame.private_data, self.agreed, &self.options);
         let IwarpRequest { socket, tap, agreed, options, .. } = self;
         Ok(IwarpConnection::new((socket, tap), Role::Responder, agreed, receive_size, info, &options))
     }
@@ -270,8 +270,14 @@ async fn with_timeout<T>(
     timeout(after, work).await.unwrap_or(Err(IwarpError::Timeout { what, after }))
 }
 
-fn info(peer: SocketAddr, private_data: Bytes, agreed: Agreed, options: &IwarpOptions) -> ConnectionInfo {
+fn info(
+    (socket, peer): (&TcpStream, SocketAddr),
+    private_data: Bytes,
+    agreed: Agreed,
+    options: &IwarpOptions,
+) -> ConnectionInfo {
     ConnectionInfo {
+        local: socket.local_addr().ok(),
         peer: Some(peer),
         private_data,
         ord: agreed.ord,

@@ -11,6 +11,7 @@ use crate::shell::CallError;
 use crate::shell::exchange::{decode, encode, transact};
 use crate::shell::observer::observed;
 use crate::shell::serving::ConnectionUsed;
+use crate::shell::spans::Endpoints;
 use crate::shell::stats::{ClientSnapshot, ClientStats};
 use crate::xdr::{Layout, Reducer};
 
@@ -141,7 +142,8 @@ impl BackwardClient {
 
     async fn observed<Q: Procedure>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.shared.calls.next_xid();
-        observed::<Q>(None, &self.shared.stats, xid, self.exchange::<Q>(xid, args)).await
+        let endpoints = || Endpoints { local: None, peer: self.shared.peer };
+        observed::<Q>(None, &self.shared.stats, xid, endpoints, self.exchange::<Q>(xid, args)).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {

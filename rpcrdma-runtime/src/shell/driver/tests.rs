@@ -11,6 +11,7 @@ use loom::thread;
 use super::*;
 use crate::proto::call::{IncomingReply, RequesterEvent, Traffic, TransportError};
 use crate::proto::program::ReplyBounds;
+use crate::xdr::Message;
 
 /// Messages in transit between a client and its server.
 #[derive(Default)]
@@ -87,8 +88,8 @@ impl Outbound for Wired {
 
     fn peer(&self) {}
 
-    fn address(&self) -> Option<SocketAddr> {
-        None
+    fn endpoints(&self) -> Endpoints {
+        Endpoints::default()
     }
 
     fn flush(&mut self, requester: &mut TestRequester) -> bool {
@@ -117,7 +118,7 @@ impl Outbound for Wired {
         None
     }
 
-    fn reply(&mut self, (): (), _: Option<Message>) {
+    fn reply(&mut self, _: Ended<()>) {
         panic!("the server has made no calls on this connection");
     }
 }
@@ -249,7 +250,7 @@ fn a_reply_does_not_reach_another_connection() {
     check(|| {
         let (_shared, mut driver) = client(&SharedWire::default(), false);
         driver.running = Some((0, Running::new(Serving::plain(Services::new()).executor(None))));
-        driver.replies.push(Ended { key: (), info: None, reply: None });
+        driver.replies.push(Ended { key: (), info: None, span: tracing::Span::none(), reply: None });
         driver.reply();
         assert!(driver.replies.is_empty());
     });

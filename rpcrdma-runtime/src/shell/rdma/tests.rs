@@ -94,6 +94,7 @@ impl Connection for UnreadConnection {
 impl UnreadConnection {
     fn from(last: u8) -> Self {
         let info = ConnectionInfo {
+            local: None,
             peer: Some(SocketAddr::new(IpAddr::from([192, 0, 2, last]), 700)),
             private_data: Bytes::new(),
             ord: 16,

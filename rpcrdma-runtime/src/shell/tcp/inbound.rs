@@ -13,16 +13,21 @@ use super::super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::super::running::Ended;
 use super::super::serving::{CallExecutor, Serving};
 use super::super::slots::Slot as ConnectionSlot;
+use super::super::spans;
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
 use super::requester::Slot;
 use super::stream::{Incoming, Outgoing, halves, prepare};
+use crate::proto::call::Traffic;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::{MessageKind, RecordError};
 use crate::xdr::Received;
+
+/// The slot, the memory and the length of a call.
+pub(super) type Key = (Slot, CallMemory, u64);
 
 /// A server's TCP connection, the client's calls on it, and the server's own calls.
 pub(super) struct TcpInbound {
@@ -165,13 +170,14 @@ impl TcpInbound {
 }
 
 impl Inbound for TcpInbound {
-    type Key = (Slot, CallMemory);
+    type Key = Key;
 
     async fn next(&mut self) -> Event<Self::Key> {
         match self.call().await {
             Ok(Some((slot, call, memory))) => {
                 let memory = memory.unwrap_or_else(|| CallMemory::new(&self.account));
-                Event::Call((slot, memory.clone()), call, Some(memory))
+                let length = call.stream.len() as u64;
+                Event::Call((slot, memory.clone(), length), call, Some(memory))
             }
             Ok(None) => Event::Closed(CloseReason::Peer),
             Err(error) => {
@@ -184,9 +190,12 @@ impl Inbound for TcpInbound {
     }
 
     /// A call without a reply frees its slot at once.
-    fn reply(&mut self, Ended { key: (slot, memory), reply, .. }: Ended<Self::Key>) {
-        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(memory.hold_all(reply), slot)) {
-            self.failed = Some(error);
+    fn reply(&mut self, Ended { key: (slot, memory, call_inline), span, reply, .. }: Ended<Key>) {
+        let Some(reply) = reply else { return };
+        let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };
+        match self.outgoing.push(memory.hold_all(reply), slot) {
+            Ok(()) => spans::record_traffic(&span, &traffic),
+            Err(error) => self.failed = Some(error),
         }
     }
 

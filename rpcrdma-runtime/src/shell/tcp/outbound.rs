@@ -7,14 +7,17 @@ use tokio::net::TcpStream;
 use tracing::debug;
 
 use super::super::driver::Outbound;
+use super::super::running::Ended;
+use super::super::spans::{self, Endpoints};
 use super::TcpOptions;
 use super::call_slots::CallSlots;
 use super::requester::{Slot, TcpRequester};
 use super::stream::{Incoming, Outgoing, halves};
+use crate::proto::call::Traffic;
 use crate::proto::rpc::Services;
 use crate::proto::work::CloseReason;
 use crate::wire::rpc::MessageKind;
-use crate::xdr::{Message, Received};
+use crate::xdr::Received;
 
 /// A client's TCP connection, and the server's calls on it.
 pub(super) struct TcpOutbound {
@@ -25,6 +28,7 @@ pub(super) struct TcpOutbound {
     /// The error of a reply that could not be queued.
     failed: Option<io::Error>,
     peer: SocketAddr,
+    local: Option<SocketAddr>,
     options: TcpOptions,
 }
 
@@ -37,9 +41,11 @@ impl TcpOutbound {
         backward: &Services,
     ) -> (Self, TcpRequester) {
         debug!(%peer, "connected");
+        let local = socket.local_addr().ok();
         let (incoming, outgoing) = halves(socket, options, 0);
         let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
-        let connection = TcpOutbound { incoming, outgoing, backward, failed: None, peer, options: *options };
+        let connection =
+            TcpOutbound { incoming, outgoing, backward, failed: None, peer, local, options: *options };
         (connection, TcpRequester::new(options, options.calls))
     }
 
@@ -110,15 +116,16 @@ impl TcpOutbound {
 
 impl Outbound for TcpOutbound {
     type Requester = TcpRequester;
-    type Key = Slot;
+    /// The slot and the length of a call.
+    type Key = (Slot, u64);
     type Peer = SocketAddr;
 
     fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    fn address(&self) -> Option<SocketAddr> {
-        Some(self.peer)
+    fn endpoints(&self) -> Endpoints {
+        Endpoints { local: self.local, peer: Some(self.peer) }
     }
 
     fn flush(&mut self, requester: &mut TcpRequester) -> bool {
@@ -136,15 +143,19 @@ impl Outbound for TcpOutbound {
         self.poll_io(requester, cx).map(|outcome| outcome.unwrap_or_else(|reason| requester.ended(&reason)))
     }
 
-    fn poll_call(&mut self) -> Option<(Slot, Received)> {
-        self.backward.as_mut()?.next().map(|(slot, call, _)| (slot, call))
+    fn poll_call(&mut self) -> Option<(Self::Key, Received)> {
+        let (slot, call, _) = self.backward.as_mut()?.next()?;
+        Some(((slot, call.stream.len() as u64), call))
     }
 
     /// A call without a reply frees its slot at once, such as a repeated RPCSEC_GSS call (RFC 2203 section
     /// 5.3.3.1).
-    fn reply(&mut self, slot: Slot, reply: Option<Message>) {
-        if let Some(Err(error)) = reply.map(|reply| self.outgoing.push(reply, slot)) {
-            self.failed = Some(error);
+    fn reply(&mut self, Ended { key: (slot, call_inline), span, reply, .. }: Ended<Self::Key>) {
+        let Some(reply) = reply else { return };
+        let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };
+        match self.outgoing.push(reply, slot) {
+            Ok(()) => spans::record_traffic(&span, &traffic),
+            Err(error) => self.failed = Some(error),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use rpcrdma_nfs::output::{self, one_line};
+use rpcrdma_nfs::output::{self, LogFormat, one_line};
 use rpcrdma_tools::cli::nfs3bench::{MeasuredProcedure, Nfs3benchArguments};
 use tokio::runtime::Runtime;
 
@@ -36,11 +36,7 @@ fn operations(procedure: MeasuredProcedure, sizes: &[usize]) -> Vec<Operation> {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false)
-        .init();
+    output::start_log(LogFormat::Text);
     output::status("nfs3bench", run(&Nfs3benchArguments::parse()), |_| 1)
 }
 

@@ -1,0 +1,148 @@
+//! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics of
+//! a server that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+
+mod echo;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
+use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::{Client, Server, enable_metrics};
+use tokio::time::{sleep, timeout};
+
+use echo::{EchoBlob, EchoServer, EchoSleep, blob};
+
+/// The value of a counter or a gauge, or the number of values of a histogram.
+#[derive(Default)]
+struct Metric(Mutex<f64>);
+
+impl Metric {
+    fn add(&self, number: f64) {
+        *self.0.lock().unwrap() += number;
+    }
+}
+
+impl CounterFn for Metric {
+    fn increment(&self, value: u64) {
+        self.add(f64::from(u32::try_from(value).unwrap()));
+    }
+
+    fn absolute(&self, _: u64) {
+        panic!("counters are only incremented");
+    }
+}
+
+impl GaugeFn for Metric {
+    fn increment(&self, value: f64) {
+        self.add(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.add(-value);
+    }
+
+    fn set(&self, value: f64) {
+        *self.0.lock().unwrap() = value;
+    }
+}
+
+impl HistogramFn for Metric {
+    fn record(&self, value: f64) {
+        assert!(value > 0.0 && value < 600.0, "seconds: {value}");
+        self.add(1.0);
+    }
+}
+
+/// All metrics, by name and labels: `name label=value ...`.
+#[derive(Clone, Default)]
+struct Metrics(Arc<Mutex<BTreeMap<String, Arc<Metric>>>>);
+
+impl Metrics {
+    fn metric(&self, key: &Key) -> Arc<Metric> {
+        let labels: String =
+            key.labels().map(|label| format!(" {}={}", label.key(), label.value())).collect();
+        self.0.lock().unwrap().entry(format!("{}{labels}", key.name())).or_default().clone()
+    }
+
+    /// The metrics whose names begin like this, without zeros.
+    fn of(&self, start: &str) -> Vec<(String, f64)> {
+        let metrics = self.0.lock().unwrap();
+        let named = metrics.iter().filter_map(|(name, metric)| {
+            Some((name.strip_prefix(start)?.to_owned(), *metric.0.lock().unwrap()))
+        });
+        named.filter(|(_, value)| *value != 0.0).collect()
+    }
+}
+
+impl Recorder for Metrics {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.metric(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.metric(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.metric(key))
+    }
+}
+
+fn named<const N: usize>(metrics: [(&str, f64); N]) -> Vec<(String, f64)> {
+    metrics.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+/// One test, because a process has one recorder.
+#[tokio::test]
+async fn metrics_of_a_client_and_its_server_count_known_traffic() {
+    let metrics = Metrics::default();
+    metrics::set_global_recorder(metrics.clone()).unwrap();
+    enable_metrics();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
+    let address = server.local_addr().unwrap();
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    let client = Client::connect(address).await.unwrap();
+    for _ in 0..3 {
+        client.call::<EchoBlob>(&blob(7, 5000)).await.unwrap();
+    }
+    // The handler panics.
+    client.call::<EchoSleep>(&14).await.unwrap_err();
+    let counted = client.stats();
+    assert_eq!((counted.traffic.calls, counted.failures.rejected), (3, 1));
+
+    let all = named([("1", 3.0), ("3", 1.0)]);
+    // A server measures handlers that return.
+    for (side, calls) in [("client", &all[..]), ("server", &all[..1])] {
+        let name = format!("rpcrdma_{side}_call_duration_seconds program=536870913 version=1 procedure=");
+        assert_eq!(metrics.of(&name), calls, "{side}");
+        let by_rdma = [("read", 15_000.0), ("write", 15_000.0)];
+        assert_eq!(metrics.of(&format!("rpcrdma_{side}_bytes_total kind=rdma_")), named(by_rdma), "{side}");
+        let inline = metrics.of(&format!("rpcrdma_{side}_bytes_total kind="));
+        assert!(inline.iter().any(|(kind, bytes)| kind == "call_inline" && *bytes > 300.0), "{inline:?}");
+        assert!(!metrics.of(&format!("rpcrdma_{side}_credits")).is_empty(), "{side}");
+    }
+    assert_eq!(metrics.of("rpcrdma_client_failures_total kind="), named([("rejected", 1.0)]));
+    assert_eq!(metrics.of("rpcrdma_client_sessions_total kind="), named([("connections", 1.0)]));
+    let replies = [("success", 3.0), ("system_error", 1.0)];
+    assert_eq!(metrics.of("rpcrdma_server_replies_total kind="), named(replies));
+    assert_eq!(metrics.of("rpcrdma_server_connections"), named([("", 1.0), ("_total kind=made", 1.0)]));
+    drop(client);
+    serving.abort();
+    let _ = serving.await;
+    let ended = async {
+        while !metrics.of("rpcrdma_client_credits").is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), ended).await.unwrap();
+}

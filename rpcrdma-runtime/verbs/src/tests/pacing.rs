@@ -1,0 +1,67 @@
+//! The minimum rate of a server's client ([`VerbsOptions::min_rate`]).
+
+use std::time::Duration;
+
+use tokio::time::{Instant, interval_at};
+
+use super::*;
+
+/// Octets per second.
+const RATE: u64 = 500;
+/// The messages that the server sends at once, and their length in octets.
+const MESSAGES: u64 = 40;
+const MESSAGE: usize = 1000;
+
+/// Sends messages to a client that accepts one at each tick. Returns how many completed, and why the server
+/// closed the connection, if it did.
+async fn served(tick: Duration) -> (u64, Option<CloseReason>) {
+    let options = VerbsOptions { min_rate: RATE, max_sends: 64, ..options() };
+    let (mut client, mut server) = connected(&options).await;
+    for number in 0..MESSAGES {
+        let message = vec![octets(MESSAGE, 1).into()];
+        server.submit(Action::Send { token: Token(number), message, invalidate: None });
+    }
+    let serving = async {
+        for completed in 0..MESSAGES {
+            match next(&mut server).await {
+                Completion::Sent { .. } => {}
+                Completion::Closed { reason, .. } => return (completed, Some(reason)),
+                other => panic!("expected a sent message: {other:?}"),
+            }
+        }
+        (MESSAGES, None)
+    };
+    let draining = async {
+        let mut ticks = interval_at(Instant::now() + tick, tick);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => client.submit(Action::PostReceives { count: 1 }),
+                received = next(&mut client) => match received {
+                    Completion::Received { message, .. } => assert_eq!(message.len(), MESSAGE),
+                    Completion::Closed { .. } => return std::future::pending().await,
+                    other => panic!("expected a message: {other:?}"),
+                },
+            }
+        }
+    };
+    tokio::select! {
+        ended = serving => ended,
+        () = draining => unreachable!("the client never stops"),
+    }
+}
+
+/// 454 octets per second.
+#[test]
+fn a_client_that_drains_slower_than_the_minimum_rate_is_disconnected() {
+    with(Settings::CARD, async |_| {
+        let (completed, reason) = served(Duration::from_millis(2200)).await;
+        assert_eq!(reason, Some(CloseReason::Timeout("the peer lets work wait".into())));
+        assert!(completed < MESSAGES, "{completed} messages were sent");
+    });
+}
+
+/// 555 octets per second.
+#[test]
+fn a_client_that_drains_a_little_faster_than_the_minimum_rate_is_served() {
+    with(Settings::CARD, async |_| assert_eq!(served(Duration::from_millis(1800)).await, (MESSAGES, None)));
+}
