@@ -71,7 +71,7 @@ impl<K: Send + 'static> Running<K> {
         };
         let CallHeader { xid, program, version, procedure, .. } = call.header;
         let called = Called { xid, program, version, procedure, peer: self.caller.peer() };
-        let span = spans::server_call(&called);
+        let span = spans::server_call(&call.header, called.peer);
         let entered = span.enter();
         let executed = match self.caller.arrived(&call) {
             Arrived::Run(executed) => executed,
