@@ -4,7 +4,7 @@
 //! A fixture is named after its code, and its first lines contain the expectations:
 //!
 //! - `expect: X212 4:8`: the only finding, its line and column; `expect: X401 nowhere` if it has no
-//! position in a document.
+//!   position in a document.
 //! - `with: base.x other.x`: documents that are compiled together with it. A `.toml` fixture is their
 //!   binding.
 //! - `args: generate --crate 9p`: the arguments, in place of `check`.

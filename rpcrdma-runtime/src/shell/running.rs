@@ -71,7 +71,7 @@ impl<K: Send + 'static> Running<K> {
         };
         let CallHeader { xid, program, version, procedure, .. } = call.header;
         let info = CallInfo { xid, program, version, procedure, peer: self.executor.peer() };
-        let span = spans::server_call(&info);
+        let span = spans::server_call(&call.header, info.peer);
         let entered = span.enter();
         let tracked = match self.executor.look_up(&call) {
             Disposition::Run(tracked) => tracked,

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use tracing::field::{Empty, display};
 use tracing::{Span, debug_span};
 
-use super::running::CallInfo;
 use crate::proto::call::Traffic;
 use crate::proto::program::{Procedure, Program};
+use crate::wire::rpc::CallHeader;
 
 /// The addresses of a connection, if its transport has addresses.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,8 +44,8 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
 }
 
 /// Returns the span of a server's call. The server knows programs by their numbers.
-pub(super) fn server_call(info: &CallInfo) -> Span {
-    let CallInfo { xid, program, version, procedure, peer } = *info;
+pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span {
+    let CallHeader { xid, program, version, procedure, .. } = *header;
     debug_span!(
         target: "rpcrdma_runtime::calls",
         "call",

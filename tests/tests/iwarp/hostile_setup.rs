@@ -109,7 +109,7 @@ async fn h09_depths_are_clamped() {
     }
 }
 
-/// More Read Requests than 128 are not served, whatever the options say, also if the peer negotiates no depth.
+/// At most 128 Read Requests are served at once, whatever the options say and also without a negotiated depth.
 /// The announced depth is the one that applies.
 ///
 /// Requirement: R661, R662
