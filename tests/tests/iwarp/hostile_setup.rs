@@ -109,7 +109,7 @@ async fn h09_depths_are_clamped() {
     }
 }
 
-/// At most 128 Read Requests are served at once, whatever the options say and also without a negotiated depth.
+/// At most 128 Read Requests are served at once, even if the options allow more or no depth is negotiated.
 /// The announced depth is the one that applies.
 ///
 /// Requirement: R661, R662
