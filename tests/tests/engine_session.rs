@@ -209,7 +209,7 @@ impl Client {
 fn policy() -> Policy {
     let backoff = Backoff { initial: MS(100), factor: 2, max: MS(1000), jitter: 0 };
     let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
-    Policy { timeout: Duration::from_secs(60), idle: Some(Duration::from_secs(300)), keep: false, reconnect }
+    Policy { reconnect, ..Policy::default() }
 }
 
 fn policy_with(change: impl FnOnce(&mut Reconnect)) -> Policy {

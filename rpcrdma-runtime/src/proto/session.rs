@@ -154,8 +154,6 @@ pub struct Session<R> {
 
 /// The minimum number of abandoned calls before a sweep removes completed ones.
 const MIN_SWEEP: usize = 64;
-/// A connection with timed-out calls is closed after this long without a message from the peer.
-const MAX_SILENCE: Duration = Duration::from_secs(30);
 
 impl<R: SessionRequester> Session<R> {
     /// Creates a session without a connection. The first call requests a connection, unless the owner
@@ -541,7 +539,7 @@ impl<R: SessionRequester> Session<R> {
     fn silence_deadline(&self) -> Option<Time> {
         let overdue =
             self.requester().is_some_and(|requester| requester.is_overdue() && !requester.is_closing());
-        if overdue { self.last_received.after(MAX_SILENCE) } else { None }
+        if overdue { self.last_received.after(self.policy.max_silence) } else { None }
     }
 
     /// Abandons a call. It stays in the table while the connection holds its resources.

@@ -104,8 +104,8 @@ impl Client {
         connect: Option<Connect<RdmaOutbound<C>>>,
         options: ClientOptions,
     ) -> Self {
-        let ClientOptions { timeout, idle, reconnect, .. } = options;
-        let policy = Policy { timeout, idle, keep: false, reconnect };
+        let ClientOptions { timeout, idle, max_silence, reconnect, .. } = options;
+        let policy = Policy { timeout, idle, max_silence, keep: false, reconnect };
         let stats = ClientStats::default();
         let peer = Peer::new(&options.config, None);
         let (calls, driver) = Shared::new(

@@ -196,6 +196,7 @@ fn policy(rng: &mut Rng) -> Policy {
         idle: one(rng, &[None, Some(ms(2)), Some(ms(50))]),
         keep: rng.chance(1, 8),
         reconnect: Some(reconnect),
+        ..Policy::default()
     }
 }
 

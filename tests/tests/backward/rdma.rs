@@ -154,14 +154,20 @@ async fn only_a_client_with_backward_services_reconnects_after_a_lost_reply() {
     let serving = Serving::start::<Rdma>(Options::default()).await;
     let idle = Duration::from_millis(20);
     let subscriber = Subscriber::default();
-    let client = Rdma::connect(serving.address, notice_services(&subscriber), idle).await;
+    let options = ClientOptions {
+        backward: notice_services(&subscriber),
+        idle: Some(idle),
+        max_silence: Duration::from_millis(100),
+        ..ClientOptions::default()
+    };
+    let client = Client::connect_with(serving.address, options).await.expect("the client connects");
     let quiet = Rdma::connect(serving.address, Services::new(), idle).await;
     Watches(quiet.clone()).rest(&0).await.expect("a reply");
     timeout(LONG, serving.board.last().closed()).await.expect("the connection closes");
     assert_eq!(quiet.connections(), 1, "a client without services does not reconnect by itself");
     Watches(client.clone()).watch().await.expect("the client subscribes");
     let back = serving.board.last();
-    // A call without a reply closes the connection when it times out.
+    // The timed-out call holds a credit, so the client closes the silent connection.
     let slow = Watches(client.with_timeout(Duration::from_millis(10))).rest(&100_000).await;
     assert!(matches!(slow, Err(CallError::Timeout(_))), "{slow:?}");
     back.closed().await;

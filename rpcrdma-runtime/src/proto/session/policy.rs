@@ -14,6 +14,9 @@ pub struct Policy {
     /// How long a connection may be idle before it is closed; the next call opens a new one (default 5
     /// minutes, as in Linux). `None` keeps idle connections, and so does a session that does not reconnect.
     pub idle: Option<Duration>,
+    /// How long the peer may be silent while a timed-out call holds a credit (default 30 s). The session then
+    /// closes the connection.
+    pub max_silence: Duration,
     /// Keeps the session connected after its first connection, even without calls (default false). `idle`
     /// then closes no connection, and a lost one is replaced at once or after the backoff. For clients that
     /// accept calls (RFC 8167 section 5.4).
@@ -34,6 +37,7 @@ impl Default for Policy {
         Policy {
             timeout: Duration::from_secs(60),
             idle: Some(Duration::from_secs(300)),
+            max_silence: Duration::from_secs(30),
             keep: false,
             reconnect: Some(Reconnect::default()),
         }

@@ -69,7 +69,7 @@ impl TcpClient {
         });
         let first = connect().await?;
         let TcpClientOptions { timeout, idle, reconnect, .. } = options;
-        let policy = Policy { timeout, idle, keep: false, reconnect };
+        let policy = Policy { timeout, idle, reconnect, ..Policy::default() };
         let (stats, peer) = (ClientStats::default(), first.0.peer());
         let (calls, driver) = Shared::new(
             policy,
