@@ -41,8 +41,8 @@ pub const MAX_TRANSFER: u64 = 8 << 20;
 /// Room for the headers around the arguments of a call or its results, in bytes.
 pub const MAX_HEADERS: u64 = 64 << 10;
 
-/// The maximum number of Write chunks that a call offers for its reply. Further eligible items of a result stay
-/// in the stream of the reply.
+/// The maximum number of Write chunks that a call offers for its reply. Further eligible items of a result
+/// stay in the stream of the reply.
 pub const WRITE_CHUNKS: u64 = 16;
 
 /// The default memory budget of a server, in bytes (48 MiB). Half of it is for one call at most.

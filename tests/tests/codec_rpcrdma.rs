@@ -154,7 +154,7 @@ fn limits_hold_at_their_edge() {
     assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 
-/// The last allowed value, and the first that is not: a position, the end of a segment, the length of a chunk.
+/// The last valid value and the first invalid one: a position, the end of a segment, the length of a chunk.
 #[test]
 fn positions_segments_and_chunks_are_checked_at_their_edge() {
     let at = |length, offset| Segment { handle: 1, length, offset };

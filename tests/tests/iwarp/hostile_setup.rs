@@ -109,8 +109,8 @@ async fn h09_depths_are_clamped() {
     }
 }
 
-/// More Read Requests than 128 are not served, whatever the options say, also if the peer negotiates no depth.
-/// The announced depth is the one that applies.
+/// More Read Requests than 128 are not served, whatever the options say, also if the peer negotiates no
+/// depth. The announced depth is the one that applies.
 ///
 /// Requirement: R661, R662
 #[tokio::test]

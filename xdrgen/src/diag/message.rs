@@ -274,9 +274,9 @@ kinds! {
     /// a result can hold more eligible items than a call offers Write chunks
     ///
     /// A client offers at most 16 Write chunks with a call, each as large as the largest eligible item. If a
-    /// result holds more items, the others stay in the reply, and the client also offers a Reply chunk for the
-    /// whole result. A warning: such calls work, but each registers memory for the result twice, and not all
-    /// items are placed directly.
+    /// result holds more items, the others stay in the reply, and the client also offers a Reply chunk for
+    /// the whole result. A warning: such calls work, but each registers memory for the result twice, and not
+    /// all items are placed directly.
     ///
     /// ```toml
     /// [[binding]]

@@ -106,8 +106,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// Returns true if a result can hold more eligible items than a call offers Write chunks. Borrowed items are
-    /// not eligible.
+    /// Returns true if a result can hold more eligible items than a call offers Write chunks. Borrowed items
+    /// are not eligible.
     fn has_excess_items(&self, procedure: &Procedure) -> bool {
         let result = self.sizes.map(|layouts| layouts.ty(&procedure.result));
         !self.is_borrowed() && result.is_some_and(|result| !result.items.count.fits(WRITE_CHUNKS))
