@@ -154,6 +154,51 @@ fn limits_are_exact() {
     assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 
+/// The last valid value and the first invalid one: a position, the end of a segment, the length of a chunk.
+#[test]
+fn positions_segments_and_chunks_are_checked_at_their_edge() {
+    let at = |length, offset| Segment { handle: 1, length, offset };
+    let read_at = |position| ReadSegment { position, segment: at(4, 0) };
+    let reads = |one| ChunkLists { reads: vec![one], ..ChunkLists::default() };
+    let reply = |segments| ChunkLists { reply: Some(WriteChunk(segments)), ..ChunkLists::default() };
+    for (lists, is_valid) in [
+        (reads(read_at(4)), true),
+        (reads(read_at(6)), false),
+        (reads(ReadSegment { position: 4, segment: at(4, u64::MAX - 4) }), true),
+        (reads(ReadSegment { position: 4, segment: at(4, u64::MAX - 3) }), false),
+        (reply(vec![at(u32::MAX - 1, 0), at(1, 0)]), true),
+        (reply(vec![at(u32::MAX, 0), at(1, 0)]), false),
+    ] {
+        let encoded = message(Body::Msg(lists.clone())).encode();
+        assert_eq!(decode_call(&encoded, &MessageLimits::default()).is_ok(), is_valid, "{lists:?}");
+    }
+}
+
+#[test]
+fn the_shortest_header_is_valid_in_both_directions() {
+    let (header, limits) = (message(Body::NoMsg(ChunkLists::default())), MessageLimits::default());
+    let encoded = header.clone().encode();
+    assert_eq!(encoded.len(), 28);
+    assert_eq!(decode_call(&encoded, &limits), Ok((header.clone(), Bytes::new())));
+    assert_eq!(decode_reply(&encoded, &limits), Ok((header, Bytes::new())));
+}
+
+#[test]
+fn a_requester_refuses_what_only_a_call_has() {
+    let limits = MessageLimits::default();
+    let with_read = ChunkLists { reads: vec![read(4, 1)], ..ChunkLists::default() };
+    let refused = decode_reply(&message(Body::Msg(with_read)).encode(), &limits);
+    assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
+    let long = [&message(Body::NoMsg(ChunkLists::default())).encode()[..], b"more"].concat();
+    let refused = decode_reply(&long.into(), &limits);
+    assert!(matches!(refused, Err(ReplyRefusal::Fail { xid: 0x1234_5678, .. })), "{refused:?}");
+    // Another version, RDMA_MSGP and RDMA_DONE.
+    for (version, kind) in [(2, 0), (1, 2), (1, 3)] {
+        let refused = decode_reply(&words(&[7, version, 1, kind, 0, 0, 0]), &limits);
+        assert!(matches!(refused, Err(ReplyRefusal::Discard(_))), "{version}, {kind}: {refused:?}");
+    }
+}
+
 #[test]
 fn h67_a_thousand_empty_write_chunks_are_rejected() {
     let mut list = vec![7, 1, 32, 0, 0];
