@@ -19,7 +19,7 @@ use rpcrdma_mount3::{Mountres3, mount_v3};
 use rpcrdma_nfs::client::{NfsConnection, Remote, ServerConnection, Url, this_user};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::kerberos;
-use rpcrdma_nfs::nfs::{NfsHandler, Policy};
+use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler};
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_nfs3::{Fsinfo3Args, NfsFh3, nfs_v3};
