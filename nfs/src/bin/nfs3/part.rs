@@ -47,14 +47,14 @@ const NEW_STATE: &str = ".nfs3-state-new";
 
 /// Returns true for names that this module creates.
 pub(crate) fn is_own(name: &[u8]) -> bool {
-    [DATA, STATE, NEW_STATE].iter().any(|exit| name.ends_with(exit.as_bytes()))
+    [DATA, STATE, NEW_STATE].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
 
 /// Returns the path of a file next to another one. A long name is truncated.
-fn beside(path: &Path, exit: &str) -> PathBuf {
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
-    let kept = name.get(..NAME_MAX.saturating_sub(exit.len())).unwrap_or(name);
-    path.with_file_name(OsStr::from_bytes(&[kept, exit.as_bytes()].concat()))
+    let kept = name.get(..NAME_MAX.saturating_sub(suffix.len())).unwrap_or(name);
+    path.with_file_name(OsStr::from_bytes(&[kept, suffix.as_bytes()].concat()))
 }
 
 /// Returns a text that changes with each change of the server's file.
