@@ -172,7 +172,7 @@ fn a_capture_is_private_and_has_one_writer() {
     let first = CaptureFile::create(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let error = CaptureFile::create(&path).unwrap_err().to_string();
-    assert!(error.contains("already") && error.contains("%p"), "{error}");
+    assert!(error.contains("another capture is being written") && error.contains("%p"), "{error}");
     drop(first);
     fs::write(&path, vec![7; 4096]).unwrap();
     drop(CaptureFile::create(&path).unwrap());

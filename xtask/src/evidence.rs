@@ -65,7 +65,13 @@ const MATRIX: &[[&str; 5]] = &[
     ["server-siw", "Linux 6.12", "nfs3d", "siw by verbs", "mounts, files, cut connections"],
     ["server-rxe", "Linux 6.12", "nfs3d", "rxe by verbs", "mounts, files"],
     ["second-kernel", "each", "each", "siw, rxe and user-space iWARP", "every short test with Linux 6.1"],
-    ["kerberos", "each", "each", "user-space iWARP, siw, TCP", "krb5, krb5i, krb5p; lost and expired contexts"],
+    [
+        "kerberos",
+        "each",
+        "each",
+        "user-space iWARP, siw, TCP",
+        "krb5, krb5i, krb5p; lost and expired contexts",
+    ],
     ["libnfs", "libnfs", "nfs3d", "TCP", "nfs-ls, nfs-cat, nfs-cp; the empty path"],
     ["ganesha", "nfs3", "NFS-Ganesha", "TCP", "ls, get, put --verify"],
 ];
