@@ -71,7 +71,7 @@ impl<C: Connection> RdmaInbound<C> {
         let link = Link::new(own, negotiated);
         let backward = BackwardRequester::new(config, negotiated);
         let backward = Calling::new(backward, serving.max_backward_calls());
-        let client = BackwardClient::new(backward.calls(), peer);
+        let client = BackwardClient::new(backward.calls(), Endpoints { local: info.local, peer });
         let extensions = Extensions::default().with(link.clone()).with(client);
         let executor = serving.executor(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, ord);

@@ -46,7 +46,7 @@ pub struct BackwardClient {
 
 struct Shared {
     calls: Arc<dyn BackwardCalls>,
-    peer: Option<SocketAddr>,
+    endpoints: Endpoints,
     stats: ClientStats,
 }
 
@@ -71,8 +71,8 @@ impl CallContext {
 
 impl BackwardClient {
     /// Returns a client for the handlers of one connection.
-    pub(in crate::shell) fn new(calls: Arc<dyn BackwardCalls>, peer: Option<SocketAddr>) -> Self {
-        let shared = Arc::new(Shared { calls, peer, stats: ClientStats::default() });
+    pub(in crate::shell) fn new(calls: Arc<dyn BackwardCalls>, endpoints: Endpoints) -> Self {
+        let shared = Arc::new(Shared { calls, endpoints, stats: ClientStats::default() });
         BackwardClient { shared, timeout: TIMEOUT, credential: Credential::None }
     }
 
@@ -98,7 +98,7 @@ impl BackwardClient {
     /// Returns the client's address.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.shared.peer
+        self.shared.endpoints.peer
     }
 
     /// Returns the counts of the calls in this direction on this connection, for all clones: traffic and
@@ -142,8 +142,8 @@ impl BackwardClient {
 
     async fn observed<Q: Procedure>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.shared.calls.next_xid();
-        let endpoints = || Endpoints { local: None, peer: self.shared.peer };
-        observed::<Q>(None, &self.shared.stats, xid, endpoints, self.exchange::<Q>(xid, args)).await
+        let Shared { endpoints, stats, .. } = &*self.shared;
+        observed::<Q>(None, stats, xid, || *endpoints, self.exchange::<Q>(xid, args)).await
     }
 
     async fn exchange<Q: Procedure>(&self, xid: u32, args: &Q::Args) -> Result<(Q::Res, Traffic), CallError> {
@@ -189,6 +189,6 @@ impl<P: Binding> Caller<P> for Bidirectional {
 
 impl fmt::Debug for BackwardClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BackwardClient").field("peer", &self.shared.peer).finish_non_exhaustive()
+        f.debug_struct("BackwardClient").field("peer", &self.peer()).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use super::super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
 use super::super::running::Ended;
 use super::super::serving::{CallExecutor, Serving};
 use super::super::slots::Slot as ConnectionSlot;
-use super::super::spans;
+use super::super::spans::{self, Endpoints};
 use super::TcpOptions;
 use super::backward::TcpBackward;
 use super::call_slots::CallSlots;
@@ -50,7 +50,7 @@ pub(super) struct TcpInbound {
 }
 
 impl TcpInbound {
-    /// Returns a new connection and its executor.
+    /// Returns a new connection and the executor of its calls.
     pub(super) fn new(
         socket: TcpStream,
         peer: SocketAddr,
@@ -58,9 +58,10 @@ impl TcpInbound {
         options: &TcpOptions,
     ) -> (Self, Arc<CallExecutor>) {
         let options = &serving.with_raised_tcp_limits(options);
+        let endpoints = Endpoints { local: socket.local_addr().ok(), peer: Some(peer) };
         let (incoming, outgoing) = halves(socket, options, options.min_rate);
         let backward = Calling::new(TcpBackward::new(options), serving.max_backward_calls());
-        let client = BackwardClient::new(backward.calls(), Some(peer));
+        let client = BackwardClient::new(backward.calls(), endpoints);
         let extensions = Extensions::default().with(client);
         let executor = serving.executor(Origin { peer: Some(peer), extensions });
         let slots = CallSlots::new(options.calls, options);
