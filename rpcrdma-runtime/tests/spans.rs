@@ -194,7 +194,7 @@ async fn spans_of_calls_that_wait_or_fail_end_with_them() {
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
     let error = client.call::<Narrow>(&names).await.unwrap_err().to_string();
     let [failed, refused] = spans_of(&log, Narrow::NUMBER, address);
-    assert!(failed.contains(&format!("error.type={error}")), "{failed}");
+    assert!(failed.contains(&format!("exception.message={error}")), "{failed}");
     assert!(!refused.contains("rpcrdma.inline_bytes"), "{refused}");
     serving.abort();
 }

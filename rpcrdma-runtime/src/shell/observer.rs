@@ -63,7 +63,7 @@ impl Drop for Unfinished<'_> {
 }
 
 /// Makes a call in its own span, counts it, and reports its end to the observer. `endpoints` returns the
-/// addresses of the current connection.
+/// addresses of the current connection, which may have replaced the one that carried the call.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,
@@ -89,7 +89,7 @@ pub(super) async fn observed<Q: Procedure>(
             debug!(procedure = Q::NAME, xid, ?elapsed, %traffic, "call answered");
         }
         Err(error) => {
-            span.record("error.type", tracing::field::display(error));
+            span.record("exception.message", tracing::field::display(error));
             debug!(procedure = Q::NAME, xid, ?elapsed, %error, "call failed");
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
         rpcrdma.inline_bytes = Empty,
         rpcrdma.rdma_bytes = Empty,
         rpcrdma.chunks = Empty,
-        error.type = Empty,
+        exception.message = Empty,
     )
 }
 
