@@ -78,7 +78,7 @@ pub fn start_log(format: LogFormat) {
 /// Writes an [`escaped`] warning to standard error and ignores failures.
 pub fn warn(program: &str, what: impl fmt::Display) {
     if JSON.load(Ordering::Relaxed) {
-        tracing::warn!("{what}");
+        tracing::warn!("{}", escaped(&what.to_string()));
     } else {
         let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
     }
@@ -105,7 +105,7 @@ pub fn status(
         Err(error) if error.is::<Closed>() => ExitCode::from(CLOSED),
         Err(error) => {
             if JSON.load(Ordering::Relaxed) {
-                tracing::error!("{}", one_line(&error));
+                tracing::error!("{}", escaped(&one_line(&error)));
             } else {
                 warn(program, one_line(&error));
             }

@@ -694,5 +694,8 @@ fn names_are_escaped_for_the_terminal() {
     let url = format!("{}/d/a%1b[2J%0a%e2%80%aeb%e2%81%a6", daemon.url);
     let refused = nfs3(here.path(), &["cat", &url]);
     assert_eq!(fails(&refused), (1, "nfs3: /d/a\\u{1b}[2J\\n\\u{202e}b\\u{2066}: is a directory\n"));
+    let json = nfs3(here.path(), &["--log-format", "json", "cat", &url]);
+    let line = text(&json.stderr);
+    assert!(line.contains(r"\\u{202e}b") && !line.contains('\u{202e}'), "{line}");
     daemon.stop(Signal::TERM);
 }

@@ -30,6 +30,7 @@ struct Daemon(Child);
 impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
