@@ -98,11 +98,11 @@ pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
 pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
         let layout = messages.layouts.ty(result);
-        let narrow = |bound: &Option<_>, least: u64, most: u64, of_item: bool| {
+        let narrow = |bound: &Option<_>, least: u64, max: u64, of_item: bool| {
             // A smaller bound was already reported.
             let (place, bytes) =
-                constant(bound.as_ref()).filter(|(_, bytes)| (least..most).contains(bytes))?;
-            Some(MessageKind::NarrowBound { procedure: name.clone(), bytes, most, of_item }.at(place.span))
+                constant(bound.as_ref()).filter(|(_, bytes)| (least..max).contains(bytes))?;
+            Some(MessageKind::NarrowBound { procedure: name.clone(), bytes, max, of_item }.at(place.span))
         };
         let item = narrow(item, 1, largest(&[layout.items.largest]), true);
         // The bound of an item also bounds the result.

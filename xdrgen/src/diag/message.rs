@@ -266,11 +266,11 @@ kinds! {
     /// [binding.reply.GET]
     /// whole = 65544
     /// ```
-    X326 Warning NarrowBound { procedure: String, bytes: u64, most: u64, of_item: bool } => {
+    X326 Warning NarrowBound { procedure: String, bytes: u64, max: u64, of_item: bool } => {
         let what = if *of_item { "an item" } else { "a result" };
-        text(format!("{what} of `{procedure}` can have {most} bytes, more than its bound of {bytes}"))
+        text(format!("{what} of `{procedure}` can have {max} bytes, more than its bound of {bytes}"))
             .label("a call with a longer reply fails")
-            .help(format!("write at least {most}, or lower the bounds in the document"))
+            .help(format!("write at least {max}, or lower the bounds in the document"))
     };
     /// a result can hold more eligible items than a call offers Write chunks
     ///
