@@ -281,8 +281,8 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
     /// point only if a stopping server runs out of time. An uncached call, or any call without a cache, is
-    /// also dropped when its connection closes. If a procedure must still run to completion, put
-    /// it in a separate task, which this future awaits.
+    /// also dropped when its connection closes. If a procedure must still run to completion, put it in a
+    /// separate task, which this future awaits.
     ///
     /// # Errors
     /// Returns a [`Reject`], which is sent to the caller. The content of `reply` is dropped.

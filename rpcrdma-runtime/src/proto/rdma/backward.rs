@@ -85,7 +85,7 @@ impl BackwardResponder {
     }
 
     /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK. Returns how the call and
-    /// its reply are transferred, or `None` if the reply is not sent.
+    /// its reply are transferred, or `None` if the reply is rejected.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.responder.reply(key, message)
     }

@@ -41,7 +41,7 @@ pub(super) struct Incoming {
     records: Records,
     stall: Stall,
     rate: MinRate,
-    /// Octets read so peer.
+    /// Octets read so far.
     read: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Outgoing {
     buffers: VecDeque<Buffer>,
     stall: Stall,
     rate: MinRate,
-    /// Octets written so peer.
+    /// Octets written so far.
     written: u64,
 }
 
