@@ -146,6 +146,8 @@ impl LinuxClient<'_> {
             let (status, output) = self.guest.try_run(&as_user("touch /mnt/expired"), LIMIT);
             let made = self.dir.join("expired").exists();
             assert!(status != 0 && !made, "{transport:?}: the ticket has expired: {output}");
+            let reasons = ["Permission denied", "Key has expired"];
+            assert!(reasons.iter().any(|reason| output.contains(reason)), "{transport:?}: {output}");
             self.bring_ticket(&format!("long-{}", transport.0), "1h");
             self.guest.run(&as_user("touch /mnt/after; rm /mnt/before /mnt/after"));
             self.guest.run("umount /mnt");
