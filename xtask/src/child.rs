@@ -52,7 +52,7 @@ pub(crate) fn run(
         }
         match ended {
             Some((_, at)) if at.elapsed() > LINGER => {
-                kill(group.0, Signal::KILL);
+                kill(group.0.as_slice(), Signal::KILL);
                 break;
             }
             Some(_) => {}
@@ -70,7 +70,7 @@ fn ending(child: &mut Child, group: &Group, began: Instant, limit: Duration) -> 
     if began.elapsed() < limit {
         return Ok(None);
     }
-    end(group.0);
+    end(group.0.as_slice());
     child.wait().map_err(|error| error.to_string())?;
     Ok(Some(End::TimedOut))
 }
@@ -95,8 +95,8 @@ fn lines(reader: PipeReader) -> Receiver<String> {
 /// Time for a group to terminate the groups that it started.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The running group. A signal that terminates this process also terminates the group.
-static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
+/// The running groups. A signal that terminates this process also terminates the groups.
+static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// The process group of a child.
 struct Group(Option<Pid>);
@@ -104,45 +104,43 @@ struct Group(Option<Pid>);
 impl Group {
     fn of(child: &Child) -> Self {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        set_running(group);
+        if let Ok(mut running) = RUNNING.lock() {
+            running.extend(group);
+        }
         Group(group)
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        set_running(None);
+        if let Ok(mut running) = RUNNING.lock() {
+            running.retain(|group| Some(*group) != self.0);
+        }
     }
 }
 
-fn set_running(group: Option<Pid>) {
-    if let Ok(mut running) = RUNNING.lock() {
-        *running = group;
-    }
-}
-
-/// Sends SIGTERM to a group, so that a step of the gate also terminates its own groups. Then kills the
-/// group.
-fn end(group: Option<Pid>) {
-    kill(group, Signal::TERM);
+/// Sends SIGTERM to groups, so that a step of the gate also terminates its own groups. Then kills the
+/// groups.
+fn end(groups: &[Pid]) {
+    kill(groups, Signal::TERM);
     thread::sleep(GRACE);
-    kill(group, Signal::KILL);
+    kill(groups, Signal::KILL);
 }
 
-fn kill(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
+fn kill(groups: &[Pid], signal: Signal) {
+    for group in groups {
         // Fails only if no process of the group is left.
-        let _ = kill_process_group(group, signal);
+        let _ = kill_process_group(*group, signal);
     }
 }
 
-/// Kills the running group when this process receives a signal.
+/// Kills the running groups when this process receives a signal.
 pub(crate) fn kill_on_signals() -> Result<(), String> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| format!("cannot handle signals: {error}"))?;
     thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            end(RUNNING.lock().ok().and_then(|running| *running));
+            end(&RUNNING.lock().map(|running| running.clone()).unwrap_or_default());
             std::process::exit(128 + signal);
         }
     });

@@ -1,12 +1,17 @@
 //! `cargo xtask flaky`: runs the test suite many times on a busy machine, to find tests that fail
 //! occasionally.
 
+use std::collections::HashMap;
 use std::fs;
 use std::hint::spin_loop;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, available_parallelism};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::cargo::{self, target};
 use crate::child::{self, End, print};
@@ -20,18 +25,26 @@ pub(crate) struct Options {
     /// Busy threads for each processor
     #[arg(long, default_value_t = 2)]
     busy: usize,
+    /// Test binaries that run at the same time
+    #[arg(long, default_value_t = 4)]
+    parallel: usize,
 }
 
-/// A run that exceeds this time counts as hanging.
+/// A test binary that exceeds this time counts as hanging.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// The suite without doc tests, which would be compiled again for each run.
-const SUITE: &[&str] = &["test", "--lib", "--bins", "--tests"];
+const SUITE: [&str; 5] = ["test", "--workspace", "--lib", "--bins", "--tests"];
 
-/// Builds the suite and runs it under load. The output of failed runs stays in `target/flaky`.
+/// Builds the suite and runs it under load. The output of failed binaries stays in `target/flaky`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     child::kill_on_signals()?;
-    cargo::run(root, &[SUITE, &["--no-run"]].concat())?;
+    cargo::run(root, &[&SUITE[..], &["--no-run"]].concat())?;
+    let messages = cargo::output(root, &[&SUITE[..], &["--no-run", "--message-format=json"]].concat())?;
+    let mut suite = Suite { binaries: binaries(&messages), durations: HashMap::new() };
+    if suite.binaries.is_empty() {
+        return Err("cargo names no test binaries".to_owned());
+    }
     let folder = target(root).join("flaky");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -45,8 +58,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
                 }
             });
         }
-        let failures: Result<Vec<String>, String> =
-            (1..=options.runs).map(|number| suite(root, &folder, number)).collect();
+        let runs = (1..=options.runs).map(|number| suite.run(&folder, number, options.parallel));
+        let failures: Result<Vec<String>, String> = runs.collect();
         is_done.store(true, Ordering::Relaxed);
         failures
     })?;
@@ -58,85 +71,128 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     Err(format!("{failed} of {runs} runs failed:\n{}see {}", failures.concat(), folder.display()))
 }
 
-/// Runs the suite once. Returns the failures, one per line.
-fn suite(root: &Path, folder: &Path, number: usize) -> Result<String, String> {
-    let mut command = cargo::command(root, &[SUITE, &["--no-fail-fast"]].concat());
-    command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
-    let mut output = String::new();
-    let mut failed = Failed::default();
-    let end = child::run(command, LIMIT, |line| {
-        failed.process(line);
-        output.push_str(line);
-        output.push('\n');
-    })?;
-    let outcome = match end {
-        End::Succeeded => "passed",
-        End::Failed(_) => "failed",
-        End::TimedOut => "timed out",
+/// A test binary of the workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Binary {
+    program: PathBuf,
+    /// The directory of its package, in which cargo runs it.
+    package: PathBuf,
+}
+
+/// Returns the test binaries that cargo's messages name, one JSON value per line.
+fn binaries(messages: &str) -> Vec<Binary> {
+    let binary = |line: &str| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_test = message["profile"]["test"] == true;
+        let program = message["executable"].as_str().filter(|_| is_test)?.into();
+        let package = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+        Some(Binary { program, package })
     };
-    print(&format!("run {number}: {outcome}"));
-    if end == End::Succeeded {
-        return Ok(String::new());
-    }
-    let path = folder.join(format!("run-{number}.txt"));
-    fs::write(&path, output).map_err(|error| format!("{}: {error}", path.display()))?;
-    let tests = failed.tests(outcome);
-    Ok(tests.iter().map(|test| format!("  run {number}: {test}\n")).collect())
+    messages.lines().filter_map(binary).collect()
 }
 
-/// The failed tests, from the output of cargo.
-#[derive(Debug, Default)]
-struct Failed {
-    /// The test binary that is running.
-    binary: String,
-    tests: Vec<String>,
+/// The test binaries, with the duration of their latest runs.
+struct Suite {
+    binaries: Vec<Binary>,
+    durations: HashMap<Binary, Duration>,
 }
 
-impl Failed {
-    fn process(&mut self, line: &str) {
-        if let Some(binary) = line.trim_start().strip_prefix("Running ") {
-            binary.clone_into(&mut self.binary);
-        } else if let Some(test) =
-            line.strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED"))
-        {
-            self.tests.push(format!("{test} in {}", self.binary));
+impl Suite {
+    /// Runs every binary once, several at a time, the longest first. Returns the failures, one per line.
+    fn run(&mut self, folder: &Path, number: usize, parallel: usize) -> Result<String, String> {
+        self.binaries.sort_by_key(|binary| self.durations.get(binary).copied().unwrap_or_default());
+        let waiting = Mutex::new(self.binaries.clone());
+        let next = || waiting.lock().ok().and_then(|mut waiting| waiting.pop());
+        let worker = || -> Result<Vec<(Binary, Duration, Vec<String>)>, String> {
+            let mut finished = Vec::new();
+            while let Some(binary) = next() {
+                let began = Instant::now();
+                let failures = binary.run(folder, number)?;
+                finished.push((binary, began.elapsed(), failures));
+            }
+            Ok(finished)
+        };
+        let began = Instant::now();
+        let finished: Result<Vec<_>, String> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..parallel.max(1)).map(|_| scope.spawn(worker)).collect();
+            let joined = workers.into_iter().map(|worker| worker.join().map_err(|_| "a worker panicked")?);
+            joined.collect()
+        });
+        let mut failures = Vec::new();
+        for (binary, took, tests) in finished?.into_iter().flatten() {
+            self.durations.insert(binary, took);
+            failures.extend(tests.iter().map(|test| format!("  run {number}: {test}\n")));
         }
+        let outcome = if failures.is_empty() { "passed" } else { "failed" };
+        print(&format!("run {number}: {outcome} in {} s", began.elapsed().as_secs()));
+        Ok(failures.concat())
     }
+}
 
-    /// Returns the failed tests, or the binary that failed without naming a test.
-    fn tests(mut self, outcome: &str) -> Vec<String> {
-        if self.tests.is_empty() {
-            self.tests.push(format!("{outcome} without naming a test; the last binary was {}", self.binary));
+impl Binary {
+    /// Runs the binary once. Returns the tests that failed.
+    fn run(&self, folder: &Path, number: usize) -> Result<Vec<String>, String> {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
+        command.env_remove("RPCRDMA_LAB").env("RPCRDMA_TSHARK", "1");
+        let name = self.program.file_name().unwrap_or_default().display().to_string();
+        let mut output = String::new();
+        let mut failed = Vec::new();
+        let end = child::run(command, LIMIT, |line| {
+            failed.extend(failed_test(line).map(|test| format!("{test} in {name}")));
+            output.push_str(line);
+            output.push('\n');
+        })?;
+        let outcome = match end {
+            End::Succeeded => return Ok(Vec::new()),
+            End::Failed(_) => "failed",
+            End::TimedOut => "timed out",
+        };
+        let path = folder.join(format!("run-{number}-{name}.txt"));
+        fs::write(&path, output).map_err(|error| format!("{}: {error}", path.display()))?;
+        if failed.is_empty() {
+            failed.push(format!("{name} {outcome} without naming a test"));
         }
-        self.tests
+        Ok(failed)
     }
+}
+
+/// Returns the test whose failure a line reports.
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
-    fn failed_tests_are_named_with_their_binary() {
-        let mut failed = Failed::default();
-        for line in [
-            "     Running unittests src/lib.rs (target/debug/deps/a-12)",
-            "test one ... ok",
-            "     Running tests/b.rs (target/debug/deps/b-34)",
-            "test two::three ... FAILED",
-            "test result: FAILED. 0 passed; 1 failed",
-        ] {
-            failed.process(line);
-        }
-        assert_eq!(failed.tests("failed"), ["two::three in tests/b.rs (target/debug/deps/b-34)"]);
+    fn test_binaries_are_found_in_the_messages_of_cargo() {
+        let messages = r#"   Compiling a v0.1.0
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","profile":{"test":false},"executable":"/t/a"}
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","profile":{"test":true},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","profile":{"test":true},"executable":"/t/a-1"}
+{"reason":"build-finished","success":true}
+"#;
+        let expected = Binary { program: "/t/a-1".into(), package: "/w/a".into() };
+        assert_eq!(binaries(messages), [expected]);
     }
 
     #[test]
-    fn a_binary_that_names_no_test_is_named_itself() {
-        let mut failed = Failed::default();
-        failed.process("     Running tests/b.rs (target/debug/deps/b-34)");
-        let expected =
-            "timed out without naming a test; the last binary was tests/b.rs (target/debug/deps/b-34)";
-        assert_eq!(failed.tests("timed out"), [expected]);
+    fn failed_tests_and_binaries_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("b-34");
+        let binary = Binary { program: script.clone(), package: folder.path().to_path_buf() };
+        for (lines, expected) in [
+            ("echo 'test one ... ok'; echo 'test two::three ... FAILED'; exit 101", "two::three in b-34"),
+            ("exit 101", "b-34 failed without naming a test"),
+        ] {
+            fs::write(&script, format!("#!/bin/sh\n{lines}\n")).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+            assert_eq!(binary.run(folder.path(), 3).unwrap(), [expected]);
+        }
+        assert!(folder.path().join("run-3-b-34.txt").exists());
     }
 }
