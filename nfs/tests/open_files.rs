@@ -14,7 +14,7 @@ use rpcrdma_nfs::export::directory::DirectoryExport;
 use rpcrdma_nfs::export::{
     CreateHow, Export, FileHandle, NfsCaller, NfsError, SetAttributes, Stability, access_bits,
 };
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 fn user(uid: u32) -> NfsCaller {
@@ -128,9 +128,12 @@ fn a_replaced_file_is_detected() {
 
 #[test]
 fn open_files_are_limited() {
+    // An eighth of the limit of this process. It is small, so that the files are written before they are
+    // closed as idle, however busy the machine is.
+    let max = 32;
+    let limit = Rlimit { current: Some(256), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
     let (dir, export) = served();
-    let max = getrlimit(Resource::Nofile).current.map_or(512, |limit| (limit / 8).min(512));
-    let max = usize::try_from(max).unwrap();
     for number in 0..max + 50 {
         let file = make(&export, &NfsCaller::ROOT, &number.to_string(), 0o600);
         write(&export, &NfsCaller::ROOT, &file, "content").unwrap();
