@@ -4,9 +4,11 @@
 #[path = "../benches/shapes/mod.rs"]
 mod shapes;
 
+use std::collections::BTreeSet;
+
 use allocation_counter::{AllocationInfo, measure};
 use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Options, check, diag, generate};
+use rpcrdma_xdrgen::{Options, check, diag, generate, include};
 use shapes::{SHAPES, Shape};
 
 /// The number of parts of the smaller document. It exceeds the limit of 100 similarity searches.
@@ -48,6 +50,28 @@ fn work_grows_with_the_document() {
         let fits = count <= times * 1.1 && bytes <= times * 1.5 && peak <= times * 1.5;
         assert!(fits, "{name}: {found}, for {times:.1}x the text");
     }
+}
+
+/// Returns the allocations for a document that includes `count` missing files.
+fn missing(count: usize) -> AllocationInfo {
+    let includes: String = (0..count).map(|at| format!("#include \"f{at}.x\"\n")).collect();
+    let mut sources = Sources::default();
+    sources.add(Source::new("missing/a.x", format!("{includes}struct a {{ b c; }};\n")));
+    measure(|| {
+        include::load(&mut sources, &BTreeSet::new());
+        assert_eq!(check(&sources, &Options::module("a")).diagnostics.len(), count);
+    })
+}
+
+#[test]
+fn work_for_missing_files_grows_with_their_number() {
+    missing(1);
+    let (few, many) = (missing(SMALL), missing(SMALL * TIMES));
+    let limit = TIMES as f64 * 1.2;
+    let grown = many.count_total as f64 / few.count_total as f64;
+    assert!(grown <= limit, "{grown:.1}x allocations for {TIMES}x the files");
+    let grown = many.bytes_total as f64 / few.bytes_total as f64;
+    assert!(grown <= limit, "{grown:.1}x bytes for {TIMES}x the files");
 }
 
 /// Returns a document with an enum of `count` members.
