@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::diag::{self, Diagnostic, DocumentKind, Few, MeaningKind};
+use crate::diag::{self, Diagnostic, DocumentKind, Excerpt, MeaningKind};
 use crate::hash::HashMap;
 use crate::parse::{self, Options};
 use crate::source::{Include, Kind, Refused, Source, SourceId, Sources, Span};
@@ -176,7 +176,7 @@ pub(crate) fn report(
     });
     for (Include { span, name, .. }, why) in refused {
         let names = lacking.get(&span.source).map_or(&[][..], Vec::as_slice);
-        let lacking = Few::of(names.iter().copied(), NAMED);
+        let lacking = Excerpt::of(names.iter().copied(), NAMED);
         let is_warning = matches!(why, Refused::Missing(_)) && names.is_empty();
         let missing = DocumentKind::NotIncluded { name: name.clone(), why: why.clone(), lacking };
         found.push(missing.at(*span).weakened_if(is_warning));

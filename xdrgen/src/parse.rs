@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::Specification;
 use crate::diag::{
-    self, Count, Diagnostic, DocumentKind, Found, Kind, LeftOut, Note, PortabilityKind, Severity, SyntaxKind,
+    self, Count, Diagnostic, DocumentKind, Found, Kind, Note, Omitted, PortabilityKind, Severity, SyntaxKind,
 };
 use crate::extract::{self, Extract, Form};
 use crate::source::{Source, SourceId, Sources, Span};
@@ -137,7 +137,7 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     }
     if nothing && found.kept.is_empty() {
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
-        found.push(DocumentKind::NoDefinition.at(start).with_left_out("", true));
+        found.push(DocumentKind::NoDefinition.at(start).with_omitted("", true));
     }
     diag::sort(&mut found.kept);
     (specification, found)
@@ -154,7 +154,7 @@ fn weakened(mut found: Diagnostic) -> Diagnostic {
     let read = matches!(found.kind, Kind::Syntax(SyntaxKind::NoComma | SyntaxKind::StrayWord { .. }));
     if found.is_error() && !read {
         found.notes.push(Note::Unread);
-        found.left_out.get_or_insert(LeftOut { is_program: true, ..LeftOut::default() });
+        found.omitted.get_or_insert(Omitted { is_program: true, ..Omitted::default() });
     }
     Diagnostic { severity: Severity::Warning, ..found }
 }
