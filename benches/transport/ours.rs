@@ -58,7 +58,7 @@ fn iwarp_options(crc: bool) -> IwarpOptions {
     IwarpOptions { crc, ..IwarpOptions::default() }
 }
 
-/// Leaves it to each client whether its connection has CRCs.
+/// Returns options that require no CRCs, so each client decides.
 fn server_options() -> ServerOptions {
     ServerOptions { iwarp: iwarp_options(false), ..ServerOptions::default() }
 }

@@ -12,11 +12,11 @@ pub enum Security {
     /// AUTH_SYS: the client claims the user without proof.
     #[default]
     Sys,
-    /// Kerberos proves the user. Data is not protected.
+    /// Kerberos authenticates the user. Data is not protected.
     Krb5,
-    /// Kerberos proves the user, and changes of the data are detected.
+    /// Kerberos authenticates the user and detects changes of the data.
     Krb5i,
-    /// Kerberos proves the user and encrypts the data.
+    /// Kerberos authenticates the user and encrypts the data.
     Krb5p,
 }
 
