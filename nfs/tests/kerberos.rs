@@ -280,7 +280,7 @@ impl MessageTransport<NfsV3> for Recorder {
         1
     }
 
-    async fn carry(
+    async fn exchange(
         &self,
         _: &'static str,
         message: Message,

@@ -283,7 +283,7 @@ fn h37_h38_replies_that_belong_to_no_call_are_dropped() {
     peer.receive(answer(1));
     assert!(peer.events.is_empty(), "the second reply");
     assert_eq!((peer.requester.discarded(), peer.closed.take()), (3, None));
-    assert_eq!(peer.requester.credits().in_flight(), 0);
+    assert_eq!(peer.requester.credits().outstanding(), 0);
 }
 
 #[test]

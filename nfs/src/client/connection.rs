@@ -75,7 +75,7 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
         }
     }
 
-    async fn carry(
+    async fn exchange(
         &self,
         procedure: &'static str,
         message: Message,
@@ -84,10 +84,10 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
     ) -> Result<(Received, Traffic), CallError> {
         match self {
             ServerConnection::Rdma(client) => {
-                MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
+                MessageTransport::<P>::exchange(client, procedure, message, bounds, sends).await
             }
             ServerConnection::Tcp(client) => {
-                MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
+                MessageTransport::<P>::exchange(client, procedure, message, bounds, sends).await
             }
         }
     }

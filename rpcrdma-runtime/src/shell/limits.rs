@@ -28,7 +28,7 @@ pub struct Limits {
     pub fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
     pub region: u32,
-    /// Maximum number of RDMA Reads that the local side serves at once over iWARP, 1 to 128 (default 128).
+    /// Maximum number of RDMA Reads that the local peer serves at once over iWARP, 1 to 128 (default 128).
     pub ird: u16,
     /// Maximum number of outstanding RDMA Reads over iWARP, 1 to 128 (default 16).
     pub ord: u16,
@@ -75,7 +75,7 @@ pub struct TimeLimits {
     pub reply: Duration,
     /// For a peer that does not send the rest of a message, or does not accept output (default 30 s).
     pub stall: Duration,
-    /// For a peer over iWARP to close its side after the local side has closed (default 1 s).
+    /// For a peer over iWARP to close the connection after the local peer has (default 1 s).
     pub linger: Duration,
     /// For a client's call, from its start to its reply (default 60 s).
     pub call: Duration,

@@ -132,7 +132,7 @@ impl Serving {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
             fatal.restore(&owner, &responder.take_unrefused(), now);
-            fatal.blame(&owner, responder.suspects(), now);
+            fatal.add_suspects(&owner, responder.suspects(), now);
         }
     }
 

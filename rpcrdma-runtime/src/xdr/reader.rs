@@ -358,7 +358,7 @@ impl<'de> Reader<'de> {
                 Ok(Some(first.data.clone()))
             }
             Items::Copied(memory) => {
-                let Some(mut room) = memory.lend() else { return Ok(None) };
+                let Some(mut room) = memory.acquire() else { return Ok(None) };
                 if room.capacity() < len {
                     let max = room.capacity() as u64;
                     return Err(self.error(ErrorKind::TooLong { len: u64::from(count), max }));

@@ -14,7 +14,7 @@ pub enum LongCall {
     Reduced,
 }
 
-/// The settings of the local side of a connection.
+/// The local settings of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Credits to request (requester) or to grant (responder); at least 1 (default 64).

@@ -52,7 +52,7 @@ const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads"
 /// Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
-/// The responder's side of one connection.
+/// The responder of one connection.
 #[derive(Debug)]
 pub struct Responder {
     config: Config,

@@ -60,7 +60,7 @@ pub struct GssCaller {
     pub service: GssService,
 }
 
-/// The server side of RPCSEC_GSS, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
+/// The RPCSEC_GSS server, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
 /// creates contexts, authenticates callers and protects results. Servers that share it share the contexts: a
 /// context created over TCP is valid over RPC-over-RDMA.
 pub struct GssServer {
