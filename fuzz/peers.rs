@@ -96,7 +96,7 @@ const ARGUMENTS: [u8; 8] = *b"argument";
 pub(crate) fn gss(data: &[u8]) {
     let (Some(first), mut rest) = (data.first(), data.get(1..).unwrap_or_default()) else { return };
     let service = [GssService::None, GssService::Integrity, GssService::Privacy][usize::from(first % 3)];
-    let options = GssServerOptions { contexts: 4, unfinished: 4, ..GssServerOptions::default() };
+    let options = GssServerOptions { max_contexts: 4, max_unfinished: 4, ..GssServerOptions::default() };
     let gss = Arc::new(GssServer::with(TestMechanism::new("server"), options));
     let (mut services, recorder) = (Services::new(), Recorder::default());
     services.add(recorder.clone());

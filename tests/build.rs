@@ -1,6 +1,6 @@
-//! Compiles the protocols of `specs/` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The list of
-//! types comes from the emitted code, so it is complete. Also compiles the programs of `tests/backward.rs` and
-//! of the guide "Getting started".
+//! Compiles the protocols of `specs/` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The list
+//! of types comes from the emitted code, so it is complete. Also compiles the programs of `tests/backward.rs`
+//! and of the guide "Getting started".
 
 use std::error::Error;
 use std::fmt::Write;

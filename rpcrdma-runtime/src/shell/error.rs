@@ -31,7 +31,7 @@ pub enum CallError {
     Transport(#[from] TransportError),
     /// The server did not accept a call that exceeds the default limit of servers.
     #[error(
-        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::transfer, over TCP TcpOptions::max_record): {source}"
+        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::max_transfer, over TCP TcpOptions::max_record): {source}"
     )]
     TooLong {
         /// The procedure.

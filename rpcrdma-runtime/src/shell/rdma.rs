@@ -105,7 +105,7 @@ impl<C: Connection> RdmaInbound<C> {
     /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
         if let Some(TooLarge { xid, bytes, max }) = self.responder.take_too_large() {
-            let limit = "MessageLimits::transfer, by default at most half of Limits::memory";
+            let limit = "MessageLimits::max_transfer, by default at most half of Limits::max_memory";
             warn!(xid, peer = ?self.peer, "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})");
         }
         while let Some(event) = self.responder.poll_event() {

@@ -97,7 +97,8 @@ impl Serving {
     /// Returns the configuration of a connection, with limits raised for the calls of the services.
     pub(super) fn with_raised_limits(&self, mut config: Config) -> Config {
         let limits = &mut config.limits;
-        limits.transfer = raised_limit(limits.transfer, MessageLimits::default().transfer, self.max_args());
+        limits.max_transfer =
+            raised_limit(limits.max_transfer, MessageLimits::default().max_transfer, self.max_args());
         config
     }
 

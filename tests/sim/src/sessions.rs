@@ -126,9 +126,9 @@ type Cache = Duplicates<(u64, CallKey)>;
 fn cache() -> Cache {
     // The limits are never reached, so every reply is cached.
     let limits = DuplicateLimits {
-        running: u64::MAX,
-        bytes: usize::MAX,
-        reply: usize::MAX,
+        max_running: u64::MAX,
+        max_bytes: usize::MAX,
+        max_reply: usize::MAX,
         ..DuplicateLimits::default()
     };
     Duplicates::new(limits)

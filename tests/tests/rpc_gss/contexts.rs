@@ -199,7 +199,8 @@ async fn many_calls_at_once_through_a_small_window() {
 
 #[tokio::test]
 async fn a_context_that_the_server_dropped_is_recreated() {
-    let (services, gss, _) = gss_services(GssServerOptions { contexts: 1, ..GssServerOptions::default() });
+    let (services, gss, _) =
+        gss_services(GssServerOptions { max_contexts: 1, ..GssServerOptions::default() });
     let direct = Direct::new(services);
     let (alice, bob) = (TestMechanism::new("alice"), TestMechanism::new("bob"));
     let first = GssClient::new(direct.clone(), alice.clone(), GssService::Integrity);

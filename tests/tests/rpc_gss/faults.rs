@@ -240,7 +240,7 @@ async fn the_reply_to_another_call_is_rejected() {
 
 #[tokio::test]
 async fn a_service_below_the_servers_minimum_is_rejected() {
-    let options = GssServerOptions { at_least: GssService::Integrity, ..GssServerOptions::default() };
+    let options = GssServerOptions { min_service: GssService::Integrity, ..GssServerOptions::default() };
     for service in SERVICES {
         let (services, _, _) = gss_services(options);
         let client = GssClient::new(Direct::new(services), TestMechanism::new("alice"), service);
@@ -311,7 +311,7 @@ async fn invalid_tokens_and_control_messages_are_rejected() {
     // The number of incomplete contexts is limited.
     let gss = Arc::new(GssServer::with(
         TestMechanism { rounds: 2, ..TestMechanism::new("server") },
-        GssServerOptions { unfinished: 10, ..GssServerOptions::default() },
+        GssServerOptions { max_unfinished: 10, ..GssServerOptions::default() },
     ));
     let mut services = Services::new();
     services.add(Echo);

@@ -215,7 +215,7 @@ kinds! {
     /// A server accepts the longest calls of its programs, up to half of its memory budget. By default,
     /// the Read chunks of one call may hold 24 MiB (25165824 bytes). A longer call is rejected, although
     /// it respects the bounds of its types. This is a warning, since a server may have a larger budget
-    /// (`rpcrdma_runtime::Limits::memory`).
+    /// (`rpcrdma_runtime::Limits::max_memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
     ///
@@ -237,7 +237,7 @@ kinds! {
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("such a call is rejected unless the server has a larger memory budget")
-        .help("lower the bound in the document, or raise `Limits::memory` of each server to twice the size");
+        .help("lower the bound in the document, or raise `Limits::max_memory` of each server to twice the size");
     /// a result can be longer than its bound
     ///
     /// The client offers memory for a reply as long as its bound. This bound is the same for every call, and
