@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rpcrdma_runtime::program::{CallContext, Credential};
-use rpcrdma_runtime::proto::rpc::gss::{GssCaller, GssService};
+use rpcrdma_runtime::{GssCaller, GssService};
 
 /// How calls authenticate their callers, weakest first. The names are those of Linux's mount option `sec=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rpcrdma_runtime::proto::rpc::gss::{GssContext, GssError, GssExchange, GssMechanism, GssStep, Overhead};
+use rpcrdma_runtime::proto::rpc::gss::{
+    GssContext, GssError, GssExchange, GssMechanism, GssOverhead, GssStep,
+};
 
 /// The length of a checksum in bytes.
 const SUM: usize = 37;
@@ -130,8 +132,8 @@ impl GssContext for Context {
         if sum == self.sum(&message) { Ok(message) } else { Err(GssError::BAD_MIC) }
     }
 
-    fn overhead(&self) -> Overhead {
-        Overhead { mic: 37, wrap: 37 }
+    fn overhead(&self) -> GssOverhead {
+        GssOverhead { mic: 37, wrap: 37 }
     }
 
     fn peer(&self) -> &[u8] {

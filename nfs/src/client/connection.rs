@@ -5,9 +5,9 @@ use bytes::BytesMut;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::Client;
+use rpcrdma_runtime::GssFailure;
 use rpcrdma_runtime::Traffic;
 use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
-use rpcrdma_runtime::proto::rpc::gss::GssFailure;
 use rpcrdma_runtime::xdr::{Message, Received};
 use rpcrdma_runtime::{
     CallError, ClientOptions, GssClient, MessageTransport, Sends, TcpClient, TcpClientOptions,

@@ -179,8 +179,8 @@ async fn step(
     }
 }
 
-/// Establishes a context by exchanging tokens until both contexts are complete. `handle` is the context handle,
-/// once the server has sent it.
+/// Establishes a context by exchanging tokens until both contexts are complete. `handle` is the context
+/// handle, once the server has sent it.
 async fn exchange_tokens<P: Program>(
     transport: &impl MessageTransport<P>,
     mechanism: &Arc<dyn GssMechanism>,
