@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::diag::{self, Diagnostic, DocumentKind, Excerpt, MeaningKind};
 use crate::hash::HashMap;
-use crate::parse::{self, Options};
+use crate::parse::{self, ParseOptions};
 use crate::source::{Include, Kind, Refused, Source, SourceId, Sources, Span};
 
 /// Maximum number of included files per run.
@@ -33,7 +33,7 @@ const NAMED: usize = 4;
 /// An included document precedes those that include it. Returns the new ids of the given sources, in
 /// order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
-    let options = Options { defined: defined.clone(), ..Options::default() };
+    let options = ParseOptions { defined: defined.clone(), ..ParseOptions::default() };
     let given = sources.iter().count();
     let mut reader = Reader::default();
     let mut named = HashMap::default();
