@@ -12,7 +12,8 @@ use crate::provider::iwarp;
 ///
 /// A server holds about [`Limits::max_memory`] for calls and replies, however many connections it has, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. One connection over RDMA holds at most
-/// [`Limits::max_fetched`] bytes of calls; one over TCP holds [`Limits::max_tcp_calls`] calls of one [`Limits::max_record`] each.
+/// [`Limits::max_fetched`] bytes of calls; one over TCP holds [`Limits::max_tcp_calls`] calls of one
+/// [`Limits::max_record`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
