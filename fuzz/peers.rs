@@ -1,5 +1,6 @@
-//! The fuzz targets for other input from peers and documents: RPCSEC_GSS, rpcbind, records over TCP on both
-//! sides, replies over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs them.
+//! The fuzz targets for other input from peers and documents: RPCSEC_GSS, rpcbind, records over TCP for
+//! clients and servers, replies over RDMA, and captures for `explain`. `tests/tests/fuzz_seeds.rs` also runs
+//! them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -30,7 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::gss::Toy;
+use crate::gss::TestMechanism;
 
 /// Returns the output of a future that never waits.
 fn ready<T>(future: impl Future<Output = T>) -> T {
@@ -95,8 +96,8 @@ const ARGUMENTS: [u8; 8] = *b"argument";
 pub(crate) fn gss(data: &[u8]) {
     let (Some(first), mut rest) = (data.first(), data.get(1..).unwrap_or_default()) else { return };
     let service = [GssService::None, GssService::Integrity, GssService::Privacy][usize::from(first % 3)];
-    let options = GssServerOptions { contexts: 4, unfinished: 4, ..GssServerOptions::default() };
-    let gss = Arc::new(GssServer::with(Toy::new("server"), options));
+    let options = GssServerOptions { max_contexts: 4, max_unfinished: 4, ..GssServerOptions::default() };
+    let gss = Arc::new(GssServer::with(TestMechanism::new("server"), options));
     let (mut services, recorder) = (Services::new(), Recorder::default());
     services.add(recorder.clone());
     services.with_gss(gss.clone());
@@ -139,9 +140,9 @@ pub(crate) fn gss(data: &[u8]) {
     assert!(gss.contexts() <= 4 && gss.unfinished() <= 4);
 }
 
-/// Creates a context. The mechanism needs one token of each side.
+/// Creates a context. The mechanism needs one token from each peer.
 fn establish(answer: &impl Fn(Bytes) -> Option<Message>, service: GssService) -> GssSession {
-    let mut exchange = Toy::new("alice").begin().expect("an exchange");
+    let mut exchange = TestMechanism::new("alice").begin().expect("an exchange");
     let Ok(GssStep::Continue(token)) = exchange.step(b"") else { panic!("no first token") };
     let call = GssSession::init_call::<Recorder>(1, &Bytes::new(), token.into()).expect("a call");
     let reply = answer(call.flatten()).expect("a reply").flatten();

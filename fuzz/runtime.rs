@@ -283,7 +283,7 @@ pub(crate) fn requester(data: &[u8]) {
         }
         assert!(done <= submitted);
         let credits = requester.credits();
-        assert!(credits.granted() >= 1 && credits.in_flight() <= credits.requested(), "{credits:?}");
+        assert!(credits.granted() >= 1 && credits.outstanding() <= credits.requested(), "{credits:?}");
     }
 }
 

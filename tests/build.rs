@@ -1,13 +1,13 @@
-//! Compiles the protocols of `specs/` once more, with types that make values of themselves, for
-//! `tests/reduction.rs`. Which types there are is read off the code, so that none is forgotten. Then the
-//! programs of `tests/backward.rs` and of the guide "Getting started".
+//! Compiles the protocols of `specs/` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The list
+//! of types comes from the emitted code, so it is complete. Also compiles the programs of `tests/backward.rs`
+//! and of the guide "Getting started".
 
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-/// Modules, and the documents that are compiled together into them, with their bindings if they have any.
+/// Modules and their documents. A document `NAME.txt` or `NAME.x` may have a binding, `NAME.ddp.toml`.
 const PROTOCOLS: &[(&str, &[&str])] = &[
     ("nfs3", &["../specs/nfs3"]),
     ("mount3", &["../specs/mount3"]),
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     getting_started(Path::new(&out))
 }
 
-/// Compiles the document and the binding that `docs/getting-started.md` shows, for its program.
+/// Compiles the document and binding from `docs/getting-started.md` for its program.
 fn getting_started(out: &Path) -> Result<(), Box<dyn Error>> {
     const GUIDE: &str = "../docs/getting-started.md";
     println!("cargo::rerun-if-changed={GUIDE}");
@@ -67,8 +67,8 @@ fn getting_started(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The types that have an encoding: those of the module itself, or, of several documents, those of a module
-/// for each. The modules in these are clients and servers.
+/// Returns the types that have an encoding. Several documents have a module each, and a single document has
+/// none. Nested modules contain clients and servers and are ignored.
 fn types(code: &str, several: bool) -> Vec<String> {
     let (indent, mut module, mut found) = (if several { "    " } else { "" }, String::new(), Vec::new());
     for line in code.lines() {

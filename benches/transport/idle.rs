@@ -26,7 +26,7 @@ const GOAL_KIB: f64 = 16.0;
 
 /// Serves until standard input closes if this is the server process. Returns whether it is.
 #[expect(clippy::print_stdout, reason = "the parent reads the address from standard output")]
-pub(crate) fn serve_if_asked() -> bool {
+pub(crate) fn serve_if_child() -> bool {
     if std::env::var_os(SERVE).is_none() {
         return false;
     }

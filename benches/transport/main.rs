@@ -101,7 +101,7 @@ impl Flavour {
 }
 
 fn main() {
-    if idle::serve_if_asked() {
+    if idle::serve_if_child() {
         return;
     }
     let only = std::env::var("ONLY").unwrap_or_default();

@@ -13,8 +13,8 @@ use rpcrdma_nfs3::{
     Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args,
     Lookup3Res, NfsFh3, Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, nfs_v3,
 };
+use rpcrdma_runtime::IwarpOptions;
 use rpcrdma_runtime::program::Caller;
-use rpcrdma_runtime::provider::iwarp::IwarpOptions;
 use rpcrdma_runtime::xdr::Bytes;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_runtime::{ClientOptions, ServerOptions, TcpClient, TcpServer};
@@ -58,7 +58,7 @@ fn iwarp_options(crc: bool) -> IwarpOptions {
     IwarpOptions { crc, ..IwarpOptions::default() }
 }
 
-/// Leaves it to each client whether its connection has CRCs.
+/// Returns options that require no CRCs, so each client decides.
 fn server_options() -> ServerOptions {
     ServerOptions { iwarp: iwarp_options(false), ..ServerOptions::default() }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use libgssapi::error::Error;
-use rpcrdma_runtime::proto::rpc::gss::GssError;
+use rpcrdma_runtime::GssError;
 
 /// A cause, and its fix.
 type Cause = (&'static str, &'static str);

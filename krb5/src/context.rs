@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use libgssapi::context::{ClientCtx, CtxFlags, SecurityContext, ServerCtx};
 use libgssapi::error::Error;
 use libgssapi::util::Buf;
-use rpcrdma_runtime::proto::rpc::gss::{GssContext, GssError, GssExchange, GssStep, Overhead};
+use rpcrdma_runtime::{GssContext, GssError, GssExchange, GssOverhead, GssStep};
 
 use crate::causes;
 
@@ -150,8 +150,8 @@ impl<C: Steps> GssContext for Context<C> {
     /// A checksum is a header of 16 bytes and at most 24 bytes (RFC 4121 section 4.2.6.1, RFC 8009 section
     /// 5). A wrapped message additionally has a confounder of 16 bytes, filler of less than 16 bytes and a
     /// copy of the header.
-    fn overhead(&self) -> Overhead {
-        Overhead { mic: 40, wrap: 88 }
+    fn overhead(&self) -> GssOverhead {
+        GssOverhead { mic: 40, wrap: 88 }
     }
 
     fn peer(&self) -> &[u8] {

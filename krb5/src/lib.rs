@@ -8,8 +8,7 @@
 //! # #[cfg(feature = "gssapi")]
 //! # mod example {
 //! use rpcrdma_krb5::Krb5Server;
-//! use rpcrdma_runtime::Services;
-//! use rpcrdma_runtime::proto::rpc::gss::{GssError, GssServer};
+//! use rpcrdma_runtime::{GssError, GssServer, Services};
 //!
 //! fn protect(services: &mut Services) -> Result<(), GssError> {
 //!     services.with_gss(GssServer::new(Krb5Server::new("nfs")?));
@@ -33,7 +32,7 @@ use libgssapi::credential::{Cred, CredUsage};
 use libgssapi::error::Error;
 use libgssapi::name::Name;
 use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_HOSTBASED_SERVICE, GSS_NT_KRB5_PRINCIPAL, OidSet};
-use rpcrdma_runtime::proto::rpc::gss::{GssError, GssExchange, GssMechanism};
+use rpcrdma_runtime::{GssError, GssExchange, GssMechanism};
 
 use self::context::{Exchange, Role};
 

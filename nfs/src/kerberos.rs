@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use nix::unistd::{Gid, User, getgrouplist};
 use rpcrdma_krb5::{Krb5Client, Krb5Server};
-use rpcrdma_runtime::proto::rpc::gss::{GssError, GssMechanism, GssServer};
+use rpcrdma_runtime::{GssError, GssMechanism, GssServer};
 
 use crate::export::NfsCaller;
 use crate::nfs::Principals;

@@ -12,8 +12,8 @@ mod principals;
 
 use std::sync::Arc;
 
+use rpcrdma_runtime::Owner;
 use rpcrdma_runtime::program::{AuthStat, CallContext, Reject};
-use rpcrdma_runtime::proto::owner::Owner;
 
 use crate::export::{Export, FileHandle, NfsCaller, NfsError, Outcome, Wcc};
 

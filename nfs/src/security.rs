@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rpcrdma_runtime::program::{CallContext, Credential};
-use rpcrdma_runtime::proto::rpc::gss::{GssCaller, GssService};
+use rpcrdma_runtime::{GssCaller, GssService};
 
 /// How calls authenticate their callers, weakest first. The names are those of Linux's mount option `sec=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,11 +12,11 @@ pub enum Security {
     /// AUTH_SYS: the client claims the user without proof.
     #[default]
     Sys,
-    /// Kerberos proves the user. Data is not protected.
+    /// Kerberos authenticates the user. Data is not protected.
     Krb5,
-    /// Kerberos proves the user, and changes of the data are detected.
+    /// Kerberos authenticates the user and detects changes of the data.
     Krb5i,
-    /// Kerberos proves the user and encrypts the data.
+    /// Kerberos authenticates the user and encrypts the data.
     Krb5p,
 }
 

@@ -56,27 +56,28 @@ fn served_by_root(mode: u32) -> Option<(TempDir, DirectoryExport)> {
     Some((dir, export))
 }
 
-fn make(export: &DirectoryExport, who: &NfsCaller, dir: &FileHandle, name: &str, bits: u32) -> FileHandle {
-    export.create(who, dir, name.as_bytes(), &CreateHow::Guarded(mode(bits))).result.unwrap().handle
+fn make(export: &DirectoryExport, caller: &NfsCaller, dir: &FileHandle, name: &str, bits: u32) -> FileHandle {
+    export.create(caller, dir, name.as_bytes(), &CreateHow::Guarded(mode(bits))).result.unwrap().handle
 }
 
 fn write(
     export: &DirectoryExport,
-    who: &NfsCaller,
+    caller: &NfsCaller,
     file: &FileHandle,
     data: &'static [u8],
 ) -> Result<u32, NfsError> {
-    let Outcome { result, .. } = export.write(who, file, 0, &Bytes::from_static(data), Stability::Unstable);
+    let Outcome { result, .. } =
+        export.write(caller, file, 0, &Bytes::from_static(data), Stability::Unstable);
     result.map(|written| written.count)
 }
 
 fn set(
     export: &DirectoryExport,
-    who: &NfsCaller,
+    caller: &NfsCaller,
     file: &FileHandle,
     new: SetAttributes,
 ) -> Result<(), NfsError> {
-    export.set_attributes(who, file, &new, None).result
+    export.set_attributes(caller, file, &new, None).result
 }
 
 #[test]
@@ -85,12 +86,12 @@ fn modes_limit_callers() {
     let file = make(&export, &alice(), &export.root(), "file", 0o640);
     assert_eq!(write(&export, &alice(), &file, b"content"), Ok(7));
     assert_eq!(write(&export, &bob(), &file, b"other"), Err(NfsError::Acces));
-    let read = |who: &NfsCaller| export.read(who, &file, 0, 100).map(|read| read.data);
+    let read = |caller: &NfsCaller| export.read(caller, &file, 0, 100).map(|read| read.data);
     assert_eq!(read(&bob()).unwrap(), "content", "by a supplementary group");
     assert_eq!(read(&carol()).unwrap_err(), NfsError::Acces);
     assert_eq!(read(&NfsCaller::NOBODY).unwrap_err(), NfsError::Acces);
     let all = access_bits::READ | access_bits::CHANGES | access_bits::EXECUTE;
-    let access = |who: &NfsCaller| export.access(who, &file, all).unwrap().0;
+    let access = |caller: &NfsCaller| export.access(caller, &file, all).unwrap().0;
     assert_eq!(access(&alice()), access_bits::READ | access_bits::MODIFY | access_bits::EXTEND);
     assert_eq!((access(&bob()), access(&carol())), (access_bits::READ, 0));
 
@@ -134,7 +135,8 @@ fn modes_limit_directory_access() {
     let closed = export.mkdir(&alice(), &shared, b"closed", &mode(0o700)).result.unwrap().handle;
     let inner = make(&export, &alice(), &closed, "inner", 0o644);
     assert_eq!(export.lookup(&bob(), &closed, b"inner").unwrap_err(), NfsError::Acces);
-    let list = |who: &NfsCaller| export.list(who, &closed, (0, NfsVerifier::default()), true, &mut |_| true);
+    let list =
+        |caller: &NfsCaller| export.list(caller, &closed, (0, NfsVerifier::default()), true, &mut |_| true);
     assert_eq!(list(&bob()).unwrap_err(), NfsError::Acces);
     assert!(list(&alice()).unwrap().eof);
     // A caller with the handle needs no access to the path: the handle corresponds to an open file of a
@@ -194,9 +196,9 @@ fn callers_own_the_files_they_create() {
     }
     // Only root can create a file for another owner.
     let given = SetAttributes { uid: Some(5), gid: Some(6), ..mode(0o600) };
-    for (name, who, uid) in [("alice's", alice(), 1000), ("root's", NfsCaller::ROOT, 5)] {
+    for (name, caller, uid) in [("alice's", alice(), 1000), ("root's", NfsCaller::ROOT, 5)] {
         let how = CreateHow::Guarded(given.clone());
-        let made = export.create(&who, &root, name.as_bytes(), &how).result.unwrap();
+        let made = export.create(&caller, &root, name.as_bytes(), &how).result.unwrap();
         assert_eq!(made.attributes.uid, uid);
     }
 }
@@ -245,8 +247,8 @@ fn only_root_creates_devices() {
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let export = DirectoryExport::open(dir.path()).unwrap();
     let root = export.root();
-    let make = |who: &NfsCaller, name: &str, kind, device| {
-        export.mknod(who, &root, name.as_bytes(), (kind, device), &mode(0o600)).result
+    let make = |caller: &NfsCaller, name: &str, kind, device| {
+        export.mknod(caller, &root, name.as_bytes(), (kind, device), &mode(0o600)).result
     };
     if !may_make_devices(dir.path()) {
         not_run::not_run("this machine does not permit device files");
@@ -276,7 +278,7 @@ fn handles_cannot_be_forged() {
     let file = make(&export, &alice(), &closed, "file", 0o644);
     write(&export, &alice(), &file, b"hers").unwrap();
     assert_eq!(export.lookup(&carol(), &closed, b"file").unwrap_err(), NfsError::Acces);
-    // The fields of a handle, forged by an attacker who knows everything except the key.
+    // The fields of a handle, forged by an attacker that knows everything except the key.
     let forger = DirectoryExport::open(dir.path()).unwrap();
     let closed_too = forger.lookup(&alice(), &forger.root(), b"closed").unwrap().handle;
     let forged = forger.lookup(&alice(), &closed_too, b"file").unwrap().handle;
@@ -346,13 +348,13 @@ fn races_in(place: &Path) -> (u32, u32) {
     let [outside, dir] = [(); 2].map(|()| tempfile::tempdir_in(place).unwrap());
     fs::write(outside.path().join("file"), b"secret").unwrap();
     let export = DirectoryExport::open(dir.path()).unwrap();
-    let who = NfsCaller::ROOT;
-    let inner = export.mkdir(&who, &export.root(), b"inner", &NONE).result.unwrap().handle;
-    let deep = export.mkdir(&who, &inner, b"deep", &NONE).result.unwrap().handle;
-    let file = make(&export, &who, &inner, "file", 0o600);
-    let below = make(&export, &who, &deep, "file", 0o600);
+    let caller = NfsCaller::ROOT;
+    let inner = export.mkdir(&caller, &export.root(), b"inner", &NONE).result.unwrap().handle;
+    let deep = export.mkdir(&caller, &inner, b"deep", &NONE).result.unwrap().handle;
+    let file = make(&export, &caller, &inner, "file", 0o600);
+    let below = make(&export, &caller, &deep, "file", 0o600);
     for file in [&file, &below] {
-        write(&export, &who, file, b"public").unwrap();
+        write(&export, &caller, file, b"public").unwrap();
     }
     let (stop, mut tried) = (AtomicBool::new(false), (0, 0));
     let swap = |name: &str, target: &Path| {
@@ -375,25 +377,25 @@ fn races_in(place: &Path) -> (u32, u32) {
         for round in 0..3000_u32 {
             try_and_blocking_operations_agree(&export, [&file, &below], [&inner, &deep], &mut tried);
             for file in [&file, &below] {
-                match export.read(&who, file, 0, 100) {
+                match export.read(&caller, file, 0, 100) {
                     Ok(read) => assert_eq!(read.data, "public"),
                     Err(_) => refused += 1,
                 }
-                done += u32::from(write(&export, &who, file, b"public").is_ok());
+                done += u32::from(write(&export, &caller, file, b"public").is_ok());
             }
             for dir in [&inner, &deep] {
-                match export.lookup(&who, dir, b"file") {
+                match export.lookup(&caller, dir, b"file") {
                     Ok(found) if found.attributes.kind == FileKind::Regular => {
                         assert!([&file, &below].contains(&&found.handle));
                     }
                     _ => {}
                 }
                 let name = format!("new{round}");
-                let made = export.create(&who, dir, name.as_bytes(), &CreateHow::Guarded(NONE)).result;
+                let made = export.create(&caller, dir, name.as_bytes(), &CreateHow::Guarded(NONE)).result;
                 if made.is_ok() {
-                    let _ = export.remove(&who, dir, name.as_bytes());
+                    let _ = export.remove(&caller, dir, name.as_bytes());
                 }
-                let _ = export.set_attributes(&who, &file, &mode(0o600), None);
+                let _ = export.set_attributes(&caller, &file, &mode(0o600), None);
             }
         }
         assert!(done > 0, "no call succeeded, {refused} were refused");
@@ -408,7 +410,7 @@ fn races_in(place: &Path) -> (u32, u32) {
 /// `/dev/pts` exists on every Linux system.
 #[test]
 fn nested_mounts_are_served_only_if_configured() {
-    let (who, key) = (NfsCaller::ROOT, HandleKey::random().unwrap());
+    let (caller, key) = (NfsCaller::ROOT, HandleKey::random().unwrap());
     let export =
         |cross| DirectoryExport::open(Path::new("/dev")).unwrap().cross_mounts(cross).keyed(key.clone());
     let (export, crossing) = (export(false), export(true));
@@ -418,7 +420,7 @@ fn nested_mounts_are_served_only_if_configured() {
             names.push(String::from_utf8(entry.name.to_vec()).unwrap());
             true
         };
-        export.list(&who, &export.root(), (0, NfsVerifier::default()), plus, &mut take).unwrap();
+        export.list(&caller, &export.root(), (0, NfsVerifier::default()), plus, &mut take).unwrap();
         names
     };
     for plus in [false, true] {
@@ -427,9 +429,9 @@ fn nested_mounts_are_served_only_if_configured() {
         assert!(crossing.iter().any(|name| name == "pts"));
     }
     let root = export.root();
-    assert_eq!(export.lookup(&who, &root, b"pts").map(drop), Err(NfsError::Acces));
-    assert_eq!(export.rmdir(&who, &root, b"pts").result, Err(NfsError::Acces));
-    let beyond = crossing.lookup(&who, &crossing.root(), b"pts").unwrap();
+    assert_eq!(export.lookup(&caller, &root, b"pts").map(drop), Err(NfsError::Acces));
+    assert_eq!(export.rmdir(&caller, &root, b"pts").result, Err(NfsError::Acces));
+    let beyond = crossing.lookup(&caller, &crossing.root(), b"pts").unwrap();
     assert_eq!(crossing.attributes(&beyond.handle), Ok(beyond.attributes));
     assert_eq!(export.attributes(&beyond.handle), Err(NfsError::Stale));
 }

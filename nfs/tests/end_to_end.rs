@@ -238,8 +238,8 @@ async fn refuses_every_change(dir: &tempfile::TempDir) {
     assert!(matches!(removed, Remove3Res::Default(Nfsstat3::Nfs3errRofs, _)));
     let renamed = remote.nfs().rename(&Rename3Args { from: what("file"), to: what("b") }).await.unwrap();
     assert!(matches!(renamed, Rename3Res::Default(Nfsstat3::Nfs3errRofs, _)));
-    let asked = Access3Args { object: file.handle, access: ACCESS3_READ | ACCESS3_MODIFY };
-    let Access3Res::Nfs3Ok(access) = remote.nfs().access(&asked).await.unwrap() else { panic!("no access") };
+    let args = Access3Args { object: file.handle, access: ACCESS3_READ | ACCESS3_MODIFY };
+    let Access3Res::Nfs3Ok(access) = remote.nfs().access(&args).await.unwrap() else { panic!("no access") };
     assert_eq!(access.access, ACCESS3_READ);
     assert_eq!(get(&remote, "/file").await.0, b"content");
     server.stop().await;
@@ -411,7 +411,7 @@ async fn mounts_are_listed_until_unmounted() {
     server.stop().await;
 }
 
-/// Many clients at once, each with many calls in flight.
+/// Many clients at once, each with many outstanding calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_clients_are_independent() {
     let dir = tempfile::tempdir().unwrap();

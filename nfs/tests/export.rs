@@ -157,26 +157,26 @@ fn attributes_are_set_and_guarded(export: &impl Export) {
 }
 
 fn changes_name_the_previous_declaration(export: &impl Export) {
-    let told = |wcc: &Wcc, before: &Attributes, file: &FileHandle| {
+    let check_wcc = |wcc: &Wcc, before: &Attributes, file: &FileHandle| {
         assert_eq!(wcc.before, Some(Before::from(before)));
         assert_eq!(wcc.after, export.attributes(file).ok());
     };
     let root = export.root();
     let before = export.attributes(&root).unwrap();
     let made = export.create(&WHO, &root, b"file", &CreateHow::Unchecked(SetAttributes::default()));
-    told(&made.wcc, &before, &root);
+    check_wcc(&made.wcc, &before, &root);
     let file = made.result.unwrap().handle;
     let before = export.attributes(&file).unwrap();
     let written = export.write(&WHO, &file, 0, &Bytes::from_static(b"abc"), Stability::Unstable);
-    told(&written.wcc, &before, &file);
+    check_wcc(&written.wcc, &before, &file);
     let before = export.attributes(&file).unwrap();
-    told(&export.set_attributes(&WHO, &file, &size(1), None).wcc, &before, &file);
+    check_wcc(&export.set_attributes(&WHO, &file, &size(1), None).wcc, &before, &file);
     let before = export.attributes(&file).unwrap();
-    told(&export.commit(&WHO, &file, 0, 0).wcc, &before, &file);
+    check_wcc(&export.commit(&WHO, &file, 0, 0).wcc, &before, &file);
     let new = SetAttributes::default();
     let in_root = |change: &dyn Fn() -> Wcc| {
         let before = export.attributes(&root).unwrap();
-        told(&change(), &before, &root);
+        check_wcc(&change(), &before, &root);
     };
     in_root(&|| export.mkdir(&WHO, &root, b"dir", &new).wcc);
     in_root(&|| export.symlink(&WHO, &root, b"symlink", &Bytes::from_static(b"to"), &new).wcc);
@@ -198,8 +198,8 @@ fn changes_name_the_previous_declaration(export: &impl Export) {
     let before = [&root, &dir].map(|dir| export.attributes(dir).unwrap());
     let renamed = export.rename(&WHO, (&root, b"file"), (&dir, b"moved"));
     assert_eq!(renamed.result, Ok(()));
-    told(&renamed.from, &before[0], &root);
-    told(&renamed.to, &before[1], &dir);
+    check_wcc(&renamed.from, &before[0], &root);
+    check_wcc(&renamed.to, &before[1], &dir);
     export.remove(&WHO, &dir, b"moved").result.unwrap();
     in_root(&|| export.rmdir(&WHO, &root, b"dir").wcc);
 }
@@ -548,11 +548,11 @@ fn modes_limit_callers_in_memory() {
     assert_eq!((file.attributes.uid, file.attributes.gid), (1000, 1000));
     let data = Bytes::from_static(b"x");
     assert!(export.read(&bob, &file.handle, 0, 1).is_ok());
-    let write = |who| export.write(who, &file.handle, 0, &data, Stability::Unstable).result.map(drop);
+    let write = |caller| export.write(caller, &file.handle, 0, &data, Stability::Unstable).result.map(drop);
     assert_eq!(write(&bob), Err(NfsError::Acces));
     assert_eq!(write(&alice), Ok(()));
     assert_eq!(export.read(&NfsCaller::NOBODY, &file.handle, 0, 1).unwrap_err(), NfsError::Acces);
-    let set = |who, new: SetAttributes| export.set_attributes(who, &file.handle, &new, None).result;
+    let set = |caller, new: SetAttributes| export.set_attributes(caller, &file.handle, &new, None).result;
     assert_eq!(
         set(&bob, SetAttributes { mode: Some(0o777), ..SetAttributes::default() }),
         Err(NfsError::Perm)

@@ -23,10 +23,10 @@ use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler};
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_nfs3::{Fsinfo3Args, NfsFh3, nfs_v3};
+use rpcrdma_runtime::GssFailure;
 use rpcrdma_runtime::Services;
 use rpcrdma_runtime::Traffic;
 use rpcrdma_runtime::program::{AuthStat, ReplyBounds};
-use rpcrdma_runtime::proto::rpc::gss::GssFailure;
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::{Message, Received};
 use rpcrdma_runtime::{CallError, ClientOptions, GssClient, MessageTransport, Sends};
@@ -280,7 +280,7 @@ impl MessageTransport<NfsV3> for Recorder {
         1
     }
 
-    async fn carry(
+    async fn exchange(
         &self,
         _: &'static str,
         message: Message,

@@ -41,55 +41,55 @@ fn found(export: &DirectoryExport, name: &str) -> FileHandle {
     export.lookup(&NfsCaller::ROOT, &export.root(), name.as_bytes()).unwrap().handle
 }
 
-fn make(export: &DirectoryExport, who: &NfsCaller, name: &str, mode: u32) -> FileHandle {
+fn make(export: &DirectoryExport, caller: &NfsCaller, name: &str, mode: u32) -> FileHandle {
     let how = CreateHow::Guarded(SetAttributes { mode: Some(mode), ..SetAttributes::default() });
-    export.create(who, &export.root(), name.as_bytes(), &how).result.unwrap().handle
+    export.create(caller, &export.root(), name.as_bytes(), &how).result.unwrap().handle
 }
 
-fn read(export: &DirectoryExport, who: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
-    export.read(who, file, 0, 100).map(|read| read.data)
+fn read(export: &DirectoryExport, caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
+    export.read(caller, file, 0, 100).map(|read| read.data)
 }
 
 fn write(
     export: &DirectoryExport,
-    who: &NfsCaller,
+    caller: &NfsCaller,
     file: &FileHandle,
     data: &'static str,
 ) -> Result<u32, NfsError> {
     let data = Bytes::from_static(data.as_bytes());
-    export.write(who, file, 0, &data, Stability::Unstable).result.map(|written| written.count)
+    export.write(caller, file, 0, &data, Stability::Unstable).result.map(|written| written.count)
 }
 
 #[test]
 fn files_stay_open_until_they_are_removed_renamed_or_idle() {
     let (dir, export) = served();
-    let (root, who) = (export.root(), NfsCaller::ROOT);
+    let (root, caller) = (export.root(), NfsCaller::ROOT);
     let used = |name: &str| {
-        let file = make(&export, &who, name, 0o600);
+        let file = make(&export, &caller, name, 0o600);
         for _ in 0..3 {
-            assert_eq!(write(&export, &who, &file, "content"), Ok(7));
-            assert_eq!(read(&export, &who, &file).unwrap(), "content");
+            assert_eq!(write(&export, &caller, &file, "content"), Ok(7));
+            assert_eq!(read(&export, &caller, &file).unwrap(), "content");
         }
         assert_eq!(open_below(dir.path()), 2, "one to read and one to write");
         file
     };
     let removed = used("removed");
-    export.remove(&who, &root, b"removed").result.unwrap();
+    export.remove(&caller, &root, b"removed").result.unwrap();
     assert_eq!(open_below(dir.path()), 0);
-    assert_eq!(read(&export, &who, &removed), Err(NfsError::Stale));
+    assert_eq!(read(&export, &caller, &removed), Err(NfsError::Stale));
 
     let moved = used("moved");
-    export.rename(&who, (&root, b"moved"), (&root, b"elsewhere")).result.unwrap();
+    export.rename(&caller, (&root, b"moved"), (&root, b"elsewhere")).result.unwrap();
     assert_eq!(open_below(dir.path()), 0);
-    assert_eq!(read(&export, &who, &moved).unwrap(), "content");
-    export.remove(&who, &root, b"elsewhere").result.unwrap();
+    assert_eq!(read(&export, &caller, &moved).unwrap(), "content");
+    export.remove(&caller, &root, b"elsewhere").result.unwrap();
 
     let replaced = used("replaced");
     fs::write(dir.path().join("new"), "new").unwrap();
-    export.rename(&who, (&root, b"new"), (&root, b"replaced")).result.unwrap();
+    export.rename(&caller, (&root, b"new"), (&root, b"replaced")).result.unwrap();
     assert_eq!(open_below(dir.path()), 0);
-    assert_eq!(read(&export, &who, &replaced), Err(NfsError::Stale));
-    assert_eq!(read(&export, &who, &found(&export, "replaced")).unwrap(), "new");
+    assert_eq!(read(&export, &caller, &replaced), Err(NfsError::Stale));
+    assert_eq!(read(&export, &caller, &found(&export, "replaced")).unwrap(), "new");
 
     let began = Instant::now();
     while open_below(dir.path()) > 0 {
@@ -102,28 +102,28 @@ fn files_stay_open_until_they_are_removed_renamed_or_idle() {
 #[test]
 fn a_replaced_file_is_detected() {
     let (dir, export) = served();
-    let who = NfsCaller::ROOT;
+    let caller = NfsCaller::ROOT;
     fs::write(dir.path().join("file"), "old").unwrap();
     fs::write(dir.path().join("other"), "new").unwrap();
     let old = found(&export, "file");
-    assert_eq!(read(&export, &who, &old).unwrap(), "old");
-    assert_eq!(write(&export, &who, &old, "old"), Ok(3));
+    assert_eq!(read(&export, &caller, &old).unwrap(), "old");
+    assert_eq!(write(&export, &caller, &old, "old"), Ok(3));
     // Another process changes the files.
     fs::rename(dir.path().join("other"), dir.path().join("file")).unwrap();
-    assert_eq!(read(&export, &who, &old), Err(NfsError::Stale));
-    assert_eq!(write(&export, &who, &old, "bad"), Err(NfsError::Stale));
-    assert_eq!(read(&export, &who, &found(&export, "file")).unwrap(), "new");
+    assert_eq!(read(&export, &caller, &old), Err(NfsError::Stale));
+    assert_eq!(write(&export, &caller, &old, "bad"), Err(NfsError::Stale));
+    assert_eq!(read(&export, &caller, &found(&export, "file")).unwrap(), "new");
     // The directory is moved out of the export, and back.
     let outside = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
     let new = found(&export, "file");
     fs::rename(dir.path().join("file"), outside.path().join("file")).unwrap();
     assert_eq!(
-        read(&export, &who, &new),
+        read(&export, &caller, &new),
         Err(NfsError::Stale),
         "files outside of the export are inaccessible"
     );
     fs::rename(outside.path().join("file"), dir.path().join("file")).unwrap();
-    assert_eq!(read(&export, &who, &found(&export, "file")).unwrap(), "new");
+    assert_eq!(read(&export, &caller, &found(&export, "file")).unwrap(), "new");
 }
 
 #[test]

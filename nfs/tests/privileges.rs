@@ -39,7 +39,7 @@ fn nfs3d(rights: &[&str], dir: &TempDir) -> Option<Command> {
 }
 
 /// Returns the output of a command. Kills the command if it does not exit.
-fn ends(mut command: Command) -> Output {
+fn output_or_kill(mut command: Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for _ in 0..100 {
         if child.try_wait().unwrap().is_some() {
@@ -63,7 +63,7 @@ fn root_without_setuid_refuses_to_serve() {
             let rights = ["--bounding-set", lost, "--inh-caps", lost];
             let Some(mut command) = nfs3d(&rights, &dir) else { return };
             command.env("XDG_STATE_HOME", dir.path()).args(options);
-            let refused = ends(command);
+            let refused = output_or_kill(command);
             let message = String::from_utf8_lossy(&refused.stderr);
             assert_eq!((refused.status.code(), &refused.stdout[..]), (Some(1), &b""[..]), "{message}");
             assert!(message.contains(named) && message.contains("--all-squash"), "{message}");

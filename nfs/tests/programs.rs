@@ -135,11 +135,11 @@ async fn a_handle_from_a_tcp_mount_works_over_rdma_and_tcp() {
     // libnfs mounts the empty path.
     let empty = mount_v3::Client(tcp.clone()).mnt(&"".into()).await.unwrap();
     assert!(matches!(&empty, Mountres3::Mnt3Ok(empty) if empty.fhandle == mounted.fhandle), "{empty:?}");
-    let asked =
+    let args =
         Lookup3Args { what: Diropargs3 { dir: NfsFh3 { data: mounted.fhandle }, name: "file".into() } };
-    let by_tcp = nfs_v3::Client(tcp).lookup(&asked).await.unwrap();
+    let by_tcp = nfs_v3::Client(tcp).lookup(&args).await.unwrap();
     let rdma = Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap();
-    let by_rdma = nfs_v3::Client(rdma).lookup(&asked).await.unwrap();
+    let by_rdma = nfs_v3::Client(rdma).lookup(&args).await.unwrap();
     assert!(matches!(by_tcp, Lookup3Res::Nfs3Ok(_)), "{by_tcp:?}");
     assert_eq!(by_tcp, by_rdma);
     daemon.stop(Signal::TERM);
@@ -569,15 +569,15 @@ async fn callers_from_other_networks_are_rejected() {
     }
     // A known handle does not grant access.
     let handle = Export::root(&DirectoryExport::open(served.path()).unwrap());
-    let asked = Getattr3Args { object: NfsFh3 { data: handle } };
+    let args = Getattr3Args { object: NfsFh3 { data: handle } };
     let is_refused = |answer: Result<Getattr3Res, CallError>| {
         let refused = matches!(&answer, Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak))));
         assert!(refused, "{answer:?}");
     };
     let rdma = Client::connect(daemon.url.trim_start_matches("rdma://")).await.unwrap();
-    is_refused(nfs_v3::Client(rdma).getattr(&asked).await);
+    is_refused(nfs_v3::Client(rdma).getattr(&args).await);
     let tcp = TcpClient::connect(tcp_of(&daemon.line)).await.unwrap();
-    is_refused(nfs_v3::Client(tcp.clone()).getattr(&asked).await);
+    is_refused(nfs_v3::Client(tcp.clone()).getattr(&args).await);
     assert!(mount_v3::Client(tcp.clone()).dump().await.is_err());
     assert!(mount_v3::Client(tcp).export().await.is_err());
     daemon.stop(Signal::TERM);

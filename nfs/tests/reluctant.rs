@@ -112,17 +112,17 @@ impl Export for Reluctant {
         read
     }
 
-    fn lookup(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
+    fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         match self.refuses {
             Some((refused, error)) if refused == name => Err(error),
-            _ => self.inner.lookup(who, dir, name),
+            _ => self.inner.lookup(caller, dir, name),
         }
     }
 
-    fn readlink(&self, who: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
+    fn readlink(&self, caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError> {
         match self.refuses {
             Some((b"", error)) => Err(error),
-            _ => self.inner.readlink(who, file),
+            _ => self.inner.readlink(caller, file),
         }
     }
 
@@ -187,17 +187,17 @@ impl Export for Reluctant {
         fn root(&self) -> FileHandle;
         fn limits(&self) -> ExportLimits;
         fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
-        fn set_attributes(&self, who: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
-        fn access(&self, who: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
-        fn create(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
-        fn mkdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
-        fn symlink(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
-        fn remove(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rmdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rename(&self, who: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
-        fn link(&self, who: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn set_attributes(&self, caller: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
+        fn access(&self, caller: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
+        fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+        fn mkdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+        fn symlink(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
+        fn remove(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rmdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+        fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
         fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
-        fn commit(&self, who: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+        fn commit(&self, caller: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
     }
 }
 

@@ -58,7 +58,7 @@ impl Export for Slow {
 
     fn write(
         &self,
-        who: &NfsCaller,
+        caller: &NfsCaller,
         file: &FileHandle,
         offset: u64,
         data: &Bytes,
@@ -67,14 +67,14 @@ impl Export for Slow {
         if stable != Stability::Unstable && *file == *self.file.lock().unwrap() {
             self.wait();
         }
-        self.inner.write(who, file, offset, data, stable)
+        self.inner.write(caller, file, offset, data, stable)
     }
 
-    fn lookup(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
+    fn lookup(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Result<Found, NfsError> {
         if name == b"slow" {
             self.wait();
         }
-        self.inner.lookup(who, dir, name)
+        self.inner.lookup(caller, dir, name)
     }
 
     pass_on! {
@@ -82,20 +82,20 @@ impl Export for Slow {
         fn write_verifier(&self) -> NfsVerifier;
         fn limits(&self) -> ExportLimits;
         fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
-        fn set_attributes(&self, who: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
-        fn access(&self, who: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
-        fn readlink(&self, who: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError>;
-        fn read(&self, who: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, NfsError>;
-        fn create(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
-        fn mkdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
-        fn symlink(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
-        fn remove(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rmdir(&self, who: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn rename(&self, who: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
-        fn link(&self, who: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
-        fn list(&self, who: &NfsCaller, dir: &FileHandle, after: (Cookie, NfsVerifier), plus: bool, take: &mut dyn FnMut(Entry) -> bool) -> Result<Listed, NfsError>;
+        fn set_attributes(&self, caller: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
+        fn access(&self, caller: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
+        fn readlink(&self, caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError>;
+        fn read(&self, caller: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, NfsError>;
+        fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
+        fn mkdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
+        fn symlink(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
+        fn remove(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rmdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
+        fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
+        fn list(&self, caller: &NfsCaller, dir: &FileHandle, after: (Cookie, NfsVerifier), plus: bool, take: &mut dyn FnMut(Entry) -> bool) -> Result<Listed, NfsError>;
         fn space(&self, file: &FileHandle) -> Result<Space, NfsError>;
-        fn commit(&self, who: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
+        fn commit(&self, caller: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Outcome<()>;
     }
 }
 

@@ -18,7 +18,7 @@ const NFS3: &str = env!("CARGO_BIN_EXE_nfs3");
 const NFS3D: &str = env!("CARGO_BIN_EXE_nfs3d");
 
 /// Returns the write end of a pipe whose read end is closed.
-fn nobody() -> Stdio {
+fn closed_pipe() -> Stdio {
     std::io::pipe().unwrap().1.into()
 }
 
@@ -26,7 +26,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
     Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(nobody())
+        .stdout(closed_pipe())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap()
@@ -52,7 +52,7 @@ fn a_server_continues_and_shuts_down_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "here").unwrap();
     // Standard error, which precedes the first line, may be closed too.
-    for stderr in [Stdio::piped(), nobody()] {
+    for stderr in [Stdio::piped(), closed_pipe()] {
         let (child, url) = serve(dir.path(), stderr);
         let read = Command::new(NFS3).args(["cat", &format!("{url}/file")]).output().unwrap();
         assert_eq!(read.stdout, b"here", "{read:?}");
@@ -96,7 +96,13 @@ fn failures_keep_their_status() {
     let dir = tempfile::tempdir().unwrap();
     let (mut child, url) = serve(dir.path(), Stdio::null());
     let status = |program: &str, arguments: &[&str]| {
-        Command::new(program).args(arguments).stdout(nobody()).stderr(nobody()).status().unwrap().code()
+        Command::new(program)
+            .args(arguments)
+            .stdout(closed_pipe())
+            .stderr(closed_pipe())
+            .status()
+            .unwrap()
+            .code()
     };
     assert_eq!(status(NFS3, &["cat", &format!("{url}/nowhere")]), Some(1));
     assert_eq!(status(NFS3D, &["/nowhere/at/all"]), Some(1));

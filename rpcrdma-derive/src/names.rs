@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::ast::{Container, Field};
-use crate::syntax::{ends, number, parameters};
+use crate::syntax::{first_and_last, number, parameters};
 
 /// Defines a constant for each bound that is not a number.
 pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
@@ -55,7 +55,7 @@ pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream 
         let replaced = without_self(ty.to_token_stream(), &owner);
         let name = format_ident!("__Type{index}", span = place);
         aliases.extend(quote!(type #name #parameters = #replaced;));
-        let (first, last) = ends(ty);
+        let (first, last) = first_and_last(ty);
         let (open, close) = (quote_spanned!(first=> <), quote_spanned!(last=> >));
         let name = format_ident!("__Type{index}", span = first);
         field.alias = quote!(#name #open #(#lifetimes),* #close);
@@ -79,7 +79,7 @@ fn without_self(tokens: TokenStream, owner: &TokenStream) -> TokenStream {
 
 /// Returns the type of an array's elements.
 pub(crate) fn element(field: &Field<'_>) -> TokenStream {
-    let ((first, last), ty) = (ends(field.ty), &field.alias);
+    let ((first, last), ty) = (first_and_last(field.ty), &field.alias);
     let container = quote_spanned!(first=> <#ty as __xdr::derive_support::Elements>::);
     let element = quote_spanned!(last=> Element);
     quote!(#container #element)

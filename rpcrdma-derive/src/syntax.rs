@@ -128,7 +128,7 @@ pub(crate) fn number(expr: &Expr) -> Option<i128> {
 
 /// Returns the first and the last span of a type. Tokens around the type get these spans, so that an error
 /// covers the complete type and is reported once.
-pub(crate) fn ends(ty: &Type) -> (Span, Span) {
+pub(crate) fn first_and_last(ty: &Type) -> (Span, Span) {
     let last = ty.to_token_stream().into_iter().last().map(|token| token.span());
     (ty.span(), last.unwrap_or_else(|| ty.span()))
 }

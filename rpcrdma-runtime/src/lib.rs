@@ -43,7 +43,7 @@
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
 //! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
 //! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C by the processor's instruction |
-//! | `capture`   | no      | pcap files of iWARP: `RPCRDMA_PCAP` and `iwarp::IwarpOptions::capture` |
+//! | `capture`   | no      | pcap files of iWARP: `RPCRDMA_PCAP` and `IwarpOptions::capture` |
 //! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
 //! | `serde`     | no      | serde for the XDR types |
 //! | `arbitrary` | no      | arbitrary for the XDR types |
@@ -65,9 +65,19 @@ mod shell;
 pub mod wire;
 pub mod xdr;
 
+pub use proto::owner::Owner;
 pub use proto::program;
 pub use proto::rdma::{Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError};
 pub use proto::rpc::Services;
+pub use proto::rpc::duplicates::{DuplicateLimits, ProcedureId};
+#[cfg(feature = "std")]
+pub use proto::rpc::gss::{GssCaller, GssServer, GssServerOptions};
+pub use proto::rpc::gss::{
+    GssContext, GssControl, GssCredential, GssError, GssExchange, GssFailure, GssMechanism, GssOverhead,
+    GssService, GssSession, GssStep, InitAnswer, SequenceWindow,
+};
 pub use proto::session::{Backoff, Reconnect};
+#[cfg(feature = "iwarp")]
+pub use provider::iwarp::{IwarpConnector, IwarpOptions};
 #[cfg(feature = "shell")]
 pub use shell::*;

@@ -87,7 +87,7 @@ pub trait IncomingConnection: Send + 'static {
     ) -> impl Future<Output = Result<Self::Connection, BoxError>> + Send;
 }
 
-/// The parameters of the local side for a new connection.
+/// The local parameters of a new connection.
 #[derive(Clone, Debug)]
 pub struct LocalParameters {
     /// The private data to send to the peer (RFC 8797 section 4).
@@ -111,7 +111,7 @@ impl LocalParameters {
     }
 }
 
-/// The local side of a connection. A single task owns and polls it.
+/// The local end of a connection. A single task owns and polls it.
 pub trait Connection: Send {
     /// Starts an action without blocking. A failure is reported as [`Completion::Closed`].
     fn submit(&mut self, action: Action);
@@ -167,7 +167,7 @@ pub struct ConnectionInfo {
     pub peer: Option<SocketAddr>,
     /// The peer's private data as the upper layer sees it: for iWARP, after the IRD and ORD words.
     pub private_data: Bytes,
-    /// Maximum number of outstanding RDMA Reads of the local side (local ORD, limited by the peer's IRD).
+    /// Maximum number of outstanding local RDMA Reads (local ORD, limited by the peer's IRD).
     pub ord: u32,
     /// Maximum number of outstanding RDMA Reads of the peer (local IRD).
     pub ird: u32,
@@ -175,7 +175,7 @@ pub struct ConnectionInfo {
     pub max_region: u32,
     /// The maximum number of posted Receives.
     pub receives: u32,
-    /// Whether the provider supports remote invalidation. If false, the local side does not announce it (the
+    /// Whether the provider supports remote invalidation. If false, the local peer does not announce it (the
     /// R flag, RFC 8797 section 4.1), regardless of its configuration.
     pub remote_invalidation: bool,
     /// Whether the provider can fence a sink that the peer may still write, without closing the connection

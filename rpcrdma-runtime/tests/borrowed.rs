@@ -197,7 +197,7 @@ fn nesting_is_limited_and_deep_values_can_be_inspected() {
     let error = xdr::from_slice::<TreeRef<'_>>(&bytes).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooDeep { limit: 64 });
     let mut reader =
-        Reader::from_slice(&bytes).with_limits(DecodeLimits { depth: 200, ..DecodeLimits::default() });
+        Reader::from_slice(&bytes).with_limits(DecodeLimits { max_depth: 200, ..DecodeLimits::default() });
     let mut tree = TreeRef::decode(&mut reader).unwrap();
     reader.finish().unwrap();
     let mut depth = 0;

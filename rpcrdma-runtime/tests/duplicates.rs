@@ -503,7 +503,7 @@ async fn a_call_that_uses_its_connection_runs_again_on_the_next() {
 
 #[tokio::test]
 async fn a_reply_that_is_too_long_is_not_cached() {
-    let limits = DuplicateLimits { reply: 1000, ..DuplicateLimits::default() };
+    let limits = DuplicateLimits { max_reply: 1000, ..DuplicateLimits::default() };
     let options = DuplicateOptions { limits, ..DuplicateOptions::default() };
     let fixture = Fixture::new(Some(DuplicateCache::new(options))).await;
     let mut peer = fixture.peer().await;

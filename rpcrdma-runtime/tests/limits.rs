@@ -118,7 +118,7 @@ async fn granted_credits_limit_calls() {
 
 #[tokio::test]
 async fn calls_over_tcp_are_limited() {
-    let two = TcpOptions { calls: 2, ..TcpOptions::default() };
+    let two = TcpOptions { max_concurrent_calls: 2, ..TcpOptions::default() };
     for (server, client) in [(two, TcpOptions::default()), (TcpOptions::default(), two)] {
         let (address, gate) =
             serve_tcp(TcpServerOptions { tcp: server, ..TcpServerOptions::default() }).await;

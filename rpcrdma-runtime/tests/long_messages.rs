@@ -93,7 +93,7 @@ async fn turn(client: &impl Caller<Scan, Error = CallError>, image: &Image) -> R
 
 #[tokio::test]
 async fn the_longest_calls_and_results_fit_both_transports() {
-    let addresses = serve(Limits::default().memory).await;
+    let addresses = serve(Limits::default().max_memory).await;
     let image = image(BOUND as usize);
     assert!(turn(&Client::connect(addresses[0]).await.unwrap(), &image).await.unwrap());
     assert!(turn(&TcpClient::connect(addresses[1]).await.unwrap(), &image).await.unwrap());
@@ -115,7 +115,7 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
             "{error}"
         );
         let text = error.to_string();
-        for part in ["1258296", "8388608", "MessageLimits::transfer", "TcpOptions::max_record"] {
+        for part in ["1258296", "8388608", "MessageLimits::max_transfer", "TcpOptions::max_record"] {
             assert!(text.contains(part), "no {part}: {text}");
         }
     }
@@ -124,7 +124,7 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
 #[tokio::test]
 async fn a_configured_limit_is_not_raised() {
     let mut options = ServerOptions::default();
-    options.config.limits.transfer = 1 << 20;
+    options.config.limits.max_transfer = 1 << 20;
     let server = Server::bind_with("127.0.0.1:0", options).await.unwrap().service(Scanner);
     let small = TcpOptions { max_record: 1 << 20, ..TcpOptions::default() };
     let server = server.also_tcp("127.0.0.1:0", small).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_configured_limit_is_not_raised() {
 
 #[tokio::test]
 async fn a_reply_over_tcp_beyond_the_limit_of_a_client_fails_with_details() {
-    let addresses = serve(Limits::default().memory).await;
+    let addresses = serve(Limits::default().max_memory).await;
     let tcp = TcpOptions { max_record: 5000, ..TcpOptions::default() };
     let options = TcpClientOptions { tcp, ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(addresses[1], options).await.unwrap();

@@ -35,7 +35,7 @@ fn options() -> TcpClientOptions {
 #[tokio::test]
 async fn a_killed_and_restarted_server_loses_no_call() {
     let server = first().await;
-    let tcp = TcpOptions { calls: 8, ..TcpOptions::default() };
+    let tcp = TcpOptions { max_concurrent_calls: 8, ..TcpOptions::default() };
     let client =
         TcpClient::connect_with(server.address, TcpClientOptions { tcp, ..options() }).await.unwrap();
     let server = kill_twice::<TcpServer>(server, &client, 8, 8).await;

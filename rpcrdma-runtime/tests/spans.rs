@@ -96,11 +96,11 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
 
     let error = client.call::<EchoBlob>(&blob(7, 9 << 20)).await.unwrap_err().to_string();
     assert!(
-        error.contains("94372") && error.contains("default limit 8388608 (MessageLimits::transfer"),
+        error.contains("94372") && error.contains("default limit 8388608 (MessageLimits::max_transfer"),
         "{error}"
     );
     let warning = log.warning("call too large: 9437184 bytes in Read chunks, limit 8388608");
-    assert!(warning.contains("MessageLimits::transfer") && warning.contains("127.0.0.1:"), "{warning}");
+    assert!(warning.contains("MessageLimits::max_transfer") && warning.contains("127.0.0.1:"), "{warning}");
 
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
     client.call::<Narrow>(&names).await.unwrap_err();

@@ -102,8 +102,8 @@ async fn messages_of_any_size_are_echoed() {
 
 #[tokio::test]
 async fn many_calls_at_once_in_few_slots() {
-    let running = serve(TcpOptions { calls: 3, ..TcpOptions::default() }).await;
-    let client = running.client(TcpOptions { calls: 5, ..TcpOptions::default() }).await;
+    let running = serve(TcpOptions { max_concurrent_calls: 3, ..TcpOptions::default() }).await;
+    let client = running.client(TcpOptions { max_concurrent_calls: 5, ..TcpOptions::default() }).await;
     let calls: Vec<_> = (0..100)
         .map(|n| {
             let client = client.clone();
@@ -217,7 +217,11 @@ async fn invalid_input_closes_only_its_own_connection() {
 
 #[tokio::test]
 async fn a_client_that_never_reads_is_disconnected() {
-    let options = TcpOptions { calls: 2, stall_timeout: Duration::from_millis(500), ..TcpOptions::default() };
+    let options = TcpOptions {
+        max_concurrent_calls: 2,
+        stall_timeout: Duration::from_millis(500),
+        ..TcpOptions::default()
+    };
     let running = serve(options).await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();
     let header = CallHeader {

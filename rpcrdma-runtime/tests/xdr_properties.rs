@@ -384,8 +384,8 @@ fn limits_belong_to_the_reader() {
     struct Nested(Option<Box<Nested>>);
     let wire: Vec<u8> = [1u32, 1, 1, 0].into_iter().flat_map(u32::to_be_bytes).collect();
     for (depth, good) in [(2, false), (3, true)] {
-        let mut reader =
-            Reader::from_slice(&wire).with_limits(DecodeLimits { depth, ..DecodeLimits::default() });
+        let mut reader = Reader::from_slice(&wire)
+            .with_limits(DecodeLimits { max_depth: depth, ..DecodeLimits::default() });
         assert_eq!(Nested::decode(&mut reader).is_ok(), good, "{depth}");
     }
 }

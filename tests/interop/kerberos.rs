@@ -26,7 +26,7 @@ const EXPIRY: Duration = Duration::from_secs(35);
 /// The user ID of the guest's user with a ticket.
 const GUEST_USER: u32 = 1000;
 
-/// Creates the keys of the servers and of the guest, and starts the guest's side of the realm.
+/// Creates the keys of the servers and of the guest, and configures the realm in the guest.
 fn join(guest: &Guest, realm: &Realm, folder: &Path) {
     let at = folder.display();
     // The guest reaches our server on the host as `host`. This program reaches the guest as 127.0.0.1.

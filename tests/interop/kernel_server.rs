@@ -189,7 +189,7 @@ pub(crate) async fn a_long_call_to(guest: &Guest) {
     }
 }
 
-/// Linux 6.12 closes a connection with more calls in flight than granted. Linux 6.1 may not.
+/// Linux 6.12 closes a connection with more outstanding calls than granted. Linux 6.1 may not.
 ///
 /// Requirement: R025, R030, R031
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! The differences between a run on the host and a run in the guest.
 //!
 //! The same tests run in both places. On the host, only the kernel's client or server is in the guest.
-//! `inside.rs` runs this program in the guest, where `RPCRDMA_LAB_INSIDE` selects the transport of our side.
+//! `inside.rs` runs this program in the guest, where `RPCRDMA_LAB_INSIDE` selects our transport.
 //! With `siw` or `rxe` it is verbs on that device. With `iwarp` it is user-space iWARP, and the kernel uses
 //! siw.
 

@@ -47,22 +47,22 @@ struct Log(Arc<Mutex<Record>>);
 
 /// The transport of a connection.
 #[derive(Clone, Copy, Debug)]
-enum By {
+enum Transport {
     Rdma(SocketAddr),
     Tcp(SocketAddr),
 }
 
-impl By {
+impl Transport {
     fn name(self) -> &'static str {
         match self {
-            By::Rdma(_) => "RDMA",
-            By::Tcp(_) => "TCP",
+            Transport::Rdma(_) => "RDMA",
+            Transport::Tcp(_) => "TCP",
         }
     }
 }
 
 impl Record {
-    fn add(&mut self, latency: Duration, by: By, procedure: &'static str) {
+    fn add(&mut self, latency: Duration, by: Transport, procedure: &'static str) {
         self.latencies.push(latency);
         self.slowest = self.slowest.max(Some((latency, by.name(), procedure)));
     }
@@ -77,15 +77,15 @@ impl Honest {
         let tasks = log.clone();
         thread::spawn(move || {
             runtime.block_on(async {
-                let known = find_files(By::Tcp(tcp)).await;
+                let known = find_files(Transport::Tcp(tcp)).await;
                 let known = known.map_err(|error| ready.send(Err(error)));
                 let Ok(files) = known else { return };
                 let _ = ready.send(Ok(()));
                 let forever = async {
                     tokio::join!(
-                        tasks.call(By::Rdma(rdma), &files),
-                        tasks.call(By::Tcp(tcp), &files),
-                        tasks.arrive([By::Rdma(rdma), By::Tcp(tcp)]),
+                        tasks.call(Transport::Rdma(rdma), &files),
+                        tasks.call(Transport::Tcp(tcp), &files),
+                        tasks.arrive([Transport::Rdma(rdma), Transport::Tcp(tcp)]),
                     )
                 };
                 tokio::select! {
@@ -109,12 +109,12 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failed(&self, by: By, error: &anyhow::Error) {
+    fn failed(&self, by: Transport, error: &anyhow::Error) {
         self.record().failures.push(format!("{by:?}: {error:#}"));
     }
 
     /// Makes calls on one connection as long as they succeed, and then on a new one.
-    async fn call(&self, by: By, files: &[NfsFh3]) {
+    async fn call(&self, by: Transport, files: &[NfsFh3]) {
         loop {
             if let Err(error) = self.call_until_failure(by, files).await {
                 self.failed(by, &error);
@@ -123,7 +123,7 @@ impl Log {
         }
     }
 
-    async fn call_until_failure(&self, by: By, files: &[NfsFh3]) -> anyhow::Result<()> {
+    async fn call_until_failure(&self, by: Transport, files: &[NfsFh3]) -> anyhow::Result<()> {
         let nfs = nfs_v3::Client(connect(by).await?);
         let mut pauses = interval(PAUSE);
         for turn in 0.. {
@@ -137,7 +137,7 @@ impl Log {
     }
 
     /// Makes new connections. Latencies do not include them.
-    async fn arrive(&self, transports: [By; 2]) {
+    async fn arrive(&self, transports: [Transport; 2]) {
         for by in transports.into_iter().cycle() {
             sleep(ARRIVAL).await;
             let arriving = async {
@@ -152,15 +152,15 @@ impl Log {
     }
 }
 
-async fn connect(by: By) -> anyhow::Result<ServerConnection> {
+async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     // Without reconnection, so that a lost connection is a failure.
     let (credential, timeout, reconnect) = (this_user(), PATIENCE, None);
     Ok(match by {
-        By::Rdma(address) => {
+        Transport::Rdma(address) => {
             let options = ClientOptions { credential, timeout, reconnect, ..ClientOptions::default() };
             Client::connect_with(address, options).await?.into()
         }
-        By::Tcp(address) => {
+        Transport::Tcp(address) => {
             let options = TcpClientOptions { credential, timeout, reconnect, ..TcpClientOptions::default() };
             TcpClient::connect_with(address, options).await?.into()
         }
@@ -168,7 +168,7 @@ async fn connect(by: By) -> anyhow::Result<ServerConnection> {
 }
 
 /// Returns the root, the files 0 to 999, and the file that attacks write to.
-async fn find_files(by: By) -> anyhow::Result<Vec<NfsFh3>> {
+async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;
     let names = (0..FILES).map(|number| number.to_string()).chain(["shared".to_owned()]);

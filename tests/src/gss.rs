@@ -1,60 +1,62 @@
-//! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksum is weak, and both sides share a
-//! fixed key. It shows which parts are checksummed or wrapped, and which side verifies them.
+//! A mechanism for tests of RPCSEC_GSS. It provides no security: its checksum is weak, and both peers share a
+//! fixed key. It shows which parts are checksummed or wrapped, and which peer verifies them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rpcrdma_runtime::proto::rpc::gss::{GssContext, GssError, GssExchange, GssMechanism, GssStep, Overhead};
+use rpcrdma_runtime::proto::rpc::gss::{
+    GssContext, GssError, GssExchange, GssMechanism, GssOverhead, GssStep,
+};
 
 /// The length of a checksum in bytes.
 const SUM: usize = 37;
 
-/// One side of the test mechanism.
+/// The test mechanism of a client or server.
 #[derive(Clone, Debug)]
-pub struct Toy {
-    /// The name of this side.
+pub struct TestMechanism {
+    /// The name of the client or server.
     pub name: &'static str,
     /// The shared key.
     pub key: u64,
-    /// The number of tokens that this side expects from its peer.
+    /// The number of tokens that it expects from its peer.
     pub rounds: usize,
     /// The length of the padding of its tokens.
     pub token: usize,
     /// The number of started contexts.
     pub started: Arc<AtomicUsize>,
-    /// While this is set, all contexts of this side count as expired.
+    /// While this is set, all its contexts count as expired.
     pub expired: Arc<AtomicBool>,
 }
 
-impl Toy {
+impl TestMechanism {
     /// Returns a mechanism with this name and the default key.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
         let (started, expired) = (Arc::default(), Arc::default());
-        Toy { name, key: 0x0123_4567_89ab_cdef, rounds: 1, token: 40, started, expired }
+        TestMechanism { name, key: 0x0123_4567_89ab_cdef, rounds: 1, token: 40, started, expired }
     }
 }
 
 struct Exchange {
-    toy: Toy,
+    mechanism: TestMechanism,
     seen: usize,
 }
 
-impl GssMechanism for Toy {
+impl GssMechanism for TestMechanism {
     fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
         self.started.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(Exchange { toy: self.clone(), seen: 0 }))
+        Ok(Box::new(Exchange { mechanism: self.clone(), seen: 0 }))
     }
 }
 
 impl GssExchange for Exchange {
     /// A token is the name, a colon, and padding.
     fn step(&mut self, token: &[u8]) -> Result<GssStep, GssError> {
-        let own = format!("{}:{}", self.toy.name, "x".repeat(self.toy.token)).into_bytes();
+        let own = format!("{}:{}", self.mechanism.name, "x".repeat(self.mechanism.token)).into_bytes();
         if token.is_empty() && self.seen == 0 {
             // In its first step, the client sends its token. The context is complete if the client expects no
             // token.
-            return Ok(match self.toy.rounds {
+            return Ok(match self.mechanism.rounds {
                 0 => GssStep::Done(own, self.context(b"a server")),
                 _ => GssStep::Continue(own),
             });
@@ -64,18 +66,22 @@ impl GssExchange for Exchange {
             return Err(GssError { minor: 77, ..GssError::FAILURE });
         }
         self.seen += 1;
-        if self.seen < self.toy.rounds {
+        if self.seen < self.mechanism.rounds {
             return Ok(GssStep::Continue(own));
         }
         let context = self.context(peer);
-        let last = if self.toy.name == "server" { own } else { Vec::new() };
+        let last = if self.mechanism.name == "server" { own } else { Vec::new() };
         Ok(GssStep::Done(last, context))
     }
 }
 
 impl Exchange {
     fn context(&self, peer: &[u8]) -> Arc<dyn GssContext> {
-        Arc::new(Context { key: self.toy.key, peer: peer.to_vec(), expired: self.toy.expired.clone() })
+        Arc::new(Context {
+            key: self.mechanism.key,
+            peer: peer.to_vec(),
+            expired: self.mechanism.expired.clone(),
+        })
     }
 }
 
@@ -126,8 +132,8 @@ impl GssContext for Context {
         if sum == self.sum(&message) { Ok(message) } else { Err(GssError::BAD_MIC) }
     }
 
-    fn overhead(&self) -> Overhead {
-        Overhead { mic: 37, wrap: 37 }
+    fn overhead(&self) -> GssOverhead {
+        GssOverhead { mic: 37, wrap: 37 }
     }
 
     fn peer(&self) -> &[u8] {

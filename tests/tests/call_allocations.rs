@@ -1,4 +1,4 @@
-//! Counts the allocations of a call over iWARP in steady state, on both sides together.
+//! Counts the allocations of a call over iWARP in steady state, of client and server together.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
 use std::future::ready;

@@ -128,7 +128,7 @@ fn h26_an_endless_list_is_rejected_in_a_loop() {
     list.extend_from_slice(&[0, 0, 0]);
     let ended = words(&list);
     assert!(matches!(decode_call(&ended, &MessageLimits::default()), Err(Refusal::Chunk { xid: 7, .. })));
-    let generous = MessageLimits { segments: 100_000, ..MessageLimits::default() };
+    let generous = MessageLimits { max_segments: 100_000, ..MessageLimits::default() };
     assert!(decode_call(&ended, &generous).is_ok());
 }
 
@@ -144,7 +144,8 @@ fn limits_are_exact() {
         lists.extend_from_slice(&[0, 0]);
         words(&lists)
     };
-    let limits = MessageLimits { segments: 6, write_chunks: 3, transfer: 8, ..MessageLimits::default() };
+    let limits =
+        MessageLimits { max_segments: 6, max_write_chunks: 3, max_transfer: 8, ..MessageLimits::default() };
     assert!(decode_call(&lists(2, 3), &limits).is_ok());
     assert!(decode_call(&lists(7, 1), &limits).is_err());
     assert!(decode_call(&lists(1, 4), &limits).is_err());

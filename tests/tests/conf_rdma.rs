@@ -25,8 +25,8 @@ use rpcrdma_runtime::xdr::{Message, Reader, Received, Sink, Writer};
 use rpcrdma_runtime::{CallError, ClientOptions, GssClient, Observer, ServerOptions};
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_services::conf::{self, Flavors};
-use rpcrdma_sim::{Args, Echo, Want};
-use rpcrdma_tests::gss::Toy;
+use rpcrdma_sim::{Args, Echo, ResultLengths};
+use rpcrdma_tests::gss::TestMechanism;
 
 const XID: u32 = 0x0a0b_0c0d;
 
@@ -214,14 +214,14 @@ async fn r271_anonymous_callers_are_rejected_if_required() {
 async fn authenticated_callers_configure_under_the_strictest_rule() {
     let mut services = Services::new();
     services.add(conf::server(Flavors::RpcsecGss));
-    services.with_gss(GssServer::new(Toy::new("server")));
+    services.with_gss(GssServer::new(TestMechanism::new("server")));
     let server = Server::bind("127.0.0.1:0").await.unwrap().services(services);
     let address = server.local_addr().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     let client = Client::connect(address).await.unwrap();
     let refused = conf::configure(&client).await;
     assert!(matches!(refused, Err(CallError::Rejected(ReplyError::Auth(AuthStat::TooWeak)))), "{refused:?}");
-    let authenticated = GssClient::new(client.clone(), Toy::new("alice"), GssService::Integrity);
+    let authenticated = GssClient::new(client.clone(), TestMechanism::new("alice"), GssService::Integrity);
     assert_eq!(conf::configure_by(&client, authenticated).await.unwrap().inline, 4096);
 }
 
@@ -289,7 +289,7 @@ async fn configured(maxcall_sendsize: u32, maxrdmaread: u32) -> (Client, Arc<Mut
 }
 
 async fn echo(client: &Client, note: usize) -> Result<(), CallError> {
-    let args = Args::new(1, [0, note, 0], Want { note: 8, ..Want::default() });
+    let args = Args::new(1, [0, note, 0], ResultLengths { note: 8, ..ResultLengths::default() });
     let answer = client.call::<Echo>(&args).await?;
     assert_eq!(answer, args.result());
     Ok(())

@@ -1,4 +1,4 @@
-//! Both directions on one connection (RFC 8167). Each side has two engines, connected by the fabric. Some
+//! Both directions on one connection (RFC 8167). Each peer has two engines, connected by the fabric. Some
 //! tests send arbitrary messages to one engine.
 
 use bytes::Bytes;
@@ -73,7 +73,7 @@ struct Peers {
     callee: BackwardResponder,
     responder: Responder,
     caller: BackwardRequester,
-    /// The messages that each side sent.
+    /// The messages that each peer sent.
     sent: [Vec<Bytes>; 2],
     /// The events of the client's requester and of the server's backward requester.
     done: [Vec<(CallId, Result<Bytes, TransportError>)>; 2],
@@ -355,7 +355,7 @@ fn r218_thresholds_depend_on_the_direction_of_the_message() {
     peers.settle();
     peers.call_back(1028 - HEADER);
     assert_eq!(peers.done[1][2], (long_reply, Err(TransportError::Chunk)));
-    assert_eq!(peers.caller.credits().in_flight(), 0, "the credit is returned");
+    assert_eq!(peers.caller.credits().outstanding(), 0, "the credit is returned");
     // In the forward direction, the threshold is 1,024 bytes for calls and 2,048 bytes for replies.
     let there = peers.forward(4);
     peers.settle();

@@ -57,10 +57,10 @@ fn reply(len: usize) -> Message {
 
 fn limits() -> DuplicateLimits {
     DuplicateLimits {
-        entries: 3,
-        running: 1000,
-        bytes: 100,
-        reply: 60,
+        max_entries: 3,
+        max_running: 1000,
+        max_bytes: 100,
+        max_reply: 60,
         lifetime: Duration::from_secs(10),
         ..DuplicateLimits::default()
     }
@@ -144,7 +144,7 @@ fn answered_calls_are_replayed() {
 /// The reply consists of short slices of buffers of 1 MiB.
 #[test]
 fn a_cached_reply_retains_only_its_own_bytes() {
-    let mut cache = Cache::new(DuplicateLimits { bytes: 1000, ..limits() });
+    let mut cache = Cache::new(DuplicateLimits { max_bytes: 1000, ..limits() });
     let ticket = cache.run(1);
     let (stream, file) = (Bytes::from(vec![1; 1 << 20]), Bytes::from(vec![2; 1 << 20]));
     let item = |at: usize| Item { position: 8, data: file.slice(at..at + 4) };
@@ -236,7 +236,8 @@ fn cached_bytes_are_bounded() {
 #[test]
 fn the_caller_with_the_most_entries_is_evicted() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
-    let mut cache = Cache::new(DuplicateLimits { entries: 8, bytes: 1000, reply: 1000, ..limits() });
+    let mut cache =
+        Cache::new(DuplicateLimits { max_entries: 8, max_bytes: 1000, max_reply: 1000, ..limits() });
     (1..=2).for_each(|xid| cache.answer_to(few, xid, 10));
     (1..=100).for_each(|xid| cache.answer_to(many, xid, 10));
     assert_eq!(cache.table.kept(), 8);
@@ -299,7 +300,7 @@ fn with_equal_shares_the_least_recently_used_is_evicted() {
 fn an_ipv6_network_has_one_share() {
     let same_network = ["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::3"].map(at);
     let others = [at("2001:db8:0:2::1"), at("::ffff:10.0.0.1"), at("::ffff:10.0.0.2")];
-    let mut cache = Cache::new(DuplicateLimits { entries: 5, ..limits() });
+    let mut cache = Cache::new(DuplicateLimits { max_entries: 5, ..limits() });
     others.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
     same_network.iter().for_each(|caller| cache.answer_to(*caller, 1, 1));
     assert_eq!(others.map(|caller| cache.lookup_of(caller, 1)), [Some(1); 3]);
@@ -311,9 +312,9 @@ fn an_ipv6_network_has_one_share() {
 fn a_cache_that_shrinks_evicts_replies() {
     let mut cache = Cache::new(limits());
     (1..=3).for_each(|xid| cache.answer(xid, 20));
-    cache.table.limit(DuplicateLimits { entries: 2, ..limits() });
+    cache.table.limit(DuplicateLimits { max_entries: 2, ..limits() });
     assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 40));
-    cache.table.limit(DuplicateLimits { bytes: 20, ..limits() });
+    cache.table.limit(DuplicateLimits { max_bytes: 20, ..limits() });
     assert_eq!((cache.table.kept(), cache.table.bytes()), (1, 20));
     assert_eq!(cache.lookup(3), Some(20), "the latest reply stays cached");
 }
@@ -324,7 +325,7 @@ fn long_replies_are_not_cached() {
     cache.answer(1, 60);
     cache.answer(2, 61);
     assert_eq!((cache.lookup(1), cache.lookup(2)), (Some(60), None));
-    let mut tight = Cache::new(DuplicateLimits { bytes: 50, ..limits() });
+    let mut tight = Cache::new(DuplicateLimits { max_bytes: 50, ..limits() });
     tight.answer(1, 50);
     tight.answer(2, 51);
     assert_eq!((tight.lookup(1), tight.lookup(2)), (Some(50), None), "a long reply evicts nothing");
@@ -345,9 +346,9 @@ fn a_reply_expires_after_its_lifetime_without_use() {
 
 #[test]
 fn a_cache_of_size_zero_stores_no_replies() {
-    let mut cache = Cache::new(DuplicateLimits { entries: 0, ..limits() });
+    let mut cache = Cache::new(DuplicateLimits { max_entries: 0, ..limits() });
     assert!(matches!(cache.begin(identity(1)), CacheLookup::Uncached(1)));
-    let mut without_bytes = Cache::new(DuplicateLimits { bytes: 0, ..limits() });
+    let mut without_bytes = Cache::new(DuplicateLimits { max_bytes: 0, ..limits() });
     without_bytes.answer(1, 1);
     assert_eq!(without_bytes.lookup(1), None);
 }

@@ -13,7 +13,7 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::xdr::{Item, Message, Placed};
 use rpcrdma_sim::fabric::{End, Fabric, FabricConfig, Side};
-use rpcrdma_sim::{Args, Pair, Settings, Want, call};
+use rpcrdma_sim::{Args, Pair, ResultLengths, Settings, call};
 
 const NEGOTIATED: Negotiated =
     Negotiated { call_threshold: 4096, reply_threshold: 4096, remote_invalidation: false };
@@ -30,7 +30,7 @@ fn send(end: &mut End, message: Vec<Bytes>) {
     end.submit(Action::Send { token: Token(0), message, invalidate: None });
 }
 
-/// Runs until no work is pending. Returns the completions of one side.
+/// Runs until no work is pending. Returns the completions of one peer.
 fn completions_of(fabric: &Fabric, end: &mut End) -> Vec<Completion> {
     while fabric.advance() {}
     std::iter::from_fn(|| end.try_completion()).collect()
@@ -277,7 +277,7 @@ fn h45_r200_a_write_after_the_reply_is_rejected_and_the_result_unchanged() {
 #[test]
 fn r078_r202_a_cut_connection_ends_every_call_once_and_returns_all_memory() {
     let mut pair = Pair::new(&Settings::default());
-    let args = Args::new(1, [20_000, 10, 20_000], Want { note: 10_000, item: 20_000, other: 5 });
+    let args = Args::new(1, [20_000, 10, 20_000], ResultLengths { note: 10_000, item: 20_000, other: 5 });
     let offered =
         ReplyResources { write_chunks: vec![20_000, 20_000], reply_chunk: Some(11_000), memory: None };
     let calls = [1, 2, 3].map(|xid| {

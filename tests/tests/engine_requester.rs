@@ -283,7 +283,7 @@ fn h37_h38_replies_that_belong_to_no_call_are_dropped() {
     peer.receive(answer(1));
     assert!(peer.events.is_empty(), "the second reply");
     assert_eq!((peer.requester.discarded(), peer.closed.take()), (3, None));
-    assert_eq!(peer.requester.credits().in_flight(), 0);
+    assert_eq!(peer.requester.credits().outstanding(), 0);
 }
 
 #[test]
@@ -668,7 +668,7 @@ fn r179_a_call_that_cannot_be_sent_fails_at_once() {
 
 #[test]
 fn a_call_beyond_the_requesters_own_limits_fails() {
-    let limits = MessageLimits { segments: 4, write_chunks: 2, ..MessageLimits::default() };
+    let limits = MessageLimits { max_segments: 4, max_write_chunks: 2, ..MessageLimits::default() };
     let mut peer = Peer::with(Config { max_segment: 16, limits, ..Config::default() });
     peer.call(1, offering(1, &[32, 33], None));
     assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "2 and 3 segments");

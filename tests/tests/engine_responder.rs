@@ -330,7 +330,7 @@ fn r011_outstanding_reads_do_not_exceed_the_negotiated_number() {
 
 #[test]
 fn fetched_bytes_of_a_connection_are_bounded() {
-    let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
+    let mut peer = Peer::with(Config { max_fetched: 100, ..Config::default() }, 16, false);
     // The first two calls use all 100 bytes. The others wait.
     let lengths = [60, 40, 1, 8];
     for (handle, length) in (1..).zip(lengths) {
@@ -355,7 +355,7 @@ fn fetched_bytes_of_a_connection_are_bounded() {
 
 #[test]
 fn one_call_may_exceed_the_bound_on_fetched_bytes() {
-    let mut peer = Peer::with(Config { fetched: 100, ..Config::default() }, 16, false);
+    let mut peer = Peer::with(Config { max_fetched: 100, ..Config::default() }, 16, false);
     peer.send(msg(reads(vec![read(12, 1, 101)]), &rpc(40)));
     peer.send(msg(reads(vec![read(12, 2, 1)]), &rpc(40)));
     assert_eq!(peer.reads.len(), 1);

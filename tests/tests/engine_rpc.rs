@@ -9,7 +9,7 @@ use rpcrdma_runtime::Services;
 use rpcrdma_runtime::program::{AuthStat, CallContext, Credential, Program, Reject, Service};
 use rpcrdma_runtime::wire::rpc::{AuthSys, CallHeader, ReplyError, decode_reply};
 use rpcrdma_runtime::xdr::{Encode, Item, Message, Opaque, Placed, Reader, Received, Reducer, Sink, Writer};
-use rpcrdma_sim::{Args, Echo, Want, call};
+use rpcrdma_sim::{Args, Echo, ResultLengths, call};
 
 const XID: u32 = 0x0506_0708;
 
@@ -81,7 +81,7 @@ fn header(program: u32, version: u32, procedure: u32) -> Received {
 }
 
 fn args() -> Args {
-    Args::new(9, [5, 6, 7], Want { note: 3, item: 5, other: 0 })
+    Args::new(9, [5, 6, 7], ResultLengths { note: 3, item: 5, other: 0 })
 }
 
 /// Requirement: R237, R322, R323, R324

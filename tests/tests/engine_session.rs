@@ -140,7 +140,7 @@ impl Client {
     }
 
     /// Ends the connection with this reason.
-    fn lose(&mut self, reason: CloseReason) {
+    fn lose_connection(&mut self, reason: CloseReason) {
         let returned = self.exposed.drain(..).map(|(_, memory)| memory).collect();
         self.complete(Completion::Closed { reason, returned });
         self.collect();
@@ -149,7 +149,7 @@ impl Client {
     /// Completes the requested close.
     fn finish_closing(&mut self) {
         let reason = self.closing.take().expect("a close was requested");
-        self.lose(reason);
+        self.lose_connection(reason);
     }
 
     fn submit(&mut self, call: SessionCall) -> CallId {
@@ -261,7 +261,7 @@ fn outstanding_calls_are_retransmitted_with_one_credit_and_the_same_bytes() {
     client.answer(3);
     assert_eq!(client.replies(), [calls[1]]);
 
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     assert!(client.done.is_empty(), "no caller learns of the lost connection");
     assert_eq!((client.connects, client.disconnected), (1, 1), "no delay after a working connection");
     client.connect(1024);
@@ -327,7 +327,7 @@ fn r293_thresholds_are_those_of_the_new_connection() {
         seen.push((lists.reads.len(), lists.reply.is_some(), client.sent[0].len() > 2000));
         assert!(client.sent[0].len() <= threshold as usize, "R045");
         if seen.len() < 3 {
-            client.lose(CloseReason::Peer);
+            client.lose_connection(CloseReason::Peer);
             client.advance(MS(400));
         }
     }
@@ -340,7 +340,7 @@ fn r293_thresholds_are_those_of_the_new_connection() {
 fn backoff_grows_and_restarts_after_a_reply() {
     let mut client = Client::connected();
     client.submit(call(1));
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     assert_eq!(client.connects, 0, "counts as failed without a reply");
     let mut times = Vec::new();
     for _ in 0..5 {
@@ -352,7 +352,7 @@ fn backoff_grows_and_restarts_after_a_reply() {
     client.connect(1024);
     client.answer(1);
     client.submit(call(2));
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     assert_eq!(client.connects, 1, "at once");
     client.refuse();
     let before = client.now;
@@ -362,17 +362,17 @@ fn backoff_grows_and_restarts_after_a_reply() {
 #[test]
 fn the_close_of_an_idle_connection_is_not_a_failure() {
     let mut client = Client::connected();
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     client.submit(call(1));
     assert_eq!(client.connects, 1, "no calls, so no failure");
     client.connect(1024);
     client.answer(1);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     let abandoned = client.submit(call(2));
     client.connect(1024);
     client.cancel(abandoned);
     client.answer(2);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     client.submit(call(3));
     assert_eq!(client.connects, 1, "no unanswered calls, so no failure");
 }
@@ -381,7 +381,7 @@ fn the_close_of_an_idle_connection_is_not_a_failure() {
 fn a_kept_connection_reconnects_with_backoff_even_without_calls() {
     let mut client = Client::new(Policy { keep: true, ..policy() });
     client.connect(1024);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     assert_eq!(client.connects, 0);
     client.next_timeout();
     assert_eq!((client.connects, client.now), (1, Time(MS(100))));
@@ -393,7 +393,7 @@ fn a_sent_call_that_cannot_be_retransmitted_fails_as_sent() {
     let mut client = Client::connected();
     let id = client.submit(with_item(1, 5000));
     assert_eq!(client.xids(), [1]);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     client.next_timeout();
     client.registration_fails = true;
     client.connect(1024);
@@ -428,7 +428,7 @@ fn a_call_that_breaks_every_connection_fails_alone() {
     for _ in 0..3 {
         client.connect(1024);
         assert_eq!(client.xids(), [1]);
-        client.lose(CloseReason::Peer);
+        client.lose_connection(CloseReason::Peer);
         client.advance(MS(500));
     }
     assert_eq!(client.failure(breaking), TransportError::Closed(CloseReason::Peer));
@@ -452,12 +452,12 @@ fn unrepeatable_calls_fail_with_their_connection_once_sent() {
         client.answer(1);
         assert_eq!(client.replies(), [sent]);
         assert_eq!(client.xids(), [1, 2, 3]);
-        client.lose(CloseReason::Peer);
+        client.lose_connection(CloseReason::Peer);
         assert_eq!(client.failure(unsent), TransportError::Closed(CloseReason::Peer));
         let unsent = client.submit(SessionCall { retransmit, ..call(4) });
         client.connect(1024);
         assert_eq!(client.xids(), [3]);
-        client.lose(CloseReason::Peer);
+        client.lose_connection(CloseReason::Peer);
         client.advance(MS(100));
         client.connect(1024);
         client.answer(3);
@@ -471,7 +471,7 @@ fn an_abandoned_call_is_not_retransmitted_and_blocks_no_other() {
     let mut client = Client::connected();
     let (sent, kept) = (client.submit(call(1)), client.submit(call(2)));
     client.cancel(sent);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     let while_disconnected = client.submit(call(3));
     client.advance(MS(50));
     client.cancel(while_disconnected);
@@ -480,7 +480,7 @@ fn an_abandoned_call_is_not_retransmitted_and_blocks_no_other() {
     client.answer(2);
     assert_eq!((client.xids(), client.replies()), (vec![2], vec![kept]));
     client.cancel(kept);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     assert_eq!((client.connects, client.session.poll_timeout()), (0, None));
 
     let last = client.submit(call(4));
@@ -548,7 +548,7 @@ fn a_drain_completes_calls_on_the_next_connection() {
     client.session.close_when_idle(client.now);
     let refused = client.submit(call(2));
     assert!(matches!(client.failure(refused), TransportError::Unsent(_)));
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     client.advance(MS(100));
     client.connect(1024);
     assert_eq!((client.closing.clone(), client.ended.clone()), (None, None));
@@ -599,7 +599,7 @@ fn without_reconnection_a_lost_connection_ends_the_session() {
     client.advance(Duration::from_secs(1000));
     assert_eq!(client.closing, None, "the session cannot reconnect");
     let (sent, unsent) = (client.submit(call(1)), client.submit(call(2)));
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     assert_eq!(client.failure(sent), TransportError::Closed(CloseReason::Peer));
     assert_eq!(client.failure(unsent), TransportError::Unsent(CloseReason::Peer));
     assert_eq!((client.ended.clone(), client.connects), (Some(CloseReason::Peer), 0));
@@ -619,7 +619,7 @@ fn h73_a_removed_device_closes_only_its_connections() {
         assert_eq!(client.replies().len(), 1);
         let calls = [client.submit(with_item(2, 5000)), client.submit(call(3))];
         assert_eq!(client.exposed.len(), 1);
-        client.lose(event.clone());
+        client.lose_connection(event.clone());
         // While the device is removed, no connection succeeds.
         for _ in 0..5 {
             client.refuse();
@@ -634,7 +634,7 @@ fn h73_a_removed_device_closes_only_its_connections() {
         let mut alone = Client::new(Policy { reconnect: None, ..policy() });
         alone.connect(1024);
         let call = alone.submit(call(4));
-        alone.lose(event.clone());
+        alone.lose_connection(event.clone());
         assert_eq!(alone.failure(call), TransportError::Closed(event.clone()));
         assert_eq!(alone.ended, Some(event));
     }
@@ -683,7 +683,7 @@ fn a_client_with_services_stays_connected_without_calls() {
     client.connect(1024);
     client.advance(Duration::from_secs(3600));
     assert_eq!(client.closing, None, "the connection stays open without calls");
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     let lost = client.now;
     assert_eq!(client.next_timeout(), lost.after(MS(100)).expect("soon"));
     client.refuse();

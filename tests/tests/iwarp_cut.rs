@@ -20,7 +20,7 @@ use rpcrdma_runtime::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::decode_reply;
 use rpcrdma_runtime::xdr::{Decode, Reader};
-use rpcrdma_sim::{Args, Echo, Res, Want, call};
+use rpcrdma_sim::{Args, Echo, Res, ResultLengths, call};
 
 /// The client is on the left, and the server on the right.
 const LEFT: usize = 0;
@@ -28,14 +28,14 @@ const RIGHT: usize = 1;
 const NOW: Time = Time(std::time::Duration::ZERO);
 const SIZE: u32 = 4096;
 
-/// The side that first notices the cut. The other side still processes data in flight.
+/// The peer that first notices the cut. The other peer still processes outstanding data.
 #[derive(Clone, Copy, Debug)]
 enum First {
     Receiver,
     Sender,
 }
 
-/// The octet of one side's output at which the stream is cut.
+/// The octet of one peer's output at which the stream is cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     from: usize,
@@ -43,7 +43,7 @@ struct Cut {
     first: First,
 }
 
-/// Counts the registrations of one side and the returned regions.
+/// Counts the registrations of one peer and the returned regions.
 #[derive(Debug, Default)]
 struct Registrations {
     registered: usize,
@@ -71,11 +71,11 @@ struct Outcome {
     ended: BTreeMap<u32, Result<IncomingReply, TransportError>>,
     /// The number of executions of each call, by XID.
     executed: BTreeMap<u32, u32>,
-    /// The number of octets that each side has sent.
+    /// The number of octets that each peer has sent.
     sent: [u64; 2],
 }
 
-/// Both sides and the network between them.
+/// Both peers and the network between them.
 struct Conversation {
     session: Session<Requester>,
     ids: BTreeMap<CallId, u32>,
@@ -90,7 +90,7 @@ struct Conversation {
     over: bool,
 }
 
-/// The settings of both sides.
+/// The settings of both peers.
 #[derive(Clone, Copy, Debug)]
 struct Framing {
     crc: bool,
@@ -108,7 +108,7 @@ fn config() -> Config {
 
 /// The first call sends an item in a Read chunk. The second call gets an item in a Write chunk.
 fn arguments(xid: u32) -> Args {
-    let want = Want { note: 1, item: if xid == 2 { 1200 } else { 9 }, other: 0 };
+    let want = ResultLengths { note: 1, item: if xid == 2 { 1200 } else { 9 }, other: 0 };
     Args::new(xid, [if xid == 1 { 1200 } else { 5 }, 2, 3], want)
 }
 
@@ -159,8 +159,8 @@ impl Conversation {
         }
     }
 
-    /// Returns the octets that arrive at the other side.
-    fn carry(&mut self, from: usize, mut octets: Vec<u8>) -> Vec<u8> {
+    /// Returns the octets that arrive at the other peer.
+    fn relay(&mut self, from: usize, mut octets: Vec<u8>) -> Vec<u8> {
         let before = self.outcome.sent[from];
         self.outcome.sent[from] += octets.len() as u64;
         if let Some(cut) = self.cut.filter(|cut| cut.from == from && self.outcome.sent[from] > cut.at) {
@@ -175,12 +175,12 @@ impl Conversation {
         let private_data = config().private_data.encode();
         let offer = offer(self.framing);
         let request = offer.request(&private_data).expect("short private data");
-        let request = self.carry(LEFT, request);
+        let request = self.relay(LEFT, request);
         let Some((header, depths, client)) = frame(FrameKind::Request, &request) else { return false };
         let (agreed, depths) = offer.answer(&header, Some(depths)).expect("both offers are equal");
         let answer = offer.reply(&header, false, depths, &private_data).expect("short private data");
         self.set_connected(RIGHT, agreed, &client);
-        let answer = self.carry(RIGHT, answer);
+        let answer = self.relay(RIGHT, answer);
         let Some((header, depths, server)) = frame(FrameKind::Reply, &answer) else { return false };
         let agreed = offer.conclude(&header, Some(depths)).expect("both offers are equal");
         self.set_connected(LEFT, agreed, &server);
@@ -201,7 +201,7 @@ impl Conversation {
             (RIGHT, _) => {
                 let negotiated = PrivateData::negotiate(&peer, &own);
                 self.responder = Some(Responder::new(config(), negotiated, agreed.ord));
-                // A placeholder until the left side has the reply.
+                // A placeholder until the left peer has the reply.
                 let other = Stream::new(agreed.stream(Role::Initiator, SIZE, 600, 1 << 20), || Some(7));
                 self.streams = Some([other, stream]);
             }
@@ -226,7 +226,7 @@ impl Conversation {
             }
         } else {
             assert!(self.is_cut);
-            // A side that waits for a frame learns that the stream is lost and that no more octets follow.
+            // A peer that waits for a frame learns that the stream is lost and that no more octets follow.
             self.session.handle_connect_failed(NOW, "the stream was cut".to_owned());
             if let Some([left, right]) = &mut self.streams {
                 left.abort(CloseReason::Peer);
@@ -240,7 +240,7 @@ impl Conversation {
         self.outcome
     }
 
-    /// One side learns that the stream is cut, and its further output is lost. Later the other side learns
+    /// One peer learns that the stream is cut, and its further output is lost. Later the other peer learns
     /// of it.
     fn handle_cut(&mut self) {
         let Cut { from, first, .. } = self.cut.expect("the stream is cut");
@@ -249,7 +249,7 @@ impl Conversation {
             First::Sender => from,
         };
         for end in [first, 1 - first] {
-            let streams = self.streams.as_mut().expect("the sides are connected");
+            let streams = self.streams.as_mut().expect("the peers are connected");
             streams[end].abort(CloseReason::Io("the stream was cut".to_owned()));
             while self.step() {}
         }
@@ -265,7 +265,7 @@ impl Conversation {
             let octets: Vec<u8> = pieces.into_iter().flatten().collect();
             let is_lost = self.is_cut && self.cut.is_some_and(|cut| cut.from == from);
             if len > 0 && !is_lost {
-                let octets = self.carry(from, octets);
+                let octets = self.relay(from, octets);
                 streams[1 - from].receive(&octets);
             }
             moved |= len > 0;
@@ -274,7 +274,7 @@ impl Conversation {
                 && !streams[from].is_closed()
                 && !is_lost
             {
-                // This side has closed the stream, so the other side also closes.
+                // This peer has closed the stream, so the other peer also closes.
                 streams[1 - from].abort(CloseReason::Peer);
                 streams[from].abort(CloseReason::Peer);
             }

@@ -30,8 +30,8 @@ use rpcrdma_runtime::{
     TcpServer, TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
-use rpcrdma_sim::{Args, Echo, Want};
-use rpcrdma_tests::gss::Toy;
+use rpcrdma_sim::{Args, Echo, ResultLengths};
+use rpcrdma_tests::gss::TestMechanism;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -62,8 +62,8 @@ impl Service for RecordingEcho {
     }
 }
 
-fn secured(options: GssServerOptions) -> (Services, Arc<GssServer>, RecordingEcho) {
-    let gss = Arc::new(GssServer::with(Toy::new("server"), options));
+fn gss_services(options: GssServerOptions) -> (Services, Arc<GssServer>, RecordingEcho) {
+    let gss = Arc::new(GssServer::with(TestMechanism::new("server"), options));
     let (mut services, recording) = (Services::new(), RecordingEcho::default());
     services.add(recording.clone());
     services.with_gss(gss.clone());
@@ -94,7 +94,7 @@ async fn watched(address: SocketAddr) -> (Client, Arc<Mutex<Traffic>>) {
 }
 
 fn args(first: usize, note: usize, want: u32) -> Args {
-    Args::new(3, [first, note, 5], Want { note: 8, item: want, other: 0 })
+    Args::new(3, [first, note, 5], ResultLengths { note: 8, item: want, other: 0 })
 }
 
 async fn echo(client: &impl Caller<Echo, Error = CallError>, args: &Args) -> Result<(), CallError> {
@@ -107,9 +107,9 @@ async fn echo(client: &impl Caller<Echo, Error = CallError>, args: &Args) -> Res
 #[tokio::test]
 async fn calls_and_replies_by_every_service_over_rdma() {
     for service in SERVICES {
-        let (services, gss, recording) = secured(GssServerOptions::default());
+        let (services, gss, recording) = gss_services(GssServerOptions::default());
         let (client, traffic) = watched(over_rdma(services).await).await;
-        let secure = GssClient::new(client, Toy::new("alice"), service);
+        let secure = GssClient::new(client, TestMechanism::new("alice"), service);
         echo(&secure, &args(10, 20, 30)).await.unwrap();
         let caller = recording.0.lock().unwrap().clone();
         assert_eq!(caller, Some(GssCaller { name: Bytes::from_static(b"alice"), service }));
@@ -130,9 +130,9 @@ async fn calls_and_replies_by_every_service_over_rdma() {
 #[tokio::test]
 async fn calls_and_replies_by_every_service_over_tcp() {
     for service in SERVICES {
-        let (services, _, recording) = secured(GssServerOptions::default());
+        let (services, _, recording) = gss_services(GssServerOptions::default());
         let client = Client::connect_tcp(over_tcp(services).await).await.unwrap();
-        let secure = GssClient::new(client, Toy::new("alice"), service);
+        let secure = GssClient::new(client, TestMechanism::new("alice"), service);
         for size in [0, 1, 1000, 100_001] {
             echo(&secure, &args(size, 7, 50_000)).await.unwrap();
         }
@@ -147,13 +147,13 @@ async fn calls_and_replies_by_every_service_over_tcp() {
 #[tokio::test]
 async fn every_size_around_the_threshold() {
     for service in SERVICES {
-        let (services, _, _) = secured(GssServerOptions::default());
+        let (services, _, _) = gss_services(GssServerOptions::default());
         let client = Client::connect(over_rdma(services).await).await.unwrap();
-        let secure = GssClient::new(client, Toy::new("alice"), service);
+        let secure = GssClient::new(client, TestMechanism::new("alice"), service);
         for size in (3400..4200).step_by(13) {
-            let want = Want { note: size, item: 0, other: 0 };
+            let want = ResultLengths { note: size, item: 0, other: 0 };
             echo(&secure, &Args::new(3, [0, 10, 0], want)).await.unwrap();
-            echo(&secure, &Args::new(3, [0, size as usize, 0], Want::default())).await.unwrap();
+            echo(&secure, &Args::new(3, [0, size as usize, 0], ResultLengths::default())).await.unwrap();
         }
     }
 }
@@ -161,17 +161,17 @@ async fn every_size_around_the_threshold() {
 /// RFC 8166 section 8.2.2.1 requires this for NFS.
 #[tokio::test]
 async fn a_context_created_over_tcp_is_valid_over_rdma() {
-    let (services, gss, _) = secured(GssServerOptions::default());
+    let (services, gss, _) = gss_services(GssServerOptions::default());
     let tcp = Client::connect_tcp(over_tcp(services.clone()).await).await.unwrap();
-    let toy = Toy { token: 30_000, ..Toy::new("alice") };
+    let mechanism = TestMechanism { token: 30_000, ..TestMechanism::new("alice") };
     let secure = GssClient::<_, Echo>::new(
         Client::connect(over_rdma(services).await).await.unwrap(),
-        toy.clone(),
+        mechanism.clone(),
         GssService::Privacy,
     );
     secure.establish_over(&tcp).await.unwrap();
     echo(&secure, &args(5000, 10, 5000)).await.unwrap();
-    assert_eq!((gss.contexts(), toy.started.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!((gss.contexts(), mechanism.started.load(Ordering::Relaxed)), (1, 1));
 }
 
 /// Even a long token is not an item.
@@ -179,12 +179,16 @@ async fn a_context_created_over_tcp_is_valid_over_rdma() {
 /// Requirement: R264
 #[tokio::test]
 async fn a_long_token_uses_a_long_call_and_a_reply_chunk() {
-    let gss = GssServer::new(Toy { token: 20_000, ..Toy::new("server") });
+    let gss = GssServer::new(TestMechanism { token: 20_000, ..TestMechanism::new("server") });
     let mut services = Services::new();
     services.add(Echo);
     services.with_gss(gss);
     let client = Client::connect(over_rdma(services).await).await.unwrap();
-    let secure = GssClient::new(client, Toy { token: 20_000, ..Toy::new("alice") }, GssService::Integrity);
+    let secure = GssClient::new(
+        client,
+        TestMechanism { token: 20_000, ..TestMechanism::new("alice") },
+        GssService::Integrity,
+    );
     echo(&secure, &args(10, 10, 10)).await.unwrap();
 }
 
@@ -244,7 +248,7 @@ impl MessageTransport<Echo> for Direct {
         1
     }
 
-    async fn carry(
+    async fn exchange(
         &self,
         _: &'static str,
         message: Message,
@@ -267,9 +271,9 @@ impl MessageTransport<Echo> for Direct {
 }
 
 fn direct(service: GssService) -> (Direct, GssClient<Direct, Echo>, Arc<GssServer>) {
-    let (services, gss, _) = secured(GssServerOptions::default());
+    let (services, gss, _) = gss_services(GssServerOptions::default());
     let direct = Direct::new(services);
-    (direct.clone(), GssClient::new(direct, Toy::new("alice"), service), gss)
+    (direct.clone(), GssClient::new(direct, TestMechanism::new("alice"), service), gss)
 }
 
 /// Returns an encoded call of `alice` that the server has not seen, in an established context.
@@ -332,7 +336,7 @@ async fn r265_protected_messages_keep_their_items() {
             direct.services.answer(&Received::unreduced(message.into()), None).await.unwrap()
         };
         assert!(reply.items.is_empty());
-        let in_the_clear = Args::new(3, [10_000, 10, 5], Want::default()).first.as_bytes().clone();
+        let in_the_clear = Args::new(3, [10_000, 10, 5], ResultLengths::default()).first.as_bytes().clone();
         let readable = direct.last_call().stream.windows(64).any(|part| part == &in_the_clear[..64]);
         assert_eq!(readable, service == GssService::Integrity);
     }
@@ -340,13 +344,13 @@ async fn r265_protected_messages_keep_their_items() {
 
 #[tokio::test]
 async fn only_messages_without_a_sequence_number_are_retransmitted() {
-    let gss = Arc::new(GssServer::new(Toy { rounds: 2, ..Toy::new("server") }));
+    let gss = Arc::new(GssServer::new(TestMechanism { rounds: 2, ..TestMechanism::new("server") }));
     let mut services = Services::new();
     services.add(Echo);
     services.with_gss(gss);
     let direct = Direct::new(services);
-    let toy = Toy { rounds: 2, ..Toy::new("alice") };
-    let client = GssClient::new(direct.clone(), toy, GssService::Integrity);
+    let mechanism = TestMechanism { rounds: 2, ..TestMechanism::new("alice") };
+    let client = GssClient::new(direct.clone(), mechanism, GssService::Integrity);
     echo(&client, &args(1, 1, 1)).await.unwrap();
     drop(client);
     while direct.sends.lock().unwrap().len() < 4 {
@@ -363,13 +367,14 @@ async fn only_messages_without_a_sequence_number_are_retransmitted() {
 #[tokio::test]
 async fn tokens_are_exchanged_until_both_peers_finish() {
     for (client_rounds, server_rounds) in [(0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (5, 5), (5, 6)] {
-        let gss = Arc::new(GssServer::new(Toy { rounds: server_rounds, ..Toy::new("server") }));
+        let gss =
+            Arc::new(GssServer::new(TestMechanism { rounds: server_rounds, ..TestMechanism::new("server") }));
         let mut services = Services::new();
         services.add(Echo);
         services.with_gss(gss.clone());
         let direct = Direct::new(services);
-        let toy = Toy { rounds: client_rounds, ..Toy::new("alice") };
-        let client = GssClient::new(direct.clone(), toy, GssService::Integrity);
+        let mechanism = TestMechanism { rounds: client_rounds, ..TestMechanism::new("alice") };
+        let client = GssClient::new(direct.clone(), mechanism, GssService::Integrity);
         echo(&client, &args(1, 1, 1)).await.unwrap();
         assert_eq!(direct.calls.lock().unwrap().len(), server_rounds + 1, "{client_rounds} {server_rounds}");
         assert_eq!(gss.contexts(), 1);
@@ -378,15 +383,15 @@ async fn tokens_are_exchanged_until_both_peers_finish() {
 
 #[tokio::test]
 async fn rejected_peers_get_a_reason() {
-    let (services, gss, _) = secured(GssServerOptions::default());
-    let client = GssClient::new(Direct::new(services), Toy::new("unknown"), GssService::None);
+    let (services, gss, _) = gss_services(GssServerOptions::default());
+    let client = GssClient::new(Direct::new(services), TestMechanism::new("unknown"), GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await;
     let Err(CallError::Gss(GssFailure::Refused(error))) = refused else { panic!("{refused:?}") };
     assert_eq!((error.major, error.minor), (0x000d_0000, 77));
     assert_eq!(gss.contexts(), 0);
     // A server that cannot prove its identity is rejected.
-    let (services, _, _) = secured(GssServerOptions::default());
-    let other_key = Toy { key: 1, ..Toy::new("alice") };
+    let (services, _, _) = gss_services(GssServerOptions::default());
+    let other_key = TestMechanism { key: 1, ..TestMechanism::new("alice") };
     let client = GssClient::new(Direct::new(services), other_key, GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await;
     assert!(matches!(refused, Err(CallError::Gss(GssFailure::Unverified))), "{refused:?}");

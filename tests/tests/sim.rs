@@ -4,7 +4,7 @@
 
 use std::env;
 
-use rpcrdma_sim::{many, run, run_both_ways, run_session};
+use rpcrdma_sim::{many, run, run_bidirectional, run_session};
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
@@ -15,7 +15,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn every_call_ends_once_with_intact_data_despite_lost_connections() {
     if let Some(seed) = number("SIM_SEED") {
-        println!("{:?}\n{:?}\n{:?}", run(seed), run_session(seed), run_both_ways(seed));
+        println!("{:?}\n{:?}\n{:?}", run(seed), run_session(seed), run_bidirectional(seed));
         return;
     }
     let sums = many(0..number("SIM_RUNS").unwrap_or(300));
@@ -28,6 +28,6 @@ fn a_seed_is_reproducible() {
     for seed in [3, 77] {
         assert_eq!(run(seed), run(seed));
         assert_eq!(run_session(seed), run_session(seed));
-        assert_eq!(run_both_ways(seed), run_both_ways(seed));
+        assert_eq!(run_bidirectional(seed), run_bidirectional(seed));
     }
 }

@@ -31,7 +31,7 @@ use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_runtime::{ClientOptions, ServerOptions, TcpClient, TcpClientOptions};
-use rpcrdma_sim::{Args, Echo, Want};
+use rpcrdma_sim::{Args, Echo, ResultLengths};
 use rpcrdma_verbs::{
     MemoryWindows, VerbsConnection, VerbsConnector, VerbsError, VerbsListener, VerbsOptions, VerbsRequest,
     connect,
@@ -61,7 +61,7 @@ async fn pair(at: SocketAddr, options: VerbsOptions) -> (VerbsConnection, VerbsC
     pair_for(at, RECEIVE, [options; 2]).await
 }
 
-/// Like [`pair`], with the size of a Receive, and with options for each side.
+/// Like [`pair`], with the size of a Receive, and with options for each peer.
 async fn pair_for(
     at: SocketAddr,
     receive: u32,
@@ -89,7 +89,7 @@ fn is_read(completion: &Completion) -> bool {
     matches!(completion, Completion::ReadDone { .. })
 }
 
-/// Polls both sides until `waiting` has the expected completion, and returns it.
+/// Polls both peers until `waiting` has the expected completion, and returns it.
 async fn drive(
     waiting: &mut VerbsConnection,
     other: &mut VerbsConnection,
@@ -104,7 +104,7 @@ async fn drive(
                 assert!(!matches!(completion, Completion::Closed { .. }), "{completion:?}");
             }
             completion = poll_fn(|cx| other.poll_completion(cx)) => {
-                assert!(!matches!(completion, Completion::Closed { .. }), "the other side: {completion:?}");
+                assert!(!matches!(completion, Completion::Closed { .. }), "the other peer: {completion:?}");
             }
         }
     }
@@ -290,10 +290,10 @@ async fn read_depths_are_the_minimum_of_both_peers() {
     let (local, peer) = pair(at, depths(3, 5)).await;
     assert_eq!((local.info().ord, local.info().ird), (3, 3));
     assert_eq!((peer.info().ord, peer.info().ird), (3, 3));
-    // The ORD of one side is the IRD of the other, for each direction separately.
+    // The ORD of one peer is the IRD of the other, for each direction separately.
     let (local, peer) = pair_for(at, RECEIVE, [depths(6, 5), depths(2, 4)]).await;
-    // siw grants any requested depth, regardless of its settings. It does not report the depth reliably on
-    // the initiator's side.
+    // siw grants any requested depth, regardless of its settings. It does not report the depth reliably to
+    // the initiator.
     let ord = if name(at).await.starts_with("siw") { 4 } else { 2 };
     assert_eq!(local.info().ord, ord);
     assert!(local.info().ird >= 4, "{:?}", local.info());
@@ -366,7 +366,7 @@ async fn memory_is_read_and_written_within_its_bounds_only() {
         } else {
             peer.submit(Action::Write { token: Token(6), sink, data: data.slice(..10) });
         }
-        // Either side may be the first to learn that the device closed the connection.
+        // Either peer may be the first to learn that the device closed the connection.
         let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));
         assert!(matches!(&returned[..], [Memory::Source(returned)] if *returned == data), "{returned:?}");
     }

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 pub use call::{Call, CalledProcedure, Chunk, Operation, Peer, Reply, Status};
 pub use conversation::{Conversation, Note};
 pub use drawing::{html, svg};
-pub use ladder::{Row, RowKind, Selection, nothing, rows, text};
+pub use ladder::{Row, RowKind, Selection, empty_report, rows, text};
 pub use packets::ReadError;
 pub use summary::ConnectionSummary;
 

@@ -16,7 +16,7 @@ pub struct Specification {
     pub additions: Vec<Definition>,
     /// Names of definitions that could not be parsed, if known. Uses of these names are not reported as
     /// undefined.
-    pub left_out: Vec<String>,
+    pub omitted: Vec<String>,
     /// Spans of unparsed text, which may define any name.
     pub unread: Vec<Span>,
     /// Uses of macros that expand to more than a value, in source order.

@@ -56,16 +56,16 @@ impl Compat {
 }
 
 /// Returns the definitions that were omitted from documents, each once.
-pub(crate) fn left_out(found: &[Diagnostic]) -> Vec<NotCompared> {
+pub(crate) fn omitted(found: &[Diagnostic]) -> Vec<NotCompared> {
     let mut seen = HashSet::default();
     let mut all = Vec::new();
     for found in found {
-        let Some(left_out) = &found.left_out else { continue };
+        let Some(omitted) = &found.omitted else { continue };
         let span = found.span;
-        if left_out.name.is_empty() || seen.insert((span.source, left_out.name.as_str())) {
+        if omitted.name.is_empty() || seen.insert((span.source, omitted.name.as_str())) {
             all.push(NotCompared {
-                name: left_out.name.clone(),
-                gap: Gap::LeftOut(Box::new(found.clone())),
+                name: omitted.name.clone(),
+                gap: Gap::Omitted(Box::new(found.clone())),
                 span,
             });
         }
@@ -97,7 +97,7 @@ pub fn compat_by(
     }
     let Judged { mut breaches, mut additions, not_compared: unknown } =
         rules::judge(&old, &with, rules, Unread::of(&more));
-    let mut not_compared = left_out(&diagnostics);
+    let mut not_compared = omitted(&diagnostics);
     not_compared.extend(unknown);
     not_compared.sort_by_key(|one| (one.span.source, one.span.start));
     expansions.extend(others);

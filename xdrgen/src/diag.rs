@@ -45,7 +45,7 @@ macro_rules! kinds {
                     $(Self::$kind { .. } => $crate::diag::Severity::$severity,)*
                 };
                 let (kind, notes) = ($crate::diag::Kind::$of(self), Vec::new());
-                $crate::diag::Diagnostic { kind, severity, span, within: None, notes, left_out: None }
+                $crate::diag::Diagnostic { kind, severity, span, within: None, notes, omitted: None }
             }
         }
     };
@@ -81,7 +81,7 @@ pub(crate) use cycle::CycleKind;
 pub(crate) use document::DocumentKind;
 #[cfg(feature = "cli")]
 pub use json::{json, json_failure, json_summary};
-pub(crate) use meaning::{MeaningKind, Twice};
+pub(crate) use meaning::{MeaningKind, Redefinition};
 pub(crate) use message::MessageKind;
 pub(crate) use output::OutputKind;
 #[cfg(feature = "cli")]
@@ -93,7 +93,7 @@ pub(crate) use portability::PortabilityKind;
 pub(crate) use preprocessor::{Fault, PreprocessorKind};
 #[cfg(feature = "cli")]
 pub use render::render;
-pub(crate) use syntax::{Expected, Near, Open, SyntaxKind};
+pub(crate) use syntax::{Expected, Open, SyntaxKind, TokenContext};
 pub(crate) use union::UnionKind;
 
 /// The severity of a finding.
@@ -127,7 +127,7 @@ pub struct Label {
 
 /// A definition that is omitted because of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Omitted {
     /// The name of the definition; empty if unknown.
     pub name: String,
     /// True if it may be a program, or a procedure of the program with that name.
@@ -199,14 +199,14 @@ pub(crate) enum Note {
     /// one.
     Scanned { published: bool },
     /// A definition is omitted.
-    Omitted { trust: Trust, what: Omitted },
+    Omitted { trust: Trust, what: OmittedPart },
     /// The position is the use of a macro.
     Expansion(Expansion),
 }
 
 /// What was omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Omitted {
+pub(crate) enum OmittedPart {
     Definition,
     Procedure,
     /// A procedure that its program requires: the program is not written.
@@ -225,9 +225,11 @@ impl Note {
             }
             Note::Omitted { trust, what } => {
                 let text = match what {
-                    Omitted::Definition => "this definition is omitted",
-                    Omitted::Procedure => "this procedure is omitted",
-                    Omitted::Needed => "a program without this procedure is written only with `--keep-going`",
+                    OmittedPart::Definition => "this definition is omitted",
+                    OmittedPart::Procedure => "this procedure is omitted",
+                    OmittedPart::Needed => {
+                        "a program without this procedure is written only with `--keep-going`"
+                    }
                 };
                 match trust {
                     Trust::Own => and(text),
@@ -256,7 +258,7 @@ pub struct Diagnostic {
     pub(crate) within: Option<String>,
     pub(crate) notes: Vec<Note>,
     /// The definition or the part of a program that is omitted because of the finding.
-    pub left_out: Option<LeftOut>,
+    pub omitted: Option<Omitted>,
 }
 
 /// The text of a finding.
@@ -328,8 +330,8 @@ impl Diagnostic {
 
     /// Sets the definition that is omitted because of the finding.
     #[must_use]
-    pub(crate) fn with_left_out(mut self, name: impl Into<String>, is_program: bool) -> Self {
-        self.left_out = Some(LeftOut { name: name.into(), is_program });
+    pub(crate) fn with_omitted(mut self, name: impl Into<String>, is_program: bool) -> Self {
+        self.omitted = Some(Omitted { name: name.into(), is_program });
         self
     }
 
@@ -373,16 +375,16 @@ impl Part {
 
 /// The first few items, and the number of further ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Few<T> {
+pub(crate) struct Excerpt<T> {
     pub(crate) first: Vec<T>,
     more: usize,
 }
 
-impl<T> Few<T> {
+impl<T> Excerpt<T> {
     pub(crate) fn of(all: impl Iterator<Item = T>, max: usize) -> Self {
         let mut all = all.fuse();
         let first = all.by_ref().take(max).collect();
-        Few { first, more: all.count() }
+        Excerpt { first, more: all.count() }
     }
 
     /// `A, B and 3 more`

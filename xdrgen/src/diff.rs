@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::compare::{self, Effect};
-use crate::compat::{NotCompared, left_out};
+use crate::compat::{NotCompared, omitted};
 use crate::diag::{self, Diagnostic};
 use crate::generate::{self, Options};
 use crate::hash::HashSet;
@@ -88,7 +88,7 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
         (change.old.is_none(), of.map(|side| (side.span.source, side.span.start)))
     };
     changes.sort_by_key(place);
-    let not_compared = left_out(&diagnostics);
+    let not_compared = omitted(&diagnostics);
     // Returns the definition of a change. If that definition was omitted, the change is unknown.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)

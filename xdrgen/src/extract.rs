@@ -175,7 +175,7 @@ fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> V
         let span = Span { source: id, start: narrow(start), end: narrow(start + text.trim().len()) };
         let is_program = text.trim_start().starts_with("program");
         let unmarked = DocumentKind::Unmarked { name: name.to_owned() };
-        found.push(unmarked.at(span).with_left_out(name, is_program));
+        found.push(unmarked.at(span).with_omitted(name, is_program));
     }
     found
 }

@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-use crate::diag::{self, Diagnostic, DocumentKind, Few, MeaningKind};
+use crate::diag::{self, Diagnostic, DocumentKind, Excerpt, MeaningKind};
 use crate::hash::HashMap;
-use crate::parse::{self, Options};
+use crate::parse::{self, ParseOptions};
 use crate::source::{Include, Kind, Refused, Source, SourceId, Sources, Span};
 
 /// Maximum number of included files per run.
@@ -33,7 +33,7 @@ const NAMED: usize = 4;
 /// An included document precedes those that include it. Returns the new ids of the given sources, in
 /// order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
-    let options = Options { defined: defined.clone(), ..Options::default() };
+    let options = ParseOptions { defined: defined.clone(), ..ParseOptions::default() };
     let given = sources.iter().count();
     let mut reader = Reader::default();
     let mut named = HashMap::default();
@@ -176,7 +176,7 @@ pub(crate) fn report(
     });
     for (Include { span, name, .. }, why) in refused {
         let names = lacking.get(&span.source).map_or(&[][..], Vec::as_slice);
-        let lacking = Few::of(names.iter().copied(), NAMED);
+        let lacking = Excerpt::of(names.iter().copied(), NAMED);
         let is_warning = matches!(why, Refused::Missing(_)) && names.is_empty();
         let missing = DocumentKind::NotIncluded { name: name.clone(), why: why.clone(), lacking };
         found.push(missing.at(*span).weakened_if(is_warning));

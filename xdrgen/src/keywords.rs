@@ -94,12 +94,12 @@ pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {
         return None;
     }
-    keywords.find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
+    keywords.find(|keyword| differs_by_one_letter(word.as_bytes(), keyword.as_bytes()))
 }
 
 /// Returns true if a word differs from a keyword by one letter: inserted, missing, replaced, or swapped
 /// with the next.
-pub(crate) fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
+pub(crate) fn differs_by_one_letter(word: &[u8], keyword: &[u8]) -> bool {
     let same = word.iter().zip(keyword).take_while(|(a, b)| a == b).count();
     let (word, keyword) = (word.get(same..).unwrap_or_default(), keyword.get(same..).unwrap_or_default());
     match (word, keyword) {
@@ -114,19 +114,20 @@ pub(crate) fn one_slip(word: &[u8], keyword: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::one_slip;
+    use super::differs_by_one_letter;
 
     #[test]
-    fn one_slip_is_a_letter_more_less_other_or_swapped() {
-        let slip = |word: &str, keyword: &str| one_slip(word.as_bytes(), keyword.as_bytes());
-        assert!(slip("strcut", "struct"));
-        assert!(slip("struc", "struct"));
-        assert!(slip("structt", "struct"));
-        assert!(slip("strict", "struct"));
-        assert!(slip("struct", "struct"));
-        assert!(slip("typdef", "typedef"));
-        assert!(slip("tyepdef", "typedef"));
-        assert!(!slip("string", "struct"));
-        assert!(!slip("st", "struct"));
+    fn one_letter_may_be_inserted_missing_replaced_or_swapped() {
+        let is_misspelt =
+            |word: &str, keyword: &str| differs_by_one_letter(word.as_bytes(), keyword.as_bytes());
+        assert!(is_misspelt("strcut", "struct"));
+        assert!(is_misspelt("struc", "struct"));
+        assert!(is_misspelt("structt", "struct"));
+        assert!(is_misspelt("strict", "struct"));
+        assert!(is_misspelt("struct", "struct"));
+        assert!(is_misspelt("typdef", "typedef"));
+        assert!(is_misspelt("tyepdef", "typedef"));
+        assert!(!is_misspelt("string", "struct"));
+        assert!(!is_misspelt("st", "struct"));
     }
 }

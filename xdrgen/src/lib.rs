@@ -7,11 +7,10 @@
 //! ```
 //!
 //! The stages are: extract the XDR of a document ([`extract()`]); parse it ([`parse()`]) into a syntax tree
-//! ([`ast`]); resolve it into a protocol ([`hir`]) with resolved names and evaluated constants; `check` the
-//! rules that need more than one definition; `lower` it to a Rust IR ([`ir`]) with names, boxes, derives,
-//! lists and borrowed data; `emit` text. Each stage is a function from a value to a value plus
-//! [`diag::Diagnostic`]s with positions in the document. No stage reads or writes a file. [`mod@generate`]
-//! runs them in order.
+//! (`ast`); resolve it into a protocol (`hir`) with resolved names and evaluated constants; `check` the rules
+//! that need more than one definition; `lower` it to a Rust IR (`ir`) with names, boxes, derives, lists and
+//! borrowed data; `emit` text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
+//! positions in the document. No stage reads or writes a file. [`mod@generate`] runs them in order.
 //!
 //! A published RFC cannot be corrected. A document counts as one if it has a `Request for Comments:` line
 //! or, if its XDR is not marked with `///`, page footers. In a published RFC, a misspelled name is read as
@@ -19,8 +18,7 @@
 //! are errors, with the most similar name as help.
 //!
 //! ```
-//! use rpcrdma_xdrgen::source::{Source, Sources};
-//! use rpcrdma_xdrgen::{Options, generate};
+//! use rpcrdma_xdrgen::{Options, Source, Sources, generate};
 //!
 //! let mut sources = Sources::default();
 //! sources.add(Source::new("kv.x", "struct pair { string key<64>; opaque value<>; };"));
@@ -36,8 +34,9 @@
 //! | compile, or only check, texts in memory | [`generate()`], [`check`] |
 //! | compare two versions of a protocol | [`compat()`], [`diff()`] |
 //! | compute the sizes of messages | [`sizes`] |
-//! | report a [`diag::Diagnostic`] | [`diag::plain`] |
+//! | report a [`Diagnostic`] | [`diag::plain`] |
 
+#[doc(hidden)]
 pub mod ast;
 mod binding;
 mod build_script;
@@ -49,15 +48,20 @@ pub mod compat;
 pub mod diag;
 pub mod diff;
 mod emit;
+#[doc(hidden)]
 pub mod extract;
 pub mod generate;
 mod graph;
 mod hash;
+#[doc(hidden)]
 pub mod hir;
+#[doc(hidden)]
 pub mod include;
+#[doc(hidden)]
 pub mod ir;
 mod keywords;
 mod lower;
+#[doc(hidden)]
 pub mod names;
 mod namespace;
 mod options;
@@ -66,14 +70,17 @@ mod relative;
 mod resolve;
 mod similarity;
 pub mod sizes;
+#[doc(hidden)]
 pub mod source;
 mod unread;
 
 pub use build_script::{Build, BuildError};
 pub use compat::{Compat, compat};
+pub use diag::{Diagnostic, Severity};
 pub use diff::{Diff, diff};
 pub use extract::Extract;
 pub use generate::{Generated, Manifest, Options, Output, Package, Summary, check, generate};
 pub use ir::Data;
 pub use names::Names;
-pub use parse::{Dialect, Parsed, extract, parse, parse_with};
+pub use parse::{Dialect, ParseOptions, Parsed, extract, parse, parse_with};
+pub use source::{LineColumn, Source, SourceId, Sources, Span};

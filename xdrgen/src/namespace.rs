@@ -35,7 +35,7 @@ pub(crate) fn resolve(documents: &mut [&mut Specification]) {
     }
     // An unreadable definition also hides a name of an enclosing namespace.
     let mut names: HashSet<String> =
-        documents.iter().flat_map(|document| document.left_out.iter().cloned()).collect();
+        documents.iter().flat_map(|document| document.omitted.iter().cloned()).collect();
     for document in documents.iter_mut() {
         each(document, &mut names, true);
     }

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::Specification;
 use crate::diag::{
-    self, Count, Diagnostic, DocumentKind, Found, Kind, LeftOut, Note, PortabilityKind, Severity, SyntaxKind,
+    self, Count, Diagnostic, DocumentKind, Found, Kind, Note, Omitted, PortabilityKind, Severity, SyntaxKind,
 };
 use crate::extract::{self, Extract, Form};
 use crate::source::{Source, SourceId, Sources, Span};
@@ -48,7 +48,7 @@ pub enum Dialect {
 
 /// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct ParseOptions {
     /// The language of the documents.
     pub dialect: Dialect,
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. A document's own
@@ -76,12 +76,12 @@ pub fn extract(id: SourceId, source: &Source) -> Extract {
 /// Extracts and parses all documents. No names are defined for `#ifdef`.
 #[must_use]
 pub fn parse(sources: &Sources) -> Parsed {
-    parse_with(sources, &Options::default())
+    parse_with(sources, &ParseOptions::default())
 }
 
 /// Extracts and parses all documents.
 #[must_use]
-pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
+pub fn parse_with(sources: &Sources, options: &ParseOptions) -> Parsed {
     let mut parsed = Parsed::default();
     for (id, source) in sources.iter() {
         let extract = extract(id, source);
@@ -97,13 +97,13 @@ pub fn parse_with(sources: &Sources, options: &Options) -> Parsed {
 /// Parses the text extracted from one document. Also returns the findings of the extraction, up to some
 /// thousand in total.
 #[must_use]
-pub fn parse_extract(extract: &Extract, options: &Options) -> (Specification, Vec<Diagnostic>) {
+pub fn parse_extract(extract: &Extract, options: &ParseOptions) -> (Specification, Vec<Diagnostic>) {
     let (specification, found) = read(extract, options);
     (specification, found.kept)
 }
 
 /// As [`parse_extract`], but also returns the number of findings.
-pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Found) {
+pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification, Found) {
     let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
     let (mut specification, mut found) = if blocks.is_empty() {
         parse_text(extract, options)
@@ -137,7 +137,7 @@ pub(crate) fn read(extract: &Extract, options: &Options) -> (Specification, Foun
     }
     if nothing && found.kept.is_empty() {
         let start = Span { start: 0, end: 0, ..extract.map.span(0..0) };
-        found.push(DocumentKind::NoDefinition.at(start).with_left_out("", true));
+        found.push(DocumentKind::NoDefinition.at(start).with_omitted("", true));
     }
     diag::sort(&mut found.kept);
     (specification, found)
@@ -154,14 +154,14 @@ fn weakened(mut found: Diagnostic) -> Diagnostic {
     let read = matches!(found.kind, Kind::Syntax(SyntaxKind::NoComma | SyntaxKind::StrayWord { .. }));
     if found.is_error() && !read {
         found.notes.push(Note::Unread);
-        found.left_out.get_or_insert(LeftOut { is_program: true, ..LeftOut::default() });
+        found.omitted.get_or_insert(Omitted { is_program: true, ..Omitted::default() });
     }
     Diagnostic { severity: Severity::Warning, ..found }
 }
 
 /// Returns the files that a document includes in quotation marks, with their positions, without C
 /// headers.
-pub(crate) fn includes(extract: &Extract, options: &Options) -> Vec<(String, Span)> {
+pub(crate) fn includes(extract: &Extract, options: &ParseOptions) -> Vec<(String, Span)> {
     let pasted = macros::Pasted::default();
     let conditions = condition::Conditions::new(&options.defined);
     let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);
@@ -172,7 +172,7 @@ pub(crate) fn includes(extract: &Extract, options: &Options) -> Vec<(String, Spa
     lexed.c_lines.iter().filter(is_for_xdr).filter_map(|placed| placed.included(&extract.map)).collect()
 }
 
-fn parse_text(extract: &Extract, options: &Options) -> (Specification, Found) {
+fn parse_text(extract: &Extract, options: &ParseOptions) -> (Specification, Found) {
     let conditions = condition::Conditions::new(&options.defined);
     let pasted = macros::Pasted::default();
     let lexed = lex::lex(&extract.text, &extract.map, conditions, &pasted);

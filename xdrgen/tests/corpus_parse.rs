@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
 use rpcrdma_xdrgen::diag::{Diagnostic, has_errors, render};
 use rpcrdma_xdrgen::extract::Form;
-use rpcrdma_xdrgen::parse::{Options, parse_with};
+use rpcrdma_xdrgen::parse::{ParseOptions, parse_with};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
 /// Returns the directory of the documents. If it is not set, records this and returns `None`.
@@ -98,7 +98,7 @@ fn every_x_file_parses_with_any_definitions() {
         for name in ["RPC_HDR", "RPC_XDR", "RPC_CLNT", "RPC_SVC"] {
             let mut sources = Sources::default();
             sources.add(source(&path));
-            let options = Options { defined: [name.to_owned()].into(), ..Options::default() };
+            let options = ParseOptions { defined: [name.to_owned()].into(), ..ParseOptions::default() };
             let found = parse_with(&sources, &options).diagnostics;
             let wrong = WRONG.iter().any(|(document, ..)| path.ends_with(document));
             assert_eq!(has_errors(&found), wrong, "{}\n{}", path.display(), render(&found, &sources, false));

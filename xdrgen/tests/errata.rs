@@ -66,7 +66,7 @@ fn table(corpus: &Path) -> String {
                 .line;
             let (code, title) = (diagnostic.code(), diagnostic.text().message.replace('|', "\\|"));
             let sign = if diagnostic.is_error() { " (error)" } else { "" };
-            let omitted = diagnostic.left_out.as_ref().map(|left_out| left_out.name.as_str());
+            let omitted = diagnostic.omitted.as_ref().map(|omitted| omitted.name.as_str());
             let omitted = omitted.filter(|name| !name.is_empty()).map(|name| format!("`{name}`"));
             let omitted = omitted.unwrap_or_default();
             writeln!(table, "| RFC {} | {line} | {code}{sign} | {title} | {omitted} |", numbers[0])

@@ -3,7 +3,7 @@
 use rpcrdma_xdrgen::ast::{DefinitionKind, Specification};
 use rpcrdma_xdrgen::extract;
 use rpcrdma_xdrgen::extract::{Extract, Form};
-use rpcrdma_xdrgen::parse::{Options, parse_extract};
+use rpcrdma_xdrgen::parse::{ParseOptions, parse_extract};
 use rpcrdma_xdrgen::source::{Source, SourceId};
 
 fn extracted(name: &str, text: &str) -> Extract {
@@ -19,7 +19,7 @@ fn extracted(name: &str, text: &str) -> Extract {
 }
 
 fn parsed(extract: &Extract) -> Specification {
-    parse_extract(extract, &Options::default()).0
+    parse_extract(extract, &ParseOptions::default()).0
 }
 
 const BREAK: &str = "\n\n\nAuthor                  Standards Track                  [Page 7]\n\u{c}\nRFC 9999                  A Test                  June 2020\n\n\n";

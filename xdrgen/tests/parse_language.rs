@@ -2,7 +2,7 @@
 //! inputs.
 
 use rpcrdma_xdrgen::ast::*;
-use rpcrdma_xdrgen::parse::{Options, parse_with};
+use rpcrdma_xdrgen::parse::{ParseOptions, parse_with};
 use rpcrdma_xdrgen::source::{Source, Sources};
 
 fn parse_defining(text: &str, defined: &[&str]) -> Vec<Definition> {
@@ -16,7 +16,7 @@ fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static
     let mut sources = Sources::default();
     sources.add(Source::new("test.x", text));
     let defined = defined.iter().map(|name| (*name).to_owned()).collect();
-    let options = Options { defined, ..Options::default() };
+    let options = ParseOptions { defined, ..ParseOptions::default() };
     let mut parsed = parse_with(&sources, &options);
     assert!(parsed.diagnostics.iter().all(|found| !found.is_error()), "{text}: {:?}", parsed.diagnostics);
     let codes = parsed.diagnostics.iter().map(|found| found.code()).collect();

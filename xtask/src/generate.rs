@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Options, Output, Package, diag};
+use rpcrdma_xdrgen::{Options, Output, Package, Source, Sources, diag};
 
 /// The command that updates outdated files.
 pub const COMMAND: &str = "cargo xtask generate";

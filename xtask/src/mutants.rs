@@ -84,7 +84,7 @@ struct Survivor {
     reason: String,
 }
 
-/// The result of the tests of a mistake.
+/// The test outcome for one mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Caught,

@@ -37,7 +37,7 @@ fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String>
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() {
-        not_run::record(name, "only root can make namespaces with an rpcbind");
+        not_run::record(name, "creating a network namespace with its own rpcbind requires root");
         return Ok(());
     }
     let arguments = ["test", "--package", "rpcrdma-nfs", "--test", "peers"];

@@ -10,8 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rpcrdma_xdrgen::diag;
-use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
+use rpcrdma_xdrgen::{Source, SourceId, Sources, diag};
 
 /// The documents in `specs/`, without `.txt`.
 const DOCUMENTS: &[&str] = &["nfs3", "mount3"];

@@ -8,8 +8,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Options, diag};
+use rpcrdma_xdrgen::{Options, Source, Sources, diag};
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut sources = Sources::default();

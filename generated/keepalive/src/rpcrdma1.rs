@@ -282,7 +282,7 @@ pub const RPCRDMA_VERSION: u32 = 1;
 /// struct rdma_msg {
 ///    unsigned int rdma_xid;      /* equals the RPC message's xid */
 ///    unsigned int rdma_vers;     /* RPCRDMA_VERSION */
-///    unsigned int rdma_credit;   /* asked for, or granted */
+///    unsigned int rdma_credit;   /* requested or granted */
 ///    rdma_body    rdma_body;
 /// };
 /// ```
@@ -297,7 +297,7 @@ pub struct RdmaMsg {
     ///
     /// `unsigned int rdma_vers`
     pub rdma_vers: u32,
-    /// asked for, or granted
+    /// requested or granted
     ///
     /// `unsigned int rdma_credit`
     pub rdma_credit: u32,
@@ -342,7 +342,7 @@ pub const RPCRDMA_CM_FLAG_REMOTE_INVALIDATION: u32 = 1;
 
 /// `rpcrdma_private_data`, section 7.2. Private Data
 ///
-/// The eight octets as they stand.
+/// The eight octets, unparsed.
 ///
 /// ```text
 /// struct rpcrdma_private_data {

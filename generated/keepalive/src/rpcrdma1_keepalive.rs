@@ -15,8 +15,8 @@ use super::rpcrdma1::{RpcRdmaError, RpcRdmaHeader, RpcRdmaHeaderNomsg, RpcRdmaHe
 ///    RDMA_MSGP          = 2,
 ///    RDMA_DONE          = 3,
 ///    RDMA_ERROR         = 4,
-///    RDMA_KEEPALIVE     = 5,     /* is anybody there? */
-///    RDMA_KEEPALIVE_ACK = 6      /* yes */
+///    RDMA_KEEPALIVE     = 5,     /* keepalive request */
+///    RDMA_KEEPALIVE_ACK = 6      /* keepalive response */
 /// };
 /// ```
 #[doc(alias = "rdma_proc")]
@@ -39,12 +39,12 @@ pub enum RdmaProc {
     /// `RDMA_ERROR = 4`
     #[doc(alias = "RDMA_ERROR")]
     Error = 4,
-    /// is anybody there?
+    /// keepalive request
     ///
     /// `RDMA_KEEPALIVE = 5`
     #[doc(alias = "RDMA_KEEPALIVE")]
     Keepalive = 5,
-    /// yes
+    /// keepalive response
     ///
     /// `RDMA_KEEPALIVE_ACK = 6`
     #[doc(alias = "RDMA_KEEPALIVE_ACK")]
@@ -115,12 +115,12 @@ pub const RDMA_KEEPALIVE_FLAG_CLOSING: u32 = 1;
 
 /// `rpc_rdma_keepalive`, section 2.2. RDMA_KEEPALIVE_ACK
 ///
-/// The body of the question and of the answer.
+/// The body of the request and of the response.
 ///
 /// ```text
 /// struct rpc_rdma_keepalive {
 ///    unsigned int   rdma_ka_flags;
-///    unsigned hyper rdma_ka_cookie;   /* the answer repeats it */
+///    unsigned hyper rdma_ka_cookie;   /* echoed by the response */
 /// };
 /// ```
 #[doc(alias = "rpc_rdma_keepalive")]
@@ -128,7 +128,7 @@ pub const RDMA_KEEPALIVE_FLAG_CLOSING: u32 = 1;
 pub struct RpcRdmaKeepalive {
     /// `unsigned int rdma_ka_flags`
     pub rdma_ka_flags: u32,
-    /// the answer repeats it
+    /// echoed by the response
     ///
     /// `unsigned hyper rdma_ka_cookie`
     pub rdma_ka_cookie: u64,

@@ -82,14 +82,14 @@ pub type Name = XdrString<MNTNAMLEN>;
 /// enum mountstat3 {
 ///    MNT3_OK             = 0,
 ///    MNT3ERR_PERM        = 1,      /* not a privileged caller */
-///    MNT3ERR_NOENT       = 2,      /* there is no such path */
-///    MNT3ERR_IO          = 5,      /* the storage failed */
+///    MNT3ERR_NOENT       = 2,      /* no such path */
+///    MNT3ERR_IO          = 5,      /* I/O error */
 ///    MNT3ERR_ACCES       = 13,     /* not exported to the caller */
-///    MNT3ERR_NOTDIR      = 20,     /* the path is no directory */
-///    MNT3ERR_INVAL       = 22,     /* the path makes no sense */
-///    MNT3ERR_NAMETOOLONG = 63,     /* the path is too long */
-///    MNT3ERR_NOTSUPP     = 10004,  /* the server cannot do this */
-///    MNT3ERR_SERVERFAULT = 10006   /* the server erred */
+///    MNT3ERR_NOTDIR      = 20,     /* not a directory */
+///    MNT3ERR_INVAL       = 22,     /* invalid argument */
+///    MNT3ERR_NAMETOOLONG = 63,     /* path too long */
+///    MNT3ERR_NOTSUPP     = 10004,  /* unsupported operation */
+///    MNT3ERR_SERVERFAULT = 10006   /* internal server error */
 /// };
 /// ```
 #[doc(alias = "mountstat3")]
@@ -105,12 +105,12 @@ pub enum Mountstat3 {
     /// `MNT3ERR_PERM = 1`
     #[doc(alias = "MNT3ERR_PERM")]
     Mnt3errPerm = 1,
-    /// there is no such path
+    /// no such path
     ///
     /// `MNT3ERR_NOENT = 2`
     #[doc(alias = "MNT3ERR_NOENT")]
     Mnt3errNoent = 2,
-    /// the storage failed
+    /// I/O error
     ///
     /// `MNT3ERR_IO = 5`
     #[doc(alias = "MNT3ERR_IO")]
@@ -120,27 +120,27 @@ pub enum Mountstat3 {
     /// `MNT3ERR_ACCES = 13`
     #[doc(alias = "MNT3ERR_ACCES")]
     Mnt3errAcces = 13,
-    /// the path is no directory
+    /// not a directory
     ///
     /// `MNT3ERR_NOTDIR = 20`
     #[doc(alias = "MNT3ERR_NOTDIR")]
     Mnt3errNotdir = 20,
-    /// the path makes no sense
+    /// invalid argument
     ///
     /// `MNT3ERR_INVAL = 22`
     #[doc(alias = "MNT3ERR_INVAL")]
     Mnt3errInval = 22,
-    /// the path is too long
+    /// path too long
     ///
     /// `MNT3ERR_NAMETOOLONG = 63`
     #[doc(alias = "MNT3ERR_NAMETOOLONG")]
     Mnt3errNametoolong = 63,
-    /// the server cannot do this
+    /// unsupported operation
     ///
     /// `MNT3ERR_NOTSUPP = 10004`
     #[doc(alias = "MNT3ERR_NOTSUPP")]
     Mnt3errNotsupp = 10004,
-    /// the server erred
+    /// internal server error
     ///
     /// `MNT3ERR_SERVERFAULT = 10006`
     #[doc(alias = "MNT3ERR_SERVERFAULT")]

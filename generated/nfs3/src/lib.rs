@@ -226,34 +226,34 @@ pub type Writeverf3 = [u8; NFS3_WRITEVERFSIZE as usize];
 /// ```text
 /// enum nfsstat3 {
 ///    NFS3_OK             = 0,
-///    NFS3ERR_PERM        = 1,      /* only an owner may do this */
-///    NFS3ERR_NOENT       = 2,      /* there is no such name */
-///    NFS3ERR_IO          = 5,      /* the storage failed */
-///    NFS3ERR_NXIO        = 6,      /* there is no such device */
-///    NFS3ERR_ACCES       = 13,     /* permissions forbid it */
-///    NFS3ERR_EXIST       = 17,     /* the name is taken */
+///    NFS3ERR_PERM        = 1,      /* not the owner */
+///    NFS3ERR_NOENT       = 2,      /* no such file or directory */
+///    NFS3ERR_IO          = 5,      /* I/O error */
+///    NFS3ERR_NXIO        = 6,      /* no such device */
+///    NFS3ERR_ACCES       = 13,     /* permission denied */
+///    NFS3ERR_EXIST       = 17,     /* the name exists */
 ///    NFS3ERR_XDEV        = 18,     /* link across file systems */
-///    NFS3ERR_NODEV       = 19,     /* the device cannot do this */
-///    NFS3ERR_NOTDIR      = 20,     /* a directory is wanted */
-///    NFS3ERR_ISDIR       = 21,     /* no directory is wanted */
-///    NFS3ERR_INVAL       = 22,     /* an argument makes no sense */
-///    NFS3ERR_FBIG        = 27,     /* larger than files can be */
-///    NFS3ERR_NOSPC       = 28,     /* the file system is full */
-///    NFS3ERR_ROFS        = 30,     /* it cannot be written to */
+///    NFS3ERR_NODEV       = 19,     /* unsupported by the device */
+///    NFS3ERR_NOTDIR      = 20,     /* not a directory */
+///    NFS3ERR_ISDIR       = 21,     /* is a directory */
+///    NFS3ERR_INVAL       = 22,     /* invalid argument */
+///    NFS3ERR_FBIG        = 27,     /* file too large */
+///    NFS3ERR_NOSPC       = 28,     /* no space left */
+///    NFS3ERR_ROFS        = 30,     /* read-only file system */
 ///    NFS3ERR_MLINK       = 31,     /* too many links to a file */
-///    NFS3ERR_NAMETOOLONG = 63,     /* longer than names can be */
-///    NFS3ERR_NOTEMPTY    = 66,     /* the directory has entries */
-///    NFS3ERR_DQUOT       = 69,     /* the user's quota is spent */
-///    NFS3ERR_STALE       = 70,     /* the handle's file is gone */
-///    NFS3ERR_REMOTE      = 71,     /* the file is elsewhere */
-///    NFS3ERR_BADHANDLE   = 10001,  /* this is no handle */
+///    NFS3ERR_NAMETOOLONG = 63,     /* name too long */
+///    NFS3ERR_NOTEMPTY    = 66,     /* directory not empty */
+///    NFS3ERR_DQUOT       = 69,     /* quota exceeded */
+///    NFS3ERR_STALE       = 70,     /* stale file handle */
+///    NFS3ERR_REMOTE      = 71,     /* remote file */
+///    NFS3ERR_BADHANDLE   = 10001,  /* invalid handle */
 ///    NFS3ERR_NOT_SYNC    = 10002,  /* SETATTR's guard differs */
-///    NFS3ERR_BAD_COOKIE  = 10003,  /* the cookie is out of date */
-///    NFS3ERR_NOTSUPP     = 10004,  /* the server cannot do this */
-///    NFS3ERR_TOOSMALL    = 10005,  /* no entry fits the count */
-///    NFS3ERR_SERVERFAULT = 10006,  /* the server erred */
-///    NFS3ERR_BADTYPE     = 10007,  /* no such kind of file here */
-///    NFS3ERR_JUKEBOX     = 10008   /* not now; call again later */
+///    NFS3ERR_BAD_COOKIE  = 10003,  /* stale cookie */
+///    NFS3ERR_NOTSUPP     = 10004,  /* unsupported operation */
+///    NFS3ERR_TOOSMALL    = 10005,  /* count below one entry */
+///    NFS3ERR_SERVERFAULT = 10006,  /* internal server error */
+///    NFS3ERR_BADTYPE     = 10007,  /* unsupported file type */
+///    NFS3ERR_JUKEBOX     = 10008   /* unavailable; retry later */
 /// };
 /// ```
 #[doc(alias = "nfsstat3")]
@@ -264,32 +264,32 @@ pub enum Nfsstat3 {
     #[doc(alias = "NFS3_OK")]
     #[default]
     Nfs3Ok = 0,
-    /// only an owner may do this
+    /// not the owner
     ///
     /// `NFS3ERR_PERM = 1`
     #[doc(alias = "NFS3ERR_PERM")]
     Nfs3errPerm = 1,
-    /// there is no such name
+    /// no such file or directory
     ///
     /// `NFS3ERR_NOENT = 2`
     #[doc(alias = "NFS3ERR_NOENT")]
     Nfs3errNoent = 2,
-    /// the storage failed
+    /// I/O error
     ///
     /// `NFS3ERR_IO = 5`
     #[doc(alias = "NFS3ERR_IO")]
     Nfs3errIo = 5,
-    /// there is no such device
+    /// no such device
     ///
     /// `NFS3ERR_NXIO = 6`
     #[doc(alias = "NFS3ERR_NXIO")]
     Nfs3errNxio = 6,
-    /// permissions forbid it
+    /// permission denied
     ///
     /// `NFS3ERR_ACCES = 13`
     #[doc(alias = "NFS3ERR_ACCES")]
     Nfs3errAcces = 13,
-    /// the name is taken
+    /// the name exists
     ///
     /// `NFS3ERR_EXIST = 17`
     #[doc(alias = "NFS3ERR_EXIST")]
@@ -299,37 +299,37 @@ pub enum Nfsstat3 {
     /// `NFS3ERR_XDEV = 18`
     #[doc(alias = "NFS3ERR_XDEV")]
     Nfs3errXdev = 18,
-    /// the device cannot do this
+    /// unsupported by the device
     ///
     /// `NFS3ERR_NODEV = 19`
     #[doc(alias = "NFS3ERR_NODEV")]
     Nfs3errNodev = 19,
-    /// a directory is wanted
+    /// not a directory
     ///
     /// `NFS3ERR_NOTDIR = 20`
     #[doc(alias = "NFS3ERR_NOTDIR")]
     Nfs3errNotdir = 20,
-    /// no directory is wanted
+    /// is a directory
     ///
     /// `NFS3ERR_ISDIR = 21`
     #[doc(alias = "NFS3ERR_ISDIR")]
     Nfs3errIsdir = 21,
-    /// an argument makes no sense
+    /// invalid argument
     ///
     /// `NFS3ERR_INVAL = 22`
     #[doc(alias = "NFS3ERR_INVAL")]
     Nfs3errInval = 22,
-    /// larger than files can be
+    /// file too large
     ///
     /// `NFS3ERR_FBIG = 27`
     #[doc(alias = "NFS3ERR_FBIG")]
     Nfs3errFbig = 27,
-    /// the file system is full
+    /// no space left
     ///
     /// `NFS3ERR_NOSPC = 28`
     #[doc(alias = "NFS3ERR_NOSPC")]
     Nfs3errNospc = 28,
-    /// it cannot be written to
+    /// read-only file system
     ///
     /// `NFS3ERR_ROFS = 30`
     #[doc(alias = "NFS3ERR_ROFS")]
@@ -339,32 +339,32 @@ pub enum Nfsstat3 {
     /// `NFS3ERR_MLINK = 31`
     #[doc(alias = "NFS3ERR_MLINK")]
     Nfs3errMlink = 31,
-    /// longer than names can be
+    /// name too long
     ///
     /// `NFS3ERR_NAMETOOLONG = 63`
     #[doc(alias = "NFS3ERR_NAMETOOLONG")]
     Nfs3errNametoolong = 63,
-    /// the directory has entries
+    /// directory not empty
     ///
     /// `NFS3ERR_NOTEMPTY = 66`
     #[doc(alias = "NFS3ERR_NOTEMPTY")]
     Nfs3errNotempty = 66,
-    /// the user's quota is spent
+    /// quota exceeded
     ///
     /// `NFS3ERR_DQUOT = 69`
     #[doc(alias = "NFS3ERR_DQUOT")]
     Nfs3errDquot = 69,
-    /// the handle's file is gone
+    /// stale file handle
     ///
     /// `NFS3ERR_STALE = 70`
     #[doc(alias = "NFS3ERR_STALE")]
     Nfs3errStale = 70,
-    /// the file is elsewhere
+    /// remote file
     ///
     /// `NFS3ERR_REMOTE = 71`
     #[doc(alias = "NFS3ERR_REMOTE")]
     Nfs3errRemote = 71,
-    /// this is no handle
+    /// invalid handle
     ///
     /// `NFS3ERR_BADHANDLE = 10001`
     #[doc(alias = "NFS3ERR_BADHANDLE")]
@@ -374,32 +374,32 @@ pub enum Nfsstat3 {
     /// `NFS3ERR_NOT_SYNC = 10002`
     #[doc(alias = "NFS3ERR_NOT_SYNC")]
     Nfs3errNotSync = 10002,
-    /// the cookie is out of date
+    /// stale cookie
     ///
     /// `NFS3ERR_BAD_COOKIE = 10003`
     #[doc(alias = "NFS3ERR_BAD_COOKIE")]
     Nfs3errBadCookie = 10003,
-    /// the server cannot do this
+    /// unsupported operation
     ///
     /// `NFS3ERR_NOTSUPP = 10004`
     #[doc(alias = "NFS3ERR_NOTSUPP")]
     Nfs3errNotsupp = 10004,
-    /// no entry fits the count
+    /// count below one entry
     ///
     /// `NFS3ERR_TOOSMALL = 10005`
     #[doc(alias = "NFS3ERR_TOOSMALL")]
     Nfs3errToosmall = 10005,
-    /// the server erred
+    /// internal server error
     ///
     /// `NFS3ERR_SERVERFAULT = 10006`
     #[doc(alias = "NFS3ERR_SERVERFAULT")]
     Nfs3errServerfault = 10006,
-    /// no such kind of file here
+    /// unsupported file type
     ///
     /// `NFS3ERR_BADTYPE = 10007`
     #[doc(alias = "NFS3ERR_BADTYPE")]
     Nfs3errBadtype = 10007,
-    /// not now; call again later
+    /// unavailable; retry later
     ///
     /// `NFS3ERR_JUKEBOX = 10008`
     #[doc(alias = "NFS3ERR_JUKEBOX")]
@@ -2669,13 +2669,13 @@ pub struct Fsinfo3Args {
 /// ```text
 /// struct FSINFO3resok {
 ///    post_op_attr obj_attributes;
-///    uint32       rtmax;           /* READ: the most */
-///    uint32       rtpref;          /* READ: the best */
-///    uint32       rtmult;          /* READ: a multiple of this */
-///    uint32       wtmax;           /* WRITE: the most */
-///    uint32       wtpref;          /* WRITE: the best */
-///    uint32       wtmult;          /* WRITE: a multiple of this */
-///    uint32       dtpref;          /* READDIR: the best */
+///    uint32       rtmax;           /* READ: maximum size */
+///    uint32       rtpref;          /* READ: preferred size */
+///    uint32       rtmult;          /* READ: preferred multiple */
+///    uint32       wtmax;           /* WRITE: maximum size */
+///    uint32       wtpref;          /* WRITE: preferred size */
+///    uint32       wtmult;          /* WRITE: preferred multiple */
+///    uint32       dtpref;          /* READDIR: preferred size */
 ///    size3        maxfilesize;
 ///    nfstime3     time_delta;
 ///    uint32       properties;      /* FSF3_... */
@@ -2686,31 +2686,31 @@ pub struct Fsinfo3Args {
 pub struct Fsinfo3Resok {
     /// `post_op_attr obj_attributes`
     pub obj_attributes: PostOpAttr,
-    /// READ: the most
+    /// READ: maximum size
     ///
     /// `uint32 rtmax`
     pub rtmax: Uint32,
-    /// READ: the best
+    /// READ: preferred size
     ///
     /// `uint32 rtpref`
     pub rtpref: Uint32,
-    /// READ: a multiple of this
+    /// READ: preferred multiple
     ///
     /// `uint32 rtmult`
     pub rtmult: Uint32,
-    /// WRITE: the most
+    /// WRITE: maximum size
     ///
     /// `uint32 wtmax`
     pub wtmax: Uint32,
-    /// WRITE: the best
+    /// WRITE: preferred size
     ///
     /// `uint32 wtpref`
     pub wtpref: Uint32,
-    /// WRITE: a multiple of this
+    /// WRITE: preferred multiple
     ///
     /// `uint32 wtmult`
     pub wtmult: Uint32,
-    /// READDIR: the best
+    /// READDIR: preferred size
     ///
     /// `uint32 dtpref`
     pub dtpref: Uint32,

@@ -5,9 +5,9 @@ use bytes::BytesMut;
 use rpcrdma_mount3::mount_v3;
 use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::Client;
+use rpcrdma_runtime::GssFailure;
 use rpcrdma_runtime::Traffic;
 use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
-use rpcrdma_runtime::proto::rpc::gss::GssFailure;
 use rpcrdma_runtime::xdr::{Message, Received};
 use rpcrdma_runtime::{
     CallError, ClientOptions, GssClient, MessageTransport, Sends, TcpClient, TcpClientOptions,
@@ -75,7 +75,7 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
         }
     }
 
-    async fn carry(
+    async fn exchange(
         &self,
         procedure: &'static str,
         message: Message,
@@ -84,10 +84,10 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
     ) -> Result<(Received, Traffic), CallError> {
         match self {
             ServerConnection::Rdma(client) => {
-                MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
+                MessageTransport::<P>::exchange(client, procedure, message, bounds, sends).await
             }
             ServerConnection::Tcp(client) => {
-                MessageTransport::<P>::carry(client, procedure, message, bounds, sends).await
+                MessageTransport::<P>::exchange(client, procedure, message, bounds, sends).await
             }
         }
     }

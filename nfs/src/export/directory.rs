@@ -52,7 +52,7 @@ use rustix::process::geteuid;
 
 pub use self::key::HandleKey;
 
-use self::identity::{Acting, Identities};
+use self::identity::{Identities, ThreadIdentity};
 use self::locks::Locks;
 use self::open_files::{OpenFiles, Purpose};
 use self::stat::{Key, Stat};
@@ -108,7 +108,7 @@ impl Located {
     ///
     /// A server that does not impersonate its callers temporarily widens the mode of its own file. The caller
     /// must hold the file's lock and must have read `stat` under it.
-    fn open_content(&self, purpose: Purpose, acting: &Acting<'_>) -> Result<OwnedFd, NfsError> {
+    fn open_content(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> Result<OwnedFd, NfsError> {
         let open = || self.open(purpose.flags());
         let opened = open();
         if !matches!(opened, Err(NfsError::Acces)) || !self.is_permitted_by_nfs(purpose, acting) {
@@ -125,7 +125,7 @@ impl Located {
     }
 
     /// Returns true if NFS permits the access despite the file's mode.
-    fn is_permitted_by_nfs(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
+    fn is_permitted_by_nfs(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> bool {
         if !acting.is_caller() {
             return self.is_ours();
         }
@@ -134,7 +134,7 @@ impl Located {
     }
 
     /// Returns true if [`Located::open_content`] would permit the access.
-    fn may_open(&self, purpose: Purpose, acting: &Acting<'_>) -> bool {
+    fn may_open(&self, purpose: Purpose, acting: &ThreadIdentity<'_>) -> bool {
         self.allows(purpose.right()) || self.is_permitted_by_nfs(purpose, acting)
     }
 
@@ -311,7 +311,7 @@ impl DirectoryExport {
         &self,
         located: &Located,
         purpose: Purpose,
-        acting: &Acting<'_>,
+        acting: &ThreadIdentity<'_>,
         open: impl FnOnce() -> Result<OwnedFd, NfsError>,
     ) -> Result<Arc<OwnedFd>, NfsError> {
         match self.open_files.get(&located.stat, purpose, acting.caller()) {
@@ -325,13 +325,13 @@ impl DirectoryExport {
         &self,
         located: &Located,
         purpose: Purpose,
-        acting: &Acting<'_>,
+        acting: &ThreadIdentity<'_>,
     ) -> Result<Arc<OwnedFd>, NfsError> {
         self.content(located, purpose, acting, || located.open_content(purpose, acting))
     }
 
     /// Opens a regular file for reading.
-    fn open_to_read(&self, located: &Located, acting: &Acting<'_>) -> Result<OwnedFd, NfsError> {
+    fn open_to_read(&self, located: &Located, acting: &ThreadIdentity<'_>) -> Result<OwnedFd, NfsError> {
         if acting.is_caller() {
             return located.open_content(Purpose::Read, acting);
         }
@@ -365,7 +365,7 @@ impl DirectoryExport {
         &self,
         caller: &NfsCaller,
         located: Result<Located, NfsError>,
-        change: impl FnOnce(&Located, &Acting<'_>) -> Result<T, NfsError>,
+        change: impl FnOnce(&Located, &ThreadIdentity<'_>) -> Result<T, NfsError>,
     ) -> Outcome<T> {
         let mut located = match located {
             Ok(located) => located,

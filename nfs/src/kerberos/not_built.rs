@@ -1,6 +1,6 @@
 //! Stubs for builds without the feature `krb5`.
 
-use rpcrdma_runtime::proto::rpc::gss::{GssError, GssExchange, GssMechanism, GssServer};
+use rpcrdma_runtime::{GssError, GssExchange, GssMechanism, GssServer};
 
 use crate::nfs::Principals;
 

@@ -6,8 +6,8 @@ use rpcrdma_mount3::{
     self as mount3, Dirpath, ExportnodeElement, GroupnodeElement, Groups, MountbodyElement, Mountlist,
     Mountres3, Mountres3Ok, Mountstat3, mount_v3,
 };
+use rpcrdma_runtime::Owner;
 use rpcrdma_runtime::program::{AuthStat, CallContext, Reject};
-use rpcrdma_runtime::proto::owner::Owner;
 
 use super::exports::Served;
 use super::{ExportPolicy, Exports, NfsHandler};

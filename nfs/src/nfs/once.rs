@@ -1,6 +1,6 @@
 use rpcrdma_nfs3::nfs_v3::NfsV3;
+use rpcrdma_runtime::ProcedureId;
 use rpcrdma_runtime::program::Program;
-use rpcrdma_runtime::proto::rpc::duplicates::ProcedureId;
 
 /// Returns true if a procedure of NFSv3 or MOUNT must not run twice for one call. A second run would fail or
 /// undo later changes. Pass this function to [`CachePolicy::only`](rpcrdma_runtime::CachePolicy::only).

@@ -1,8 +1,8 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use rpcrdma_runtime::GssCaller;
 use rpcrdma_runtime::program::{AuthSys, CallContext, Credential};
-use rpcrdma_runtime::proto::rpc::gss::GssCaller;
 
 use super::Principals;
 use crate::export::NfsCaller;
@@ -118,8 +118,8 @@ impl ExportPolicy {
 
 #[cfg(test)]
 mod tests {
+    use rpcrdma_runtime::GssService;
     use rpcrdma_runtime::program::Extensions;
-    use rpcrdma_runtime::proto::rpc::gss::GssService;
 
     use super::*;
 

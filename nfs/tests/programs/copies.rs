@@ -45,8 +45,8 @@ fn output_can_be_quiet_or_json() {
         (&line["name"], &line["kind"], &line["size"]),
         (&"a \"b\"".into(), &"file".into(), &(3 << 20).into())
     );
-    let told = nfs3(here, &["info", "--json", &url]);
-    let line: serde_json::Value = serde_json::from_str(succeeds(&told)).unwrap();
+    let info = nfs3(here, &["info", "--json", &url]);
+    let line: serde_json::Value = serde_json::from_str(succeeds(&info)).unwrap();
     assert_eq!(line["export"], "/");
     for arguments in [&["-q", "get", &url, "copy"][..], &["put", "--quiet", "--verify", "copy", &url]] {
         assert_eq!(succeeds(&nfs3(here, arguments)), "");

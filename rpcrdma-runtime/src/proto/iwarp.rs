@@ -39,7 +39,7 @@ pub struct StreamConfig {
     pub max_fpdu: usize,
     /// Whether FPDUs have CRCs.
     pub crc: bool,
-    /// Whether received FPDUs have markers: the local side requires them.
+    /// Whether received FPDUs have markers: the local peer requires them.
     pub markers_in: bool,
     /// Whether sent FPDUs have markers: the peer requires them.
     pub markers_out: bool,

@@ -375,7 +375,7 @@ impl<R: SessionRequester> Session<R> {
             && let State::Up { requester, lost, .. } = &mut self.state
         {
             *lost = true;
-            requester.close(CloseReason::Timeout("the peer is silent and calls are pending".to_string()));
+            requester.close(CloseReason::Timeout("the peer is silent and calls are outstanding".to_string()));
         }
         match &mut self.state {
             State::BackingOff { until } if *until <= self.now => self.state = State::Idle,

@@ -90,7 +90,7 @@ pub enum Action {
         /// The handle of the sink.
         handle: u32,
     },
-    /// Read the peer's memory into a part of a region, which the provider allocates. The Reads of a region
+    /// Read the peer's memory into part of a region that the provider allocates. The Reads of a region
     /// are requested in sequence, from its first byte to its last. Each completes with
     /// [`Completion::ReadDone`].
     Read {
@@ -207,7 +207,7 @@ pub enum Completion {
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The local side closed it.
+    /// The local peer closed it.
     Local,
     /// The peer closed it.
     Peer,

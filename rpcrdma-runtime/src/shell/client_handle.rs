@@ -96,7 +96,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         min_item: usize,
     ) -> Result<Q::Res, CallError> {
         let xid = self.session().next_xid();
-        self.observe::<Q>(xid, self.exchange::<Q>(xid, args, min_item)).await
+        self.observe::<Q>(xid, self.exchange_args::<Q>(xid, args, min_item)).await
     }
 
     /// Runs `exchange` as one call, counted and reported.
@@ -110,7 +110,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
     }
 
     /// Sends a message that another layer encodes, and returns its reply.
-    pub(super) async fn carry(
+    pub(super) async fn exchange(
         &self,
         procedure: &'static str,
         message: Message,
@@ -124,7 +124,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         Ok((reply.message, reply.traffic))
     }
 
-    async fn exchange<Q: Procedure>(
+    async fn exchange_args<Q: Procedure>(
         &self,
         xid: u32,
         args: &Q::Args,

@@ -2,7 +2,7 @@ use crate::proto::rdma::Config;
 use crate::provider::ConnectionInfo;
 
 /// Returns the configuration with no more credits than the connection has Receives.
-pub(super) fn fitted(config: Config, info: &ConnectionInfo) -> Config {
+pub(super) fn fit_to_provider(config: Config, info: &ConnectionInfo) -> Config {
     // One Receive is reserved for a message beyond the credits.
     let max = info.receives.saturating_sub(1).max(2);
     if config.credits.saturating_add(config.backward_credits) <= max {
@@ -32,8 +32,8 @@ mod tests {
         };
         let config = Config { credits: 64, backward_credits: 16, ..Config::default() };
         let credits = |receives| {
-            let fitted = fitted(config, &info(receives));
-            (fitted.credits, fitted.backward_credits)
+            let config = fit_to_provider(config, &info(receives));
+            (config.credits, config.backward_credits)
         };
         assert_eq!(credits(u32::MAX), (64, 16));
         assert_eq!(credits(81), (64, 16));

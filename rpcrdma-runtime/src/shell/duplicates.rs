@@ -90,7 +90,7 @@ pub struct DuplicateOptions {
 /// A tracked call runs once even if it arrives twice. While the first runs, the duplicate waits for the
 /// same reply. Afterwards the duplicate gets the cached reply, placed into its own chunks. A tracked call
 /// runs to completion even if its connection is lost. Replies without a result and replies longer than
-/// [`DuplicateLimits::reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
+/// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
 /// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
 #[derive(Clone, Debug)]
 pub struct DuplicateCache(Arc<Shared>);

@@ -31,7 +31,7 @@ pub enum CallError {
     Transport(#[from] TransportError),
     /// The server did not accept a call that exceeds the default limit of servers.
     #[error(
-        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::transfer, over TCP TcpOptions::max_record): {source}"
+        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::max_transfer, over TCP TcpOptions::max_record): {source}"
     )]
     TooLong {
         /// The procedure.
@@ -59,7 +59,7 @@ pub enum CallError {
     /// [`super::ClientOptions::max_outstanding_calls`] or [`super::TcpClientOptions::max_outstanding_calls`].
     /// The limit of a server in the backward direction is [`super::ServerOptions::max_backward_calls`] or
     /// [`super::TcpServerOptions::max_backward_calls`]. Nothing was sent.
-    #[error("{0} calls have not ended, and there may be no more")]
+    #[error("too many outstanding calls (limit {0})")]
     TooMany(usize),
     /// The memory for the result ([`super::Client::with_result_memory`]) cannot be used. Nothing was sent.
     #[error(transparent)]
@@ -88,6 +88,6 @@ pub enum ServeError {
     #[error("a server needs a limit of at least 1 connection")]
     NoConnections,
     /// The listener failed permanently.
-    #[error("no connection can be accepted: {0}")]
+    #[error("cannot accept connections: {0}")]
     Accept(#[source] io::Error),
 }

@@ -159,7 +159,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
             let message = session.call::<Q>(xid, number.0, args, transport.min_item()).map_err(unsent)?;
             let bounds = session.reply_bounds(Q::reply_bounds(args));
             let (reply, traffic): (_, Traffic) =
-                transport.carry(Q::NAME, message, bounds, Sends::Once).await?;
+                transport.exchange(Q::NAME, message, bounds, Sends::Once).await?;
             Ok((session.result(xid, number.0, &reply)?, traffic))
         };
         transport.observe::<Q>(xid, exchange).await
@@ -179,8 +179,8 @@ async fn step(
     }
 }
 
-/// Establishes a context by exchanging tokens until both sides are done. `handle` is the context handle,
-/// once the server has sent it.
+/// Establishes a context by exchanging tokens until both contexts are complete. `handle` is the context
+/// handle, once the server has sent it.
 async fn exchange_tokens<P: Program>(
     transport: &impl MessageTransport<P>,
     mechanism: &Arc<dyn GssMechanism>,
@@ -202,7 +202,7 @@ async fn exchange_tokens<P: Program>(
         let xid = transport.next_xid();
         let message = GssSession::init_call::<P>(xid, handle, token.into())?;
         let bounds = GssSession::init_bounds(mechanism.longest_token());
-        let (reply, _) = transport.carry("RPCSEC_GSS_INIT", message, bounds, Sends::Repeated).await?;
+        let (reply, _) = transport.exchange("RPCSEC_GSS_INIT", message, bounds, Sends::Repeated).await?;
         let answer = GssSession::init_answer(xid, &reply).map_err(|failure| match failure {
             GssFailure::Refused(error) => GssFailure::Refused(mechanism.explain(error)),
             other => other,
@@ -243,7 +243,7 @@ async fn destroy<C: MessageTransport<P>, P: Program>(
     let message = context.session.destroy::<P>(xid, number.0)?;
     let none = ReplyBounds { whole: Size::ZERO, reduced: Size::ZERO, item: Size::ZERO, items: Size::ZERO };
     let bounds = context.session.reply_bounds(none);
-    let (reply, _) = transport.carry("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
+    let (reply, _) = transport.exchange("RPCSEC_GSS_DESTROY", message, bounds, Sends::Once).await?;
     Ok(context.session.ended(xid, number.0, &reply)?)
 }
 

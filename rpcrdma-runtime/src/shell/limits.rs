@@ -10,9 +10,10 @@ use crate::provider::iwarp;
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
 /// applies the limits that concern it, and `limits` returns those in force.
 ///
-/// A server holds about [`Limits::memory`] for calls and replies, however many connections it has, and
-/// [`DuplicateLimits::bytes`] for cached replies. One connection over RDMA holds at most [`Limits::fetched`]
-/// bytes of calls; one over TCP holds [`Limits::tcp_calls`] calls of one [`Limits::record`] each.
+/// A server holds about [`Limits::max_memory`] for calls and replies, however many connections it has, and
+/// [`DuplicateLimits::max_bytes`] for cached replies. One connection over RDMA holds at most
+/// [`Limits::max_fetched`] bytes of calls; one over TCP holds [`Limits::max_tcp_calls`] calls of one
+/// [`Limits::max_record`] each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
@@ -25,10 +26,10 @@ pub struct Limits {
     /// Credits for calls in the backward direction (default 16).
     pub backward_credits: u32,
     /// Bytes of Read chunks that a server holds for one connection (default 64 MiB).
-    pub fetched: u64,
+    pub max_fetched: u64,
     /// The largest region that can be registered over iWARP, in bytes (default 1 GiB).
-    pub region: u32,
-    /// Maximum number of RDMA Reads that the local side serves at once over iWARP, 1 to 128 (default 128).
+    pub max_region: u32,
+    /// Maximum number of RDMA Reads that the local peer serves at once over iWARP, 1 to 128 (default 128).
     pub ird: u16,
     /// Maximum number of outstanding RDMA Reads over iWARP, 1 to 128 (default 16).
     pub ord: u16,
@@ -46,18 +47,18 @@ pub struct Limits {
     pub max_connections_per_address: usize,
     /// Limit of a [`MemoryBudget`](super::MemoryBudget) in bytes, for all connections of the servers that
     /// share it (default 48 MiB).
-    pub memory: u64,
+    pub max_memory: u64,
     /// Minimum rate at which a client accepts output or sends awaited data, in bytes per second over at least
     /// 10 s (default 64 KiB; 0 allows any rate).
     pub min_rate: u64,
     /// Limits of a server's duplicate-request cache.
     pub duplicates: DuplicateLimits,
     /// Maximum length of a record over TCP, in bytes (default 8 MiB and 64 KiB).
-    pub record: usize,
+    pub max_record: usize,
     /// Maximum number of calls at once on one connection over TCP (default 64). Further calls wait.
-    pub tcp_calls: usize,
+    pub max_tcp_calls: usize,
     /// Maximum number of backward calls at once on one connection over TCP (default 16).
-    pub tcp_backward_calls: usize,
+    pub max_tcp_backward_calls: usize,
     /// Time limits.
     pub times: TimeLimits,
     #[doc(hidden)]
@@ -75,7 +76,7 @@ pub struct TimeLimits {
     pub reply: Duration,
     /// For a peer that does not send the rest of a message, or does not accept output (default 30 s).
     pub stall: Duration,
-    /// For a peer over iWARP to close its side after the local side has closed (default 1 s).
+    /// For a peer over iWARP to close the connection after the local peer has (default 1 s).
     pub linger: Duration,
     /// For a client's call, from its start to its reply (default 60 s).
     pub call: Duration,
@@ -92,27 +93,27 @@ pub struct TimeLimits {
 impl Default for Limits {
     fn default() -> Self {
         let (client, server) = (ClientOptions::default(), ServerOptions::default());
-        let Config { limits: message, credits, backward_credits, fetched, .. } = server.config;
+        let Config { limits: message, credits, backward_credits, max_fetched, .. } = server.config;
         let (iwarp, tcp) = (server.iwarp, TcpOptions::default());
         Limits {
             message,
             inline: None,
             credits,
             backward_credits,
-            fetched,
-            region: iwarp.max_region,
+            max_fetched,
+            max_region: iwarp.max_region,
             ird: iwarp.ird,
             ord: iwarp.ord,
             max_outstanding_calls: client.max_outstanding_calls,
             max_backward_calls: server.max_backward_calls,
             max_connections: server.max_connections,
             max_connections_per_address: server.max_connections_per_address,
-            memory: server.memory.max(),
+            max_memory: server.memory.max(),
             min_rate: tcp.min_rate,
             duplicates: DuplicateLimits::default(),
-            record: tcp.max_record,
-            tcp_calls: tcp.calls,
-            tcp_backward_calls: tcp.backward_calls,
+            max_record: tcp.max_record,
+            max_tcp_calls: tcp.max_concurrent_calls,
+            max_tcp_backward_calls: tcp.max_concurrent_backward_calls,
             times: TimeLimits {
                 connect: iwarp.connect_timeout,
                 request: iwarp.request_timeout,
@@ -134,20 +135,20 @@ impl Limits {
     fn put_into_config(&self, config: &mut Config) {
         config.limits = self.message;
         (config.credits, config.backward_credits) = (self.credits, self.backward_credits);
-        config.fetched = self.fetched;
+        config.max_fetched = self.max_fetched;
         if let Some(inline) = self.inline {
             config.private_data.receive_size = inline;
         }
     }
 
     fn take_from_config(&mut self, config: &Config) {
-        let Config { limits: message, credits, backward_credits, fetched, .. } = *config;
+        let Config { limits: message, credits, backward_credits, max_fetched, .. } = *config;
         let inline = Some(config.private_data.receive_size);
-        *self = Limits { message, credits, backward_credits, fetched, inline, ..*self };
+        *self = Limits { message, credits, backward_credits, max_fetched, inline, ..*self };
     }
 
     fn put_into_iwarp(&self, options: &mut iwarp::IwarpOptions) {
-        (options.max_region, options.min_rate) = (self.region, self.min_rate);
+        (options.max_region, options.min_rate) = (self.max_region, self.min_rate);
         (options.ird, options.ord) = (self.ird, self.ord);
         let TimeLimits { connect, request, reply, stall, linger, .. } = self.times;
         (options.connect_timeout, options.request_timeout, options.reply_timeout) = (connect, request, reply);
@@ -155,7 +156,7 @@ impl Limits {
     }
 
     fn take_from_iwarp(&mut self, options: &iwarp::IwarpOptions) {
-        (self.region, self.min_rate) = (options.max_region, options.min_rate);
+        (self.max_region, self.min_rate) = (options.max_region, options.min_rate);
         (self.ird, self.ord) = (options.ird, options.ord);
         let times = &mut self.times;
         (times.connect, times.request, times.reply) =
@@ -164,14 +165,16 @@ impl Limits {
     }
 
     fn put_into_tcp(&self, options: &mut TcpOptions) {
-        (options.max_record, options.calls) = (self.record, self.tcp_calls);
-        (options.backward_calls, options.min_rate) = (self.tcp_backward_calls, self.min_rate);
+        (options.max_record, options.max_concurrent_calls) = (self.max_record, self.max_tcp_calls);
+        (options.max_concurrent_backward_calls, options.min_rate) =
+            (self.max_tcp_backward_calls, self.min_rate);
         (options.connect_timeout, options.stall_timeout) = (self.times.connect, self.times.stall);
     }
 
     fn take_from_tcp(&mut self, options: &TcpOptions) {
-        (self.record, self.tcp_calls) = (options.max_record, options.calls);
-        (self.tcp_backward_calls, self.min_rate) = (options.backward_calls, options.min_rate);
+        (self.max_record, self.max_tcp_calls) = (options.max_record, options.max_concurrent_calls);
+        (self.max_tcp_backward_calls, self.min_rate) =
+            (options.max_concurrent_backward_calls, options.min_rate);
         (self.times.connect, self.times.stall) = (options.connect_timeout, options.stall_timeout);
     }
 
@@ -224,7 +227,7 @@ impl ServerOptions {
         self.max_backward_calls = limits.max_backward_calls;
         (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
-        self.memory.limit(limits.memory);
+        self.memory.limit(limits.max_memory);
         self
     }
 
@@ -239,7 +242,7 @@ impl ServerOptions {
         limits.max_backward_calls = self.max_backward_calls;
         (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
-        limits.memory = self.memory.max();
+        limits.max_memory = self.memory.max();
         limits
     }
 }
@@ -274,7 +277,7 @@ impl TcpServerOptions {
         self.max_backward_calls = limits.max_backward_calls;
         (self.drain, self.idle) = (limits.times.drain, limits.times.idle_peer);
         limits.put_into_cache(self.duplicates.as_ref());
-        self.memory.limit(limits.memory);
+        self.memory.limit(limits.max_memory);
         self
     }
 
@@ -288,7 +291,7 @@ impl TcpServerOptions {
         limits.max_backward_calls = self.max_backward_calls;
         (limits.times.drain, limits.times.idle_peer) = (self.drain, self.idle);
         limits.take_from_cache(self.duplicates.as_ref());
-        limits.memory = self.memory.max();
+        limits.max_memory = self.memory.max();
         limits
     }
 }
@@ -301,30 +304,35 @@ mod tests {
     fn non_default() -> Limits {
         let second = Duration::from_secs;
         Limits {
-            message: MessageLimits { segments: 1, write_chunks: 2, transfer: 3, non_exhaustive: () },
+            message: MessageLimits {
+                max_segments: 1,
+                max_write_chunks: 2,
+                max_transfer: 3,
+                non_exhaustive: (),
+            },
             inline: Some(2048),
             credits: 4,
             backward_credits: 5,
-            fetched: 6,
-            region: 7,
+            max_fetched: 6,
+            max_region: 7,
             ird: 8,
             ord: 9,
             max_outstanding_calls: 10,
             max_connections: 11,
             max_connections_per_address: 12,
-            memory: 30,
+            max_memory: 30,
             min_rate: 31,
             duplicates: DuplicateLimits {
-                entries: 13,
-                running: 26,
-                bytes: 14,
-                reply: 15,
+                max_entries: 13,
+                max_running: 26,
+                max_bytes: 14,
+                max_reply: 15,
                 lifetime: second(16),
                 non_exhaustive: (),
             },
-            record: 17,
-            tcp_calls: 18,
-            tcp_backward_calls: 27,
+            max_record: 17,
+            max_tcp_calls: 18,
+            max_tcp_backward_calls: 27,
             max_backward_calls: 28,
             times: TimeLimits {
                 connect: second(19),
@@ -348,8 +356,8 @@ mod tests {
         let client = ClientOptions::default().with_limits(&odd).limits();
         let server = ServerOptions::default().with_limits(&odd).limits();
         let TimeLimits { drain, call, idle, idle_peer, .. } = default.times;
-        let Limits { record, tcp_calls, tcp_backward_calls, .. } = default;
-        let others = Limits { record, tcp_calls, tcp_backward_calls, ..odd };
+        let Limits { max_record, max_tcp_calls, max_tcp_backward_calls, .. } = default;
+        let others = Limits { max_record, max_tcp_calls, max_tcp_backward_calls, ..odd };
         assert_eq!(
             server,
             Limits {
@@ -364,22 +372,22 @@ mod tests {
                 max_backward_calls: default.max_backward_calls,
                 max_connections: default.max_connections,
                 max_connections_per_address: default.max_connections_per_address,
-                memory: default.memory,
+                max_memory: default.max_memory,
                 duplicates: default.duplicates,
                 times: TimeLimits { drain, idle_peer, ..odd.times },
                 ..others
             }
         );
         let by_tcp = TcpServerOptions::default().with_limits(&odd).limits();
-        assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
-        assert_eq!((by_tcp.tcp_backward_calls, by_tcp.max_backward_calls), (27, 28));
+        assert_eq!((by_tcp.max_record, by_tcp.max_tcp_calls, by_tcp.times.stall), (17, 18, odd.times.stall));
+        assert_eq!((by_tcp.max_tcp_backward_calls, by_tcp.max_backward_calls), (27, 28));
         assert_eq!((by_tcp.max_connections, by_tcp.max_connections_per_address), (11, 12));
-        assert_eq!((by_tcp.memory, by_tcp.min_rate), (30, 31));
+        assert_eq!((by_tcp.max_memory, by_tcp.min_rate), (30, 31));
         assert_eq!((by_tcp.duplicates, by_tcp.times.drain), (odd.duplicates, odd.times.drain));
         let by_tcp = TcpClientOptions::default().with_limits(&odd).limits();
-        assert_eq!((by_tcp.record, by_tcp.tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
+        assert_eq!((by_tcp.max_record, by_tcp.max_tcp_calls, by_tcp.times.call), (17, 18, odd.times.call));
         assert_eq!(
-            (by_tcp.tcp_backward_calls, by_tcp.max_outstanding_calls),
+            (by_tcp.max_tcp_backward_calls, by_tcp.max_outstanding_calls),
             (27, odd.max_outstanding_calls)
         );
     }
@@ -393,7 +401,7 @@ mod tests {
         let tcp = TcpServerOptions { duplicates: shared(), ..TcpServerOptions::default() }
             .with_limits(&non_default());
         assert_eq!(cache.options().limits, non_default().duplicates);
-        let fewer = DuplicateLimits { entries: 1, ..non_default().duplicates };
+        let fewer = DuplicateLimits { max_entries: 1, ..non_default().duplicates };
         cache.limit(fewer);
         assert_eq!((rdma.limits().duplicates, tcp.limits().duplicates), (fewer, fewer));
     }

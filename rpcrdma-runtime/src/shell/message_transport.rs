@@ -1,4 +1,4 @@
-//! Clients that carry messages which another layer encodes.
+//! Clients that exchange messages encoded by another layer.
 
 use std::future::Future;
 
@@ -56,7 +56,7 @@ pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
     ///
     /// RPCSEC_GSS calls with a sequence number are sent once. A server drops a message that repeats a
     /// sequence number (RFC 2203 section 5.3.3.1).
-    fn carry(
+    fn exchange(
         &self,
         procedure: &'static str,
         message: Message,

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tracing::{debug, trace, warn};
 
 use super::backward::{BackwardClient, Calling};
-use super::credits::fitted;
+use super::credits::fit_to_provider;
 use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
 use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
@@ -62,7 +62,7 @@ impl<C: Connection> RdmaInbound<C> {
     /// Returns a new connection and the executor of its calls.
     pub(super) fn new(connection: C, serving: &Serving, config: Config) -> (Self, Arc<CallExecutor>) {
         let info = connection.info();
-        let config = serving.with_raised_limits(fitted(config, info));
+        let config = serving.with_raised_limits(fit_to_provider(config, info));
         let (peer, ord) = (info.peer, info.ord);
         let client = PrivateData::find(&info.private_data).unwrap_or(PrivateData::ABSENT);
         let negotiated = PrivateData::negotiate(&client, &config.private_data);
@@ -96,7 +96,7 @@ impl<C: Connection> RdmaInbound<C> {
         (inbound, executor)
     }
 
-    /// Returns the memory of a call that was fetched, unless the call is small.
+    /// Returns the memory of a fetched call, or `None` if the call is small.
     fn take_memory(&mut self, call: CallKey) -> Option<CallMemory> {
         let at = self.fetching.iter().position(|(key, _)| *key == call)?;
         Some(self.fetching.swap_remove(at).1)
@@ -105,7 +105,7 @@ impl<C: Connection> RdmaInbound<C> {
     /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
         if let Some(TooLarge { xid, bytes, max }) = self.responder.take_too_large() {
-            let limit = "MessageLimits::transfer, by default at most half of Limits::memory";
+            let limit = "MessageLimits::max_transfer, by default at most half of Limits::max_memory";
             warn!(xid, peer = ?self.peer, "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})");
         }
         while let Some(event) = self.responder.poll_event() {
@@ -239,7 +239,7 @@ pub(super) struct Peer {
     pub(super) negotiated: Negotiated,
     /// The server's address.
     pub(super) address: Option<SocketAddr>,
-    /// Number of RDMA Reads that the local side serves at once.
+    /// Number of RDMA Reads that the local peer serves at once.
     pub(super) ird: u32,
 }
 
@@ -271,7 +271,7 @@ impl<C: Connection> RdmaOutbound<C> {
         let info = connection.info();
         let peer = Peer::new(&config, Some(info));
         debug!(peer = ?peer.address, negotiated = ?peer.negotiated, "connected");
-        let config = fitted(config, info);
+        let config = fit_to_provider(config, info);
         let requester =
             Requester::new(config, peer.negotiated, info.max_region).with_local_fence(info.local_fence);
         let backward = backward.programs().next().map(|_| BackwardResponder::new(config, peer.negotiated));

@@ -71,7 +71,7 @@ impl ResultMemory {
 }
 
 impl ItemMemory for ResultMemory {
-    fn lend(&self) -> Option<BytesMut> {
+    fn acquire(&self) -> Option<BytesMut> {
         let mut share = self.share();
         share.part.try_reclaim(self.capacity).then(|| share.part.split_off(0))
     }

@@ -97,7 +97,8 @@ impl Serving {
     /// Returns the configuration of a connection, with limits raised for the calls of the services.
     pub(super) fn with_raised_limits(&self, mut config: Config) -> Config {
         let limits = &mut config.limits;
-        limits.transfer = raised_limit(limits.transfer, MessageLimits::default().transfer, self.max_args());
+        limits.max_transfer =
+            raised_limit(limits.max_transfer, MessageLimits::default().max_transfer, self.max_args());
         config
     }
 
@@ -132,7 +133,7 @@ impl Serving {
         if client.is_some() {
             let (mut fatal, now, owner) = (self.fatal(), self.0.start.elapsed(), Owner::of_peer(client));
             fatal.restore(&owner, &responder.take_unrefused(), now);
-            fatal.blame(&owner, responder.suspects(), now);
+            fatal.add_suspects(&owner, responder.suspects(), now);
         }
     }
 

@@ -1,8 +1,8 @@
-//! The private data that both sides exchange in the connection handshake (RFC 8797).
+//! The private data that both peers exchange in the connection handshake (RFC 8797).
 
 use core::cmp::min;
 
-/// The parameters that one side announces. [`PrivateData::new`] creates representable values only. Sizes set
+/// The parameters that one peer announces. [`PrivateData::new`] creates representable values only. Sizes set
 /// directly are announced as [`PrivateData::announced`] returns them, and only the announced sizes apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
@@ -14,14 +14,14 @@ pub struct PrivateData {
     pub receive_size: u32,
 }
 
-/// The parameters that both sides of a connection have agreed on.
+/// The parameters that both peers of a connection have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// The maximum size of a message from the client to the server, in bytes.
     pub call_threshold: u32,
     /// The maximum size of a message from the server to the client, in bytes.
     pub reply_threshold: u32,
-    /// Both sides set the R flag, so the server may use Send with Invalidate.
+    /// Both peers set the R flag, so the server may use Send with Invalidate.
     pub remote_invalidation: bool,
 }
 
@@ -65,7 +65,7 @@ impl PrivateData {
         }
     }
 
-    /// Returns the values that the peer decodes: both sides use these sizes.
+    /// Returns the values that the peer decodes: both peers use these sizes.
     #[must_use]
     pub fn announced(&self) -> PrivateData {
         PrivateData::new(self.remote_invalidation, self.send_size, self.receive_size)

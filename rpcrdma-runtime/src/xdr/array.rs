@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use super::sink::Ahead;
+use super::sink::TrialSink;
 use super::{Decode, Encode, Error, Layout, Reader, Sink};
 
 /// Writes a counted array of at most `max` elements (RFC 4506 section 4.13).
@@ -108,7 +108,7 @@ fn fill<T: Encode, const LINKED: bool>(
     position: u64,
 ) -> Result<(usize, usize), Error> {
     let all = memory.len();
-    let mut ahead = Ahead::new(memory, position);
+    let mut ahead = TrialSink::new(memory, position);
     let (mut done, mut left) = (0usize, all);
     for value in values {
         let written = encode_element::<T, _, LINKED>(value, first.saturating_add(done), &mut ahead);

@@ -38,12 +38,12 @@ impl<'a> Encoded<'a> {
             return Err(start.error(ErrorKind::ItemUnused { position: start.position() }));
         }
         let bytes = start.clone().take(len)?;
-        Ok(Encoded { bytes, count, depth: reader.limits().depth, linked })
+        Ok(Encoded { bytes, count, depth: reader.limits().max_depth, linked })
     }
 
     fn reader(&self) -> Reader<'a> {
         Reader::from_slice(self.bytes)
-            .with_limits(DecodeLimits { depth: self.depth, ..DecodeLimits::default() })
+            .with_limits(DecodeLimits { max_depth: self.depth, ..DecodeLimits::default() })
             .read_before()
     }
 }

@@ -12,14 +12,14 @@ pub struct DecodeLimits {
     /// The maximum nesting depth through `Box` and `Vec` (default 64). A chain whose link is its last field
     /// is a list and does not nest. If another field follows the link, each element is one level deeper than
     /// the preceding one.
-    pub depth: u32,
+    pub max_depth: u32,
     #[doc(hidden)]
     pub non_exhaustive: (),
 }
 
 impl Default for DecodeLimits {
     fn default() -> Self {
-        DecodeLimits { depth: 64, non_exhaustive: () }
+        DecodeLimits { max_depth: 64, non_exhaustive: () }
     }
 }
 
@@ -358,7 +358,7 @@ impl<'de> Reader<'de> {
                 Ok(Some(first.data.clone()))
             }
             Items::Copied(memory) => {
-                let Some(mut room) = memory.lend() else { return Ok(None) };
+                let Some(mut room) = memory.acquire() else { return Ok(None) };
                 if room.capacity() < len {
                     let max = room.capacity() as u64;
                     return Err(self.error(ErrorKind::TooLong { len: u64::from(count), max }));
@@ -417,8 +417,8 @@ impl<'de> Reader<'de> {
     /// [`ErrorKind::TooDeep`].
     #[inline]
     pub fn enter(&mut self) -> Result<(), Error> {
-        if self.depth >= self.limits.depth {
-            return Err(self.error(ErrorKind::TooDeep { limit: self.limits.depth }));
+        if self.depth >= self.limits.max_depth {
+            return Err(self.error(ErrorKind::TooDeep { limit: self.limits.max_depth }));
         }
         self.depth = self.depth.saturating_add(1);
         Ok(())

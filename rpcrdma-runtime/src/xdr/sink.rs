@@ -238,13 +238,13 @@ impl<'a> Room<'a> {
     /// [`ErrorKind::Truncated`] if a value wrote fewer bytes than its type's size.
     #[inline]
     pub(super) fn finish(self) -> Result<(), Error> {
-        if self.rest.is_empty() { Ok(()) } else { Err(unfit(0, self.rest.len(), self.end)) }
+        if self.rest.is_empty() { Ok(()) } else { Err(truncated(0, self.rest.len(), self.end)) }
     }
 }
 
 /// Takes values, because a reference would force the room out of registers during writes.
 #[cold]
-fn unfit(needed: usize, left: usize, end: u64) -> Error {
+fn truncated(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
     Error::new(kind, end.saturating_sub(left as u64))
 }
@@ -258,7 +258,7 @@ impl Sink for Room<'_> {
                 Ok(())
             }
             // The type's declared size is too small.
-            None => Err(unfit(bytes.len(), self.rest.len(), self.end)),
+            None => Err(truncated(bytes.len(), self.rest.len(), self.end)),
         }
     }
 
@@ -275,18 +275,18 @@ impl Sink for Room<'_> {
 
 /// Memory after another sink's end. A value that does not fit is discarded and written again by another
 /// method.
-pub(super) struct Ahead<'a> {
+pub(super) struct TrialSink<'a> {
     rest: &'a mut [u8],
     /// Offset of the end of `rest` in the unreduced stream.
     end: u64,
     full: bool,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> TrialSink<'a> {
     #[inline]
     pub(super) fn new(rest: &'a mut [u8], position: u64) -> Self {
         let end = position.saturating_add(rest.len() as u64);
-        Ahead { rest, end, full: false }
+        TrialSink { rest, end, full: false }
     }
 
     /// Returns the number of bytes left.
@@ -296,7 +296,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl Sink for Ahead<'_> {
+impl Sink for TrialSink<'_> {
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         match self.room(bytes.len()) {

@@ -92,7 +92,7 @@ impl VerbsConnection {
         }
     }
 
-    fn lose(&mut self, reason: CloseReason) {
+    fn connection_lost(&mut self, reason: CloseReason) {
         if !matches!(self.phase, Phase::Lost(_) | Phase::Closed) {
             trace!(%reason, "lost");
             // A local close takes precedence over the errors of the work that it cancels.
@@ -188,14 +188,14 @@ impl VerbsConnection {
     fn complete_release(&mut self, token: Token, handle: u32, memory: Option<Memory>) {
         match memory {
             Some(memory) => self.ready.push_back(Completion::Invalidated { token, handle, memory }),
-            None => self.lose(CloseReason::Io("memory deregistration failed".into())),
+            None => self.connection_lost(CloseReason::Io("memory deregistration failed".into())),
         }
     }
 
     fn run_blocking(&mut self, work: impl FnOnce() -> Blocking + Send + 'static) {
         match blocking::spawn(work) {
             Ok(receiver) => drop(self.blocking.spawn(receiver)),
-            Err(error) => self.lose(CloseReason::Io(error.to_string())),
+            Err(error) => self.connection_lost(CloseReason::Io(error.to_string())),
         }
     }
 
@@ -210,8 +210,8 @@ impl VerbsConnection {
             Ok(Ok(Blocking::Released(token, handle, memory))) => {
                 self.complete_release(token, handle, memory);
             }
-            Ok(Err(error)) => self.lose(CloseReason::Io(error.to_string())),
-            Err(error) => self.lose(CloseReason::Io(error.to_string())),
+            Ok(Err(error)) => self.connection_lost(CloseReason::Io(error.to_string())),
+            Err(error) => self.connection_lost(CloseReason::Io(error.to_string())),
         }
         true
     }
@@ -229,7 +229,7 @@ impl VerbsConnection {
         if matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. })
             && let Err(error) = queue_pair.flush(cx)
         {
-            self.lose(CloseReason::Io(error.to_string()));
+            self.connection_lost(CloseReason::Io(error.to_string()));
             return true;
         }
         let polled = queue_pair.poll(&mut self.ready);
@@ -240,7 +240,7 @@ impl VerbsConnection {
                 progress
             }
             Err(reason) => {
-                self.lose(reason);
+                self.connection_lost(reason);
                 true
             }
         }
@@ -253,18 +253,20 @@ impl VerbsConnection {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                self.lose(CloseReason::Io(error.to_string()));
+                self.connection_lost(CloseReason::Io(error.to_string()));
                 return true;
             }
         };
         trace!(event = event.name(), "connection manager");
         match event.kind() {
             Kind::Disconnected => self.disconnected(),
-            Kind::DeviceRemoved => self.lose(CloseReason::Io("the RDMA device was removed".into())),
-            Kind::AddressChanged => {
-                self.lose(CloseReason::Io("the address of the network device changed".into()));
+            Kind::DeviceRemoved => {
+                self.connection_lost(CloseReason::Io("the RDMA device was removed".into()))
             }
-            Kind::Failed | Kind::Rejected => self.lose(CloseReason::Io(event.name())),
+            Kind::AddressChanged => {
+                self.connection_lost(CloseReason::Io("the address of the network device changed".into()));
+            }
+            Kind::Failed | Kind::Rejected => self.connection_lost(CloseReason::Io(event.name())),
             _ => {}
         }
         true
@@ -280,7 +282,7 @@ impl VerbsConnection {
                 && matches!(queue_pair.poll(&mut self.ready), Ok(true))
             {}
         }
-        self.lose(CloseReason::Peer);
+        self.connection_lost(CloseReason::Peer);
     }
 
     /// Advances a local close. Returns true if that made progress.
@@ -291,7 +293,7 @@ impl VerbsConnection {
         if *disconnected {
             if timed_out {
                 let reason = reason.clone();
-                self.lose(reason);
+                self.connection_lost(reason);
             }
             return timed_out;
         }
@@ -329,7 +331,7 @@ impl VerbsConnection {
         };
         let is_too_slow = pace.poll(cx, queue_pair.load()).is_ready();
         if is_too_slow {
-            self.lose(CloseReason::Timeout("the peer is slower than the minimum rate".into()));
+            self.connection_lost(CloseReason::Timeout("the peer is slower than the minimum rate".into()));
         }
         is_too_slow
     }
@@ -366,7 +368,7 @@ impl Connection for VerbsConnection {
             (Action::Close { reason }, _) => self.close(reason),
             (Action::PostReceives { count }, Some(queue_pair)) if open => {
                 if let Err(error) = queue_pair.request_receives(count) {
-                    self.lose(CloseReason::Io(error.to_string()));
+                    self.connection_lost(CloseReason::Io(error.to_string()));
                 }
             }
             (Action::Send { token, message, invalidate }, Some(queue_pair)) if open => {
@@ -422,7 +424,7 @@ impl Connection for VerbsConnection {
             let Some(queue_pair) = &mut self.queue_pair else { return Poll::Pending };
             match queue_pair.poll_event(cx) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => self.lose(CloseReason::Io(error.to_string())),
+                Poll::Ready(Err(error)) => self.connection_lost(CloseReason::Io(error.to_string())),
                 Poll::Pending => return Poll::Pending,
             }
         }

@@ -35,7 +35,7 @@ impl Device {
     /// Returns the guest's script that sets up the device.
     fn script(self) -> &'static str {
         match self {
-            Device::Siw => "/lab/siw mended",
+            Device::Siw => "/lab/siw fixed",
             Device::Rxe => "/lab/rxe",
         }
     }

@@ -10,7 +10,7 @@ use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::xdr::{Message, encoded_len};
 
 use super::run::{arguments, change_grant, check_reply, min_item, one, poll_once, settings, word};
-use super::{Args, Echo, Pair, Settings, Want, call};
+use super::{Args, Echo, Pair, ResultLengths, Settings, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
 /// The counts of runs with calls in both directions. Arrays hold the forward count, then the backward count.
@@ -28,7 +28,7 @@ pub struct Bidirectional {
     pub too_long: [u64; 2],
     /// Calls whose XID was in use in the other direction at that time.
     pub same_xid: u64,
-    /// Work in flight when connections broke.
+    /// Outstanding work when connections broke.
     pub lost_work: LostWork,
     /// Simulated events.
     pub steps: u64,
@@ -60,7 +60,7 @@ impl std::ops::AddAssign for Bidirectional {
 /// # Panics
 /// Fails if an engine violates a rule.
 #[must_use]
-pub fn run_both_ways(seed: u64) -> Bidirectional {
+pub fn run_bidirectional(seed: u64) -> Bidirectional {
     let mut rng = Rng::new(seed ^ 0x8167);
     let mut settings = settings(seed, &mut rng);
     for config in [&mut settings.left, &mut settings.right] {
@@ -70,7 +70,7 @@ pub fn run_both_ways(seed: u64) -> Bidirectional {
     services.add(Echo);
     let first = word(&mut rng);
     let mut run = Run {
-        pair: Pair::both_ways(&settings),
+        pair: Pair::bidirectional(&settings),
         services,
         left_to_make: 1 + rng.below(60),
         next_xid: [first; 2],
@@ -136,8 +136,9 @@ impl Run {
         }
         let unanswered = self.waiting.values().filter(|call| !call.abandoned).count();
         assert_eq!(unanswered, 0, "calls without an outcome: {:?}", self.settings);
-        let in_flight = [self.pair.requester.credits().in_flight(), self.pair.caller.credits().in_flight()];
-        assert!(self.closed > 0 || in_flight == [0, 0], "credits leaked: {in_flight:?}");
+        let outstanding =
+            [self.pair.requester.credits().outstanding(), self.pair.caller.credits().outstanding()];
+        assert!(self.closed > 0 || outstanding == [0, 0], "credits leaked: {outstanding:?}");
         self.closing = true;
         self.pair.requester.close(CloseReason::Local);
         while self.pair.step() {}
@@ -178,7 +179,7 @@ impl Run {
         };
         let lengths = [length(), length(), length()].map(|len| usize::try_from(len).expect("small"));
         let mut want = || u32::try_from(length()).expect("small");
-        let want = Want { note: want(), item: want(), other: want() };
+        let want = ResultLengths { note: want(), item: want(), other: want() };
         let args = Args::new(xid ^ 0xaaaa, lengths, want);
         let id = self.pair.caller.submit(call(xid, &args, usize::MAX));
         self.waiting.insert((BACKWARD, id), Waiting { xid, args, abandoned: false });

@@ -28,7 +28,7 @@ impl Binding for Echo {
 
 /// The requested lengths of the parts of the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
-pub struct Want {
+pub struct ResultLengths {
     /// The length of the part that is not eligible.
     pub note: u32,
     /// The length of the first eligible item.
@@ -51,7 +51,7 @@ pub struct Args {
     #[ddp_eligible]
     pub second: Opaque,
     /// The lengths of the parts of the result.
-    pub want: Want,
+    pub want: ResultLengths,
 }
 
 /// The result of the procedure.
@@ -92,7 +92,7 @@ pub fn pattern(seed: u32, len: usize) -> Bytes {
 impl Args {
     /// Creates arguments with the given lengths of the first item, the note and the second item.
     #[must_use]
-    pub fn new(seed: u32, [first, note, second]: [usize; 3], want: Want) -> Self {
+    pub fn new(seed: u32, [first, note, second]: [usize; 3], want: ResultLengths) -> Self {
         Args {
             seed,
             first: pattern(seed, first).into(),

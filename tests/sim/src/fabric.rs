@@ -5,7 +5,7 @@
 //! - A Send needs a posted Receive that is large enough.
 //! - A handle has access rights, bounds and a lifetime.
 //! - The outstanding RDMA Reads never exceed the negotiated limit.
-//! - An RDMA Write is placed before later Sends of the same side arrive.
+//! - An RDMA Write is placed before later Sends of the same peer arrive.
 //! - A violation ends the connection.
 //!
 //! All other events happen in any order that hardware allows, after delays that depend on the seed. The same
@@ -31,7 +31,7 @@ use rpcrdma_runtime::provider::{Connection, ConnectionInfo};
 use self::net::Net;
 pub use self::reads::ReadRegions;
 
-/// One of the two sides of a connection.
+/// One of the two peers of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The first end that [`Fabric::pair`] returns.
@@ -41,7 +41,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Returns the opposite side.
+    /// Returns the opposite peer.
     #[must_use]
     pub fn other(self) -> Side {
         match self {
@@ -73,12 +73,12 @@ impl Default for EndConfig {
 /// Injected faults. Probabilities are in units of 1/10,000.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Breaks the connection after this many events, at a random octet of the data in flight in each
+    /// Breaks the connection after this many events, at a random octet of the outstanding data in each
     /// direction.
     ///
     /// Data before that octet still arrives, including the first part of an RDMA Write. Data after it is
-    /// lost. One side learns of the break at once. The other side learns of it later, and loses what it
-    /// submits until then. All other faults that end a connection break it in the same way.
+    /// lost. One peer learns of the break at once. The other learns of it later, and work submitted before
+    /// that is lost. All other faults that end a connection break it in the same way.
     pub cut_at: Option<u64>,
     /// The probability that a registration fails.
     pub register: u32,
@@ -90,7 +90,7 @@ pub struct Faults {
     pub send: u32,
 }
 
-/// Counts of the work in flight when a connection broke.
+/// Counts of the outstanding work when a connection broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostWork {
     /// RDMA Writes that were placed partially.
@@ -184,31 +184,31 @@ impl Fabric {
         self.lock().steps()
     }
 
-    /// Returns the number of regions of one side whose memory the provider still holds.
+    /// Returns the number of regions of one peer whose memory the provider still holds.
     #[must_use]
     pub fn registered(&self, side: Side) -> usize {
         self.lock().registered(side)
     }
 
-    /// Returns the handles of one side that the peer can access.
+    /// Returns the handles of one peer that the other can access.
     #[must_use]
     pub fn exposed(&self, side: Side) -> Vec<u32> {
         self.lock().exposed(side)
     }
 
-    /// Returns the number of posted Receives of one side without a message.
+    /// Returns the number of posted Receives of one peer without a message.
     #[must_use]
     pub fn receives(&self, side: Side) -> u32 {
         self.lock().receives(side)
     }
 
-    /// Returns the counts of the work in flight when the connection broke.
+    /// Returns the counts of the outstanding work when the connection broke.
     #[must_use]
     pub fn lost_work(&self) -> LostWork {
         self.lock().lost_work
     }
 
-    /// Cuts the connection. Both sides learn of it at once, and all data in flight is lost.
+    /// Cuts the connection. Both peers learn of it at once, and all outstanding data is lost.
     pub fn cut(&self) {
         self.with(|net| net.cut(CloseReason::Io("the connection was cut".into())));
     }

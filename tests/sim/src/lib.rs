@@ -10,8 +10,8 @@ mod pair;
 mod run;
 mod sessions;
 
-pub use backward::{Bidirectional, run_both_ways};
-pub use echo::{Args, Echo, Res, Want, call, pattern};
+pub use backward::{Bidirectional, run_bidirectional};
+pub use echo::{Args, Echo, Res, ResultLengths, call, pattern};
 pub use many::{Sums, many};
 pub use pair::{Pair, Settings, left_config, right_config};
 pub use run::{Outcome, run};

@@ -3,7 +3,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::{Bidirectional, Outcome, Tally, run, run_both_ways, run_session};
+use super::{Bidirectional, Outcome, Tally, run, run_bidirectional, run_session};
 use crate::fabric::LostWork;
 
 /// The sums of the counts of many runs.
@@ -14,7 +14,7 @@ pub struct Sums {
     /// Runs of sessions.
     pub sessions: Tally,
     /// Runs with calls in both directions.
-    pub both_ways: Bidirectional,
+    pub bidirectional: Bidirectional,
 }
 
 /// Runs every kind of simulation for each seed, with one thread per processor.
@@ -31,14 +31,14 @@ pub fn many(seeds: Range<u64>) -> Sums {
             if seed >= seeds.end {
                 return sums;
             }
-            let runs = catch_unwind(|| (run(seed), run_session(seed), run_both_ways(seed)));
-            let (pair, session, both_ways) = runs.unwrap_or_else(|_| {
+            let runs = catch_unwind(|| (run(seed), run_session(seed), run_bidirectional(seed)));
+            let (pair, session, bidirectional) = runs.unwrap_or_else(|_| {
                 next.store(seeds.end, Ordering::Relaxed);
                 panic!("seed {seed} failed (SIM_SEED={seed} repeats it)")
             });
             sums.pairs += pair;
             sums.sessions += session;
-            sums.both_ways += both_ways;
+            sums.bidirectional += bidirectional;
         }
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -49,7 +49,7 @@ pub fn many(seeds: Range<u64>) -> Sums {
             let sums = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             all.pairs += sums.pairs;
             all.sessions += sums.sessions;
-            all.both_ways += sums.both_ways;
+            all.bidirectional += sums.bidirectional;
         }
         all
     })
@@ -59,15 +59,15 @@ impl Sums {
     /// Returns the number of calls of all runs.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.pairs.calls + self.sessions.calls + self.both_ways.calls.iter().sum::<u64>()
+        self.pairs.calls + self.sessions.calls + self.bidirectional.calls.iter().sum::<u64>()
     }
 
-    /// Returns the counts of work in flight when connections broke, over all runs.
+    /// Returns the counts of outstanding work when connections broke, over all runs.
     #[must_use]
     pub fn lost_work(&self) -> LostWork {
         let mut all = self.pairs.lost_work;
         all += self.sessions.lost_work;
-        all += self.both_ways.lost_work;
+        all += self.bidirectional.lost_work;
         all
     }
 
@@ -76,7 +76,7 @@ impl Sums {
     /// # Panics
     /// Fails if a check fails.
     pub fn check(&self) {
-        let Sums { pairs, sessions, both_ways } = self;
+        let Sums { pairs, sessions, bidirectional } = self;
         let lost_work = self.lost_work();
         assert_eq!(pairs.calls, pairs.replies + pairs.failures + pairs.abandoned);
         assert_eq!(
@@ -110,11 +110,11 @@ impl Sums {
             assert!(count > 20, "too few {kind}: {count}");
         }
         for direction in 0..2 {
-            let Bidirectional { replies, failures, abandoned, too_long, .. } = both_ways;
+            let Bidirectional { replies, failures, abandoned, too_long, .. } = bidirectional;
             let ended = [replies, failures, abandoned, too_long].map(|count| count[direction]);
-            assert_eq!(both_ways.calls[direction], ended.iter().sum(), "{both_ways:?}");
-            assert!(ended.iter().all(|count| *count > 20), "too few events of some kind: {both_ways:?}");
+            assert_eq!(bidirectional.calls[direction], ended.iter().sum(), "{bidirectional:?}");
+            assert!(ended.iter().all(|count| *count > 20), "too few events of some kind: {bidirectional:?}");
         }
-        assert!(both_ways.same_xid > 50, "{both_ways:?}");
+        assert!(bidirectional.same_xid > 50, "{bidirectional:?}");
     }
 }

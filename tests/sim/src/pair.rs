@@ -94,13 +94,13 @@ pub struct Pair {
     right: End,
     left_receives: Receives,
     right_receives: Receives,
-    /// The right side's Receives for backward replies.
+    /// The right peer's Receives for backward replies.
     right_backward: Receives,
-    /// The credits for backward calls that the left side grants while it is connected.
+    /// The credits for backward calls that the left peer grants while it is connected.
     backward: u64,
 }
 
-/// The Receives of one side.
+/// The Receives of one peer.
 #[derive(Debug, Default)]
 struct Receives {
     posted: u64,
@@ -145,9 +145,9 @@ impl Pair {
         }
     }
 
-    /// Connects two sides that can both send calls.
+    /// Connects two peers that can both send calls.
     #[must_use]
-    pub fn both_ways(settings: &Settings) -> Self {
+    pub fn bidirectional(settings: &Settings) -> Self {
         let mut pair = Pair::new(settings);
         pair.callee = Some(BackwardResponder::new(settings.left, pair.negotiated));
         pair.backward = settings.left.backward_credits.max(1).into();
@@ -366,11 +366,11 @@ impl Pair {
         let credits = self.caller.credits();
         assert!(credits.granted() >= 1 && credits.granted() <= credits.requested(), "{credits:?}");
         let waiting = self.right_backward.posted - self.right_backward.taken;
-        assert!(waiting >= u64::from(credits.in_flight()), "R215: {credits:?} with {waiting} Receives");
+        assert!(waiting >= u64::from(credits.outstanding()), "R215: {credits:?} with {waiting} Receives");
         let Some(callee) = &self.callee else { return };
         let waiting = self.left_receives.posted - self.left_receives.taken;
         let expected = self.backward.saturating_sub(callee.in_progress() as u64);
-        let replies = u64::from(self.requester.credits().in_flight());
+        let replies = u64::from(self.requester.credits().outstanding());
         assert!(
             waiting >= expected + replies,
             "R214: {waiting} Receives for {expected} calls, {replies} replies"
@@ -382,9 +382,9 @@ impl Pair {
         let credits = self.requester.credits();
         assert!(credits.granted() >= 1 && credits.granted() <= credits.requested(), "{credits:?}");
         let waiting = self.left_receives.posted - self.left_receives.taken;
-        assert!(waiting >= u64::from(credits.in_flight()), "R036: {credits:?} with {waiting} Receives");
+        assert!(waiting >= u64::from(credits.outstanding()), "R036: {credits:?} with {waiting} Receives");
         assert!(self.fabric.exposed(Side::Right).is_empty(), "a responder must not advertise memory");
-        if credits.in_flight() == 0 {
+        if credits.outstanding() == 0 {
             assert_eq!(
                 self.fabric.registered(Side::Left),
                 0,

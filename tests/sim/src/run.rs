@@ -14,7 +14,7 @@ use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::wire::rpc::decode_reply;
 use rpcrdma_runtime::xdr::{Decode, Reader};
 
-use super::{Args, Echo, Pair, Res, Settings, Want, call};
+use super::{Args, Echo, Pair, Res, ResultLengths, Settings, call};
 use crate::fabric::{Faults, LostWork, Rng, Side};
 
 /// The counts of a run.
@@ -40,7 +40,7 @@ pub struct Outcome {
     pub remote_invalidations: u64,
     /// How often the grant fell to 1.
     pub few_credits: u64,
-    /// Work in flight when connections broke.
+    /// Outstanding work when connections broke.
     pub lost_work: LostWork,
     /// Simulated events.
     pub steps: u64,
@@ -150,7 +150,7 @@ pub(super) fn arguments(xid: u32, config: &Config, rng: &mut Rng) -> Args {
     let length = |rng: &mut Rng| usize::try_from(size(rng)).expect("small");
     let lengths = [length(rng), length(rng).min(6000), length(rng)];
     let mut want = || u32::try_from(size(rng)).expect("small");
-    let want = Want { note: want().min(6000), item: want(), other: want() };
+    let want = ResultLengths { note: want().min(6000), item: want(), other: want() };
     Args::new(xid ^ 0x5555, lengths, want)
 }
 
@@ -220,7 +220,7 @@ impl Run {
         }
         let unanswered = self.waiting.values().filter(|call| !call.abandoned).count();
         assert_eq!(unanswered, 0, "calls without an outcome: {:?}", self.settings);
-        assert!(self.closed || self.pair.requester.credits().in_flight() == 0, "credits leaked");
+        assert!(self.closed || self.pair.requester.credits().outstanding() == 0, "credits leaked");
         self.close();
         self.outcome.steps = self.pair.fabric.steps();
         self.outcome.few_credits = self.pair.drops_to_one;

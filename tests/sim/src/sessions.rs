@@ -46,7 +46,7 @@ pub struct Tally {
     /// Retransmitted calls that the duplicate-request cache recognized, while the first one ran or after its
     /// reply.
     pub cached: u64,
-    /// Work in flight when connections broke.
+    /// Outstanding work when connections broke.
     pub lost_work: LostWork,
     /// Simulated events.
     pub steps: u64,
@@ -126,9 +126,9 @@ type Cache = Duplicates<(u64, CallKey)>;
 fn cache() -> Cache {
     // The limits are never reached, so every reply is cached.
     let limits = DuplicateLimits {
-        running: u64::MAX,
-        bytes: usize::MAX,
-        reply: usize::MAX,
+        max_running: u64::MAX,
+        max_bytes: usize::MAX,
+        max_reply: usize::MAX,
         ..DuplicateLimits::default()
     };
     Duplicates::new(limits)
@@ -310,9 +310,9 @@ impl Run {
         }
     }
 
-    /// Runs the server's side of a connection that has ended for the client.
+    /// Runs the server of a connection that has ended for the client.
     ///
-    /// The server still receives and runs the calls in flight, and learns of the end later.
+    /// The server still receives and runs the outstanding calls, and learns of the end later.
     fn drain_server_side(&mut self) {
         if !self.session.requester().is_some_and(Pair::client_is_closed) {
             return;

@@ -25,7 +25,11 @@ impl Transport for Tcp {
     async fn bind(address: SocketAddr, options: Options, board: Board) -> Result<TcpServer, ServeError> {
         let Options { calls, backward, max_backward_calls, duplicates } = options;
         let (calls, backward_calls) = (calls as usize, backward as usize);
-        let tcp = TcpOptions { calls, backward_calls, ..TcpOptions::default() };
+        let tcp = TcpOptions {
+            max_concurrent_calls: calls,
+            max_concurrent_backward_calls: backward_calls,
+            ..TcpOptions::default()
+        };
         let options = TcpServerOptions { tcp, max_backward_calls, duplicates, ..TcpServerOptions::default() };
         Ok(TcpServer::bind_with(address, options).await?.service(watches_v1::Server(board)))
     }
@@ -130,7 +134,7 @@ async fn calls_beyond_the_smaller_credit_limit_wait() {
     for (server, client) in [(3, 100), (100, 3)] {
         let serving = Serving::start::<Tcp>(Options { backward: server, ..Options::default() }).await;
         let subscriber = Subscriber { pause: Duration::from_millis(5), ..Subscriber::default() };
-        let tcp = TcpOptions { backward_calls: client, ..TcpOptions::default() };
+        let tcp = TcpOptions { max_concurrent_backward_calls: client, ..TcpOptions::default() };
         let options =
             TcpClientOptions { tcp, backward: notice_services(&subscriber), ..TcpClientOptions::default() };
         let client = TcpClient::connect_with(serving.address, options).await.expect("the client connects");

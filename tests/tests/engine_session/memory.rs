@@ -13,7 +13,7 @@ const LEN: usize = 20_000;
 struct Lender(Mutex<BytesMut>);
 
 impl ItemMemory for Lender {
-    fn lend(&self) -> Option<BytesMut> {
+    fn acquire(&self) -> Option<BytesMut> {
         let mut share = self.0.lock().expect("no panic");
         share.try_reclaim(LEN).then(|| share.split_off(0))
     }
@@ -40,7 +40,7 @@ fn supplied_memory_is_the_sink_on_each_connection() {
     let id =
         client.submit(SessionCall { bounds, memory: Some(Arc::new(Lender(Mutex::new(memory)))), ..call(1) });
     assert_eq!(sink(&client), place);
-    client.lose(CloseReason::Peer);
+    client.lose_connection(CloseReason::Peer);
     client.advance(MS(400));
     client.connect(1024);
     assert_eq!(sink(&client), place);

@@ -42,7 +42,7 @@ fn granted() -> Client {
 }
 
 fn credits_in_use(client: &Client) -> u32 {
-    client.session.requester().expect("the session is connected").credits().in_flight()
+    client.session.requester().expect("the session is connected").credits().outstanding()
 }
 
 #[test]

@@ -41,7 +41,7 @@ async fn next_except_sent(end: &mut IwarpConnection) -> Completion {
     }
 }
 
-/// The peer writes `data`, replies and disconnects before the local side polls.
+/// The peer writes `data`, replies and disconnects before the test polls.
 async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
     let what = format!("{exit:?}, sends: {sends}, {size} octets");
     let Established { mut raw, mut end, .. } = establish(IwarpOptions::default()).await;
@@ -56,7 +56,7 @@ async fn reply_and_disconnect(exit: Exit, sends: bool, size: usize) {
     raw.write_all(&send(2, b"reply")).await.unwrap();
     end_stream(raw, exit).await;
     if sends {
-        // The Send to the disconnected peer fails, perhaps before the local side has read anything.
+        // The Send to the disconnected peer fails, perhaps before the connection has read any data.
         end.submit(Action::Send {
             token: Token(1),
             message: vec![Bytes::from_static(b"?")],

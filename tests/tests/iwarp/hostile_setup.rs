@@ -174,7 +174,7 @@ async fn reserved_flags_are_not_checked() {
     let octets = request(0x5f, 2, 4, &[0, 1, 0, 1]);
     let (raw, outcome) = ask(&octets, IwarpOptions::default()).await;
     drop(outcome.unwrap());
-    assert_eq!(rest(raw).await[16..18], [0x50, 2], "no reserved flag, and an enhanced reply");
+    assert_eq!(rest(raw).await[16..18], [0x50, 2], "an enhanced reply without reserved flags");
     for flags in [0x5f, 0x1f] {
         answered(reply(flags, 2, 4, &[0, 1, 0, 1])).await.unwrap();
     }

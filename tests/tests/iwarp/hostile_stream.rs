@@ -332,7 +332,7 @@ async fn h48_empty_reads_and_writes_need_no_memory() {
     }
 }
 
-/// The local side requests 8 octets, and the peer sends a wrong response.
+/// The local peer requests 8 octets, and the peer sends a wrong response.
 ///
 /// Requirement: R521
 #[tokio::test]

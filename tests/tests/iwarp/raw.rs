@@ -178,7 +178,7 @@ pub(crate) async fn until_closed(end: &mut IwarpConnection) -> Ended {
     }
 }
 
-/// Reads until the other side closes, and closes too. Returns the received octets.
+/// Reads until the peer closes, and closes too. Returns the received octets.
 pub(crate) async fn rest(mut raw: TcpStream) -> Vec<u8> {
     let mut octets = Vec::new();
     let reading = raw.read_to_end(&mut octets);

@@ -54,7 +54,7 @@ async fn private_data_without_depths_works_in_both_directions() {
 /// The size of each RDMA Read and Write in octets.
 const LARGE: usize = 6 << 20;
 
-/// Submits all transfers together, and tells the peer when its Reads are complete. The first side closes once
+/// Submits all transfers together, and tells the peer when its Reads are complete. The first one closes once
 /// both have done so.
 async fn read_and_write(
     mut end: IwarpConnection,

@@ -18,7 +18,7 @@ impl Gate {
     fn services(&self) -> Services {
         let mut services = Services::new();
         services.add(self.clone());
-        services.with_gss(GssServer::new(Toy::new("server")));
+        services.with_gss(GssServer::new(TestMechanism::new("server")));
         services
     }
 }
@@ -106,7 +106,7 @@ async fn a_call_that_was_sent_fails_with_its_connection() {
         let (address, server) = serve_uncached(([127, 0, 0, 1], 0).into(), tcp, services.clone()).await;
         let after = if loses_contexts { gate.services() } else { services };
         let restart = serve_uncached(address, tcp, after);
-        let (alice, service) = (Toy::new("alice"), GssService::Integrity);
+        let (alice, service) = (TestMechanism::new("alice"), GssService::Integrity);
         if tcp {
             let client = Client::connect_tcp(address).await.unwrap();
             lost(GssClient::new(client, alice, service), gate, server, restart).await;
@@ -123,7 +123,7 @@ async fn a_retransmitted_token_restarts_the_context() {
     for rounds in [2, 3] {
         let mut services = Services::new();
         services.add(Echo);
-        services.with_gss(GssServer::new(Toy { rounds, ..Toy::new("server") }));
+        services.with_gss(GssServer::new(TestMechanism { rounds, ..TestMechanism::new("server") }));
         let direct = Direct::new(services.clone());
         let lost = Arc::new(AtomicU32::new(0));
         let calls = lost.clone();
@@ -137,10 +137,10 @@ async fn a_retransmitted_token_restarts_the_context() {
             }
             call
         });
-        let toy = Toy { rounds, ..Toy::new("alice") };
-        let client = GssClient::new(direct, toy.clone(), GssService::Integrity);
+        let mechanism = TestMechanism { rounds, ..TestMechanism::new("alice") };
+        let client = GssClient::new(direct, mechanism.clone(), GssService::Integrity);
         echo(&client, &args(1, 1, 1)).await.unwrap();
-        assert_eq!(toy.started.load(Ordering::Relaxed), 2);
+        assert_eq!(mechanism.started.load(Ordering::Relaxed), 2);
         assert_eq!(lost.load(Ordering::Relaxed) as usize, 2 * rounds + 1, "all tokens twice, and one call");
     }
 }
@@ -165,9 +165,9 @@ async fn an_unacknowledged_context_destruction_delays_no_call() {
 
 #[tokio::test]
 async fn a_call_below_the_window_gets_no_reply() {
-    let (services, _, _) = secured(GssServerOptions { window: 4, ..GssServerOptions::default() });
+    let (services, _, _) = gss_services(GssServerOptions { window: 4, ..GssServerOptions::default() });
     let direct = Direct::new(services);
-    let client = GssClient::new(direct.clone(), Toy::new("alice"), GssService::None);
+    let client = GssClient::new(direct.clone(), TestMechanism::new("alice"), GssService::None);
     echo(&client, &args(1, 1, 1)).await.unwrap();
     direct.change_calls(|_| vec![0; 4]);
     assert!(echo(&client, &args(1, 1, 1)).await.is_err());
@@ -181,9 +181,9 @@ async fn a_call_below_the_window_gets_no_reply() {
 
 #[tokio::test]
 async fn many_calls_at_once_through_a_small_window() {
-    let (services, gss, _) = secured(GssServerOptions { window: 3, ..GssServerOptions::default() });
+    let (services, gss, _) = gss_services(GssServerOptions { window: 3, ..GssServerOptions::default() });
     let client = Client::connect(over_rdma(services).await).await.unwrap();
-    let secure = GssClient::new(client, Toy::new("alice"), GssService::Integrity);
+    let secure = GssClient::new(client, TestMechanism::new("alice"), GssService::Integrity);
     let calls: Vec<_> = (0..200)
         .map(|n| {
             let secure = secure.clone();
@@ -199,9 +199,10 @@ async fn many_calls_at_once_through_a_small_window() {
 
 #[tokio::test]
 async fn a_context_that_the_server_dropped_is_recreated() {
-    let (services, gss, _) = secured(GssServerOptions { contexts: 1, ..GssServerOptions::default() });
+    let (services, gss, _) =
+        gss_services(GssServerOptions { max_contexts: 1, ..GssServerOptions::default() });
     let direct = Direct::new(services);
-    let (alice, bob) = (Toy::new("alice"), Toy::new("bob"));
+    let (alice, bob) = (TestMechanism::new("alice"), TestMechanism::new("bob"));
     let first = GssClient::new(direct.clone(), alice.clone(), GssService::Integrity);
     let second = GssClient::new(direct, bob.clone(), GssService::Privacy);
     for _ in 0..3 {
@@ -214,23 +215,23 @@ async fn a_context_that_the_server_dropped_is_recreated() {
 
 #[tokio::test]
 async fn an_expired_context_is_a_context_problem() {
-    let toy = Toy::new("server");
-    let gss = GssServer::new(toy.clone());
+    let mechanism = TestMechanism::new("server");
+    let gss = GssServer::new(mechanism.clone());
     let mut services = Services::new();
     services.add(Echo);
     services.with_gss(gss);
-    let client = GssClient::new(Direct::new(services), Toy::new("alice"), GssService::Integrity);
+    let client = GssClient::new(Direct::new(services), TestMechanism::new("alice"), GssService::Integrity);
     echo(&client, &args(1, 1, 1)).await.unwrap();
-    toy.expired.store(true, Ordering::Relaxed);
+    mechanism.expired.store(true, Ordering::Relaxed);
     let failed = echo(&client, &args(1, 1, 1)).await;
     // The server also rejects the new context.
     assert!(matches!(failed, Err(CallError::Gss(GssFailure::Refused(_)))), "{failed:?}");
-    toy.expired.store(false, Ordering::Relaxed);
+    mechanism.expired.store(false, Ordering::Relaxed);
     echo(&client, &args(1, 1, 1)).await.unwrap();
 }
 
 /// A mechanism whose new contexts are valid again, as in Kerberos after a new ticket.
-struct Renewed(Toy);
+struct Renewed(TestMechanism);
 
 impl GssMechanism for Renewed {
     fn begin(&self) -> Result<Box<dyn GssExchange>, GssError> {
@@ -246,8 +247,8 @@ impl GssMechanism for Renewed {
 #[tokio::test]
 async fn a_client_replaces_its_expired_context() {
     for service in SERVICES {
-        let (services, gss, _) = secured(GssServerOptions::default());
-        let alice = Toy::new("alice");
+        let (services, gss, _) = gss_services(GssServerOptions::default());
+        let alice = TestMechanism::new("alice");
         let client = GssClient::new(Direct::new(services), Renewed(alice.clone()), service);
         for contexts in [1, 2] {
             echo(&client, &args(1, 1, 1)).await.unwrap();
@@ -259,19 +260,20 @@ async fn a_client_replaces_its_expired_context() {
 
 #[tokio::test]
 async fn a_mechanism_explains_why_a_server_refuses() {
-    let (services, _, _) = secured(GssServerOptions::default());
-    let client = GssClient::new(Direct::new(services), Renewed(Toy::new("unknown")), GssService::None);
+    let (services, _, _) = gss_services(GssServerOptions::default());
+    let client =
+        GssClient::new(Direct::new(services), Renewed(TestMechanism::new("unknown")), GssService::None);
     let refused = echo(&client, &args(1, 1, 1)).await.unwrap_err();
     assert_eq!(refused.to_string(), "the server refused to create a context: unknown has no ticket");
 }
 
 #[tokio::test]
 async fn contexts_end_with_their_clients() {
-    let (services, gss, _) = secured(GssServerOptions::default());
+    let (services, gss, _) = gss_services(GssServerOptions::default());
     let address = over_rdma(services).await;
     for service in SERVICES {
         let client = Client::connect(address).await.unwrap();
-        let secure = GssClient::new(client, Toy::new("alice"), service);
+        let secure = GssClient::new(client, TestMechanism::new("alice"), service);
         echo(&secure, &args(1, 1, 1)).await.unwrap();
         assert_eq!(gss.contexts(), 1);
         secure.destroy().await.unwrap();

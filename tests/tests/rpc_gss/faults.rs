@@ -187,7 +187,7 @@ async fn an_unanswered_call_does_not_affect_other_calls_on_its_tcp_connection() 
     assert!(echo(&client, &args(10, 10, 10)).await.is_err());
     socket.send(&direct.last_call().flatten()).await;
     assert_eq!(response_of(&socket.next().await).1, Ok(()));
-    // Unanswered calls do not keep the connection open once the client has closed its sending side.
+    // Unanswered calls do not keep the connection open once the client has closed the connection for writing.
     socket.send(&message).await;
     socket.0.shutdown().await.unwrap();
     let end = tokio::time::timeout(Duration::from_secs(30), socket.0.read_u8()).await.unwrap();
@@ -240,10 +240,10 @@ async fn the_reply_to_another_call_is_rejected() {
 
 #[tokio::test]
 async fn a_service_below_the_servers_minimum_is_rejected() {
-    let options = GssServerOptions { at_least: GssService::Integrity, ..GssServerOptions::default() };
+    let options = GssServerOptions { min_service: GssService::Integrity, ..GssServerOptions::default() };
     for service in SERVICES {
-        let (services, _, _) = secured(options);
-        let client = GssClient::new(Direct::new(services), Toy::new("alice"), service);
+        let (services, _, _) = gss_services(options);
+        let client = GssClient::new(Direct::new(services), TestMechanism::new("alice"), service);
         let answer = echo(&client, &args(1, 1, 1)).await;
         match answer {
             Ok(()) => assert!(service >= GssService::Integrity),
@@ -273,7 +273,7 @@ fn message(procedure: u32, body: impl Into<Bytes>, verifier: &Verifier, rest: &[
 #[tokio::test]
 async fn invalid_tokens_and_control_messages_are_rejected() {
     use rpcrdma_runtime::proto::rpc::gss::GssControl::{ContinueInit, Destroy, Init};
-    let (services, gss, _) = secured(GssServerOptions::default());
+    let (services, gss, _) = gss_services(GssServerOptions::default());
     let direct = Direct::new(services);
     let credential = |control, handle: &'static [u8]| {
         let handle = Bytes::from_static(handle);
@@ -310,20 +310,24 @@ async fn invalid_tokens_and_control_messages_are_rejected() {
     assert_eq!(gss.contexts(), 0);
     // The number of incomplete contexts is limited.
     let gss = Arc::new(GssServer::with(
-        Toy { rounds: 2, ..Toy::new("server") },
-        GssServerOptions { unfinished: 10, ..GssServerOptions::default() },
+        TestMechanism { rounds: 2, ..TestMechanism::new("server") },
+        GssServerOptions { max_unfinished: 10, ..GssServerOptions::default() },
     ));
     let mut services = Services::new();
     services.add(Echo);
     services.with_gss(gss.clone());
     let direct = Direct::new(services);
-    let toy = Toy { rounds: 2, ..Toy::new("alice") };
-    let client = GssClient::new(direct.clone(), toy.clone(), GssService::Integrity);
+    let mechanism = TestMechanism { rounds: 2, ..TestMechanism::new("alice") };
+    let client = GssClient::new(direct.clone(), mechanism.clone(), GssService::Integrity);
     echo(&client, &args(1, 1, 1)).await.unwrap();
     for _ in 0..100 {
         direct.send(message(0, credential(Init, b""), &none, &token)).await.unwrap();
     }
     assert_eq!((gss.contexts(), gss.unfinished()), (1, 10));
     echo(&client, &args(1, 1, 1)).await.unwrap();
-    assert_eq!(toy.started.load(Ordering::Relaxed), 1, "incomplete contexts must not evict complete ones");
+    assert_eq!(
+        mechanism.started.load(Ordering::Relaxed),
+        1,
+        "incomplete contexts must not evict complete ones"
+    );
 }

@@ -6,7 +6,7 @@ use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::proto::rdma::{Config, LongCall, Traffic};
 use rpcrdma_runtime::wire::private_data::PrivateData;
 use rpcrdma_runtime::{Client, ClientOptions, Observer};
-use rpcrdma_sim::{Args, Echo, Want};
+use rpcrdma_sim::{Args, Echo, ResultLengths};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -30,7 +30,7 @@ pub(crate) struct Scenario {
     #[serde(default = "unlimited")]
     max_segment: u32,
     #[serde(default)]
-    long_call: Travel,
+    long_call: MessageForm,
     #[serde(default = "enabled")]
     remote_invalidation: bool,
     steps: Vec<Step>,
@@ -50,7 +50,7 @@ fn enabled() -> bool {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Travel {
+enum MessageForm {
     #[default]
     Whole,
     Reduced,
@@ -118,8 +118,8 @@ impl Scenario {
             private_data: PrivateData::new(self.remote_invalidation, self.inline, self.inline),
             max_segment: self.max_segment,
             long_call: match self.long_call {
-                Travel::Whole => LongCall::Whole,
-                Travel::Reduced => LongCall::Reduced,
+                MessageForm::Whole => LongCall::Whole,
+                MessageForm::Reduced => LongCall::Reduced,
             },
             ..Config::default()
         };
@@ -164,17 +164,17 @@ async fn run_step(step: &Step, index: u32, client: &Client, stop: &watch::Sender
     if step.stop {
         stop.send(true).expect("the server runs");
         // Wait until the server closes the connection.
-        while client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await.is_ok() {}
+        while client.call::<Echo>(&Args::new(1, [0; 3], ResultLengths::default())).await.is_ok() {}
     }
     if step.close || step.stop {
-        let after = client.call::<Echo>(&Args::new(1, [0; 3], Want::default())).await;
+        let after = client.call::<Echo>(&Args::new(1, [0; 3], ResultLengths::default())).await;
         return assert!(after.is_err(), "{after:?}");
     }
     let [note, item, other] = step.want;
     let mut calls = JoinSet::new();
     for number in 0..step.times.unwrap_or(1) {
         let client = client.clone();
-        let args = Args::new(index << 16 | number, step.call, Want { note, item, other });
+        let args = Args::new(index << 16 | number, step.call, ResultLengths { note, item, other });
         let abandon = step.abandon;
         calls.spawn(async move {
             let call = client.call::<Echo>(&args);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::Segment;
 use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, ReadSegment, WriteChunk};
-use rpcrdma_sim::{Args, Want};
+use rpcrdma_sim::{Args, ResultLengths};
 
 use crate::layouts::result_of;
 use crate::link::{Link, Provider, isolated};
@@ -171,7 +171,7 @@ async fn run<P: Provider>() {
         if answer.is_some() {
             assert_eq!(raw.receive().await, answer, "{name}");
         }
-        let args = Args::new(XID, [1, 2, 3], Want::default());
+        let args = Args::new(XID, [1, 2, 3], ResultLengths::default());
         let call = rpcrdma_sim::call(XID, &args, usize::MAX).flatten();
         assert!(raw.send(vec![msg(ChunkLists::default(), &call)]).await, "{name}");
         let reply = raw.receive().await.unwrap_or_else(|| panic!("{name}: the connection has ended"));

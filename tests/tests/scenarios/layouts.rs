@@ -11,7 +11,7 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::wire::rpc::{self, ReplyError};
 use rpcrdma_runtime::xdr::{Decode, Message, Placed, PlacedItem, Reader, Received, pad_len};
-use rpcrdma_sim::{Args, Res, Want, call};
+use rpcrdma_sim::{Args, Res, ResultLengths, call};
 
 use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, XID, words};
@@ -48,7 +48,7 @@ struct Case {
 impl Case {
     /// A call with both items in Read chunks, which gets its result inline.
     fn new(name: impl Into<String>, args: [usize; 3], [note, item, other]: [u32; 3]) -> Self {
-        let args = Args::new(XID, args, Want { note, item, other });
+        let args = Args::new(XID, args, ResultLengths { note, item, other });
         let Message { stream, items } = call(XID, &args, 1);
         let reads = items.into_iter().map(|item| (item.position, item.data)).collect();
         let gets = Gets::Result(Vec::new(), None);

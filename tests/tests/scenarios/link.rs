@@ -13,7 +13,7 @@ use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The settings of both sides of a connection.
+/// The settings of both peers of a connection.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) config: Config,
@@ -54,7 +54,7 @@ impl Link {
 /// The inline threshold of the tables, in bytes.
 pub(crate) const INLINE: u32 = 1024;
 
-/// Connects a client's and a server's side.
+/// Connects a client and a server.
 pub(crate) trait Provider: 'static {
     type ClientSide: Connection + 'static;
     type ServerSide: Connection + 'static;

@@ -16,7 +16,7 @@ fn address() -> Option<IpAddr> {
     Some(address.parse().expect("an address in RPCRDMA_VERBS"))
 }
 
-/// The address on which both sides listen.
+/// The address on which both peers listen.
 fn here() -> SocketAddr {
     SocketAddr::new(address().expect("RPCRDMA_VERBS"), 0)
 }

@@ -11,14 +11,14 @@ use rpcrdma_runtime::wire::rdma::{
 };
 use rpcrdma_runtime::xdr::{Encode, Message, Reducer, Sink};
 use rpcrdma_runtime::{CallError, Client, ClientOptions};
-use rpcrdma_sim::{Args, Echo, Res, Want};
+use rpcrdma_sim::{Args, Echo, Res, ResultLengths};
 
 use crate::link::{Link, Provider, isolated};
 use crate::raw::{Raw, words};
 
-/// How a call ends.
+/// How a call is expected to end.
 #[derive(Clone, Copy)]
-enum Ends {
+enum Expected {
     Result,
     BadReply,
     /// ERR_CHUNK.
@@ -26,7 +26,7 @@ enum Ends {
     /// ERR_VERS with versions 2 to 3.
     Version,
     /// The message is dropped, and the call waits for its reply.
-    Waits,
+    NoReply,
 }
 
 /// A valid reply.
@@ -71,23 +71,23 @@ const ITEMS: [u32; 2] = [16, 7];
 
 type MakeReply = fn(&Reply) -> Bytes;
 
-fn table() -> Vec<(&'static str, MakeReply, Ends)> {
+fn table() -> Vec<(&'static str, MakeReply, Expected)> {
     [accepted(), bad_chunks(), errors(), dropped()].concat()
 }
 
-fn accepted() -> Vec<(&'static str, MakeReply, Ends)> {
+fn accepted() -> Vec<(&'static str, MakeReply, Expected)> {
     vec![
-        ("a valid reply", Reply::valid, Ends::Result),
+        ("a valid reply", Reply::valid, Expected::Result),
         (
             "a Reply chunk without segments",
             |reply| reply.with(|lists| lists.reply = Some(WriteChunk::default())),
-            Ends::Result,
+            Expected::Result,
         ),
-        ("no Reply chunk", |reply| reply.with(|lists| lists.reply = None), Ends::Result),
+        ("no Reply chunk", |reply| reply.with(|lists| lists.reply = None), Expected::Result),
     ]
 }
 
-fn bad_chunks() -> Vec<(&'static str, MakeReply, Ends)> {
+fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
     let cases: [(&str, MakeReply); 12] = [
         ("longer than offered", |reply| {
             reply.with(|lists| lists.writes[0].0[0].length = reply.offered.writes[0].0[0].length + 1)
@@ -118,22 +118,22 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Ends)> {
         }),
         ("an invalid list", |reply| words(&[reply.xid, 1, 8, 0, 0, 5, 0])),
     ];
-    cases.map(|(name, make_reply)| (name, make_reply, Ends::BadReply)).to_vec()
+    cases.map(|(name, make_reply)| (name, make_reply, Expected::BadReply)).to_vec()
 }
 
-fn errors() -> Vec<(&'static str, MakeReply, Ends)> {
+fn errors() -> Vec<(&'static str, MakeReply, Expected)> {
     vec![
-        ("ERR_CHUNK", |reply| reply.error(ErrorBody::Chunk), Ends::Chunk),
-        ("ERR_VERS", |reply| reply.error(ErrorBody::Version { low: 2, high: 3 }), Ends::Version),
-        ("H31 an unknown error", |reply| words(&[reply.xid, 1, 8, 4, 77]), Ends::BadReply),
-        ("H31 a truncated error", |reply| words(&[reply.xid, 1, 8, 4]), Ends::BadReply),
-        ("H30 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Ends::Waits),
-        ("H31 an unknown error without a call", |_| words(&[99, 1, 8, 4, 77]), Ends::Waits),
-        ("H31 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Ends::Waits),
+        ("ERR_CHUNK", |reply| reply.error(ErrorBody::Chunk), Expected::Chunk),
+        ("ERR_VERS", |reply| reply.error(ErrorBody::Version { low: 2, high: 3 }), Expected::Version),
+        ("H31 an unknown error", |reply| words(&[reply.xid, 1, 8, 4, 77]), Expected::BadReply),
+        ("H31 a truncated error", |reply| words(&[reply.xid, 1, 8, 4]), Expected::BadReply),
+        ("H30 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Expected::NoReply),
+        ("H31 an unknown error without a call", |_| words(&[99, 1, 8, 4, 77]), Expected::NoReply),
+        ("H31 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Expected::NoReply),
     ]
 }
 
-fn dropped() -> Vec<(&'static str, MakeReply, Ends)> {
+fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
     let cases: [(&str, MakeReply); 8] = [
         ("H13 nothing", |_| Bytes::new()),
         ("H13 15 bytes", |reply| words(&[reply.xid, 1, 8, 0]).slice(..15)),
@@ -146,31 +146,36 @@ fn dropped() -> Vec<(&'static str, MakeReply, Ends)> {
         }),
         ("H37 a reply to no call", |_| words(&[99, 1, 8, 0, 0, 0, 0, 99, 1, 0, 0, 0, 0])),
     ];
-    cases.map(|(name, make_reply)| (name, make_reply, Ends::Waits)).to_vec()
+    cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }
 
 /// The number of calls for a message that is dropped. It exceeds the number of Receives.
 const CALLS: usize = 8;
 
-async fn run<P: Provider>(make_reply: MakeReply, ends: Ends) {
+async fn run<P: Provider>(make_reply: MakeReply, expected: Expected) {
     let link = Link::of_table();
     let (local, peer) = P::connect(&link).await;
     let mut raw = Raw::new(peer);
     let options = ClientOptions { config: link.config, ..ClientOptions::default() };
     let client = Client::over(local, options);
-    for _ in 0..if matches!(ends, Ends::Waits) { CALLS } else { 1 } {
-        exchange(&client, &mut raw, make_reply, ends).await;
+    for _ in 0..if matches!(expected, Expected::NoReply) { CALLS } else { 1 } {
+        exchange(&client, &mut raw, make_reply, expected).await;
     }
 }
 
-async fn exchange<C: Connection>(client: &Client, raw: &mut Raw<C>, make_reply: MakeReply, ends: Ends) {
+async fn exchange<C: Connection>(
+    client: &Client,
+    raw: &mut Raw<C>,
+    make_reply: MakeReply,
+    expected: Expected,
+) {
     // The call requests more than the server returns, so that it offers each kind of chunk.
-    let result = Args::new(5, [0; 3], Want { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
-    let args = Args::new(1, [0; 3], Want { note: 3000, item: ITEMS[0], other: ITEMS[0] });
+    let result = Args::new(5, [0; 3], ResultLengths { note: 12, item: ITEMS[0], other: ITEMS[1] }).result();
+    let args = Args::new(1, [0; 3], ResultLengths { note: 3000, item: ITEMS[0], other: ITEMS[0] });
     let answering = async {
         let reply = place(raw, &result).await;
         assert!(raw.send(vec![make_reply(&reply)]).await, "the connection has ended");
-        if matches!(ends, Ends::Waits) {
+        if matches!(expected, Expected::NoReply) {
             assert!(raw.send(vec![reply.valid()]).await, "the connection has ended");
         }
         raw.receive().await
@@ -179,11 +184,11 @@ async fn exchange<C: Connection>(client: &Client, raw: &mut Raw<C>, make_reply: 
         outcome = client.call::<Echo>(&args) => outcome,
         received = answering => panic!("R164: unexpected message of a requester: {received:?}"),
     };
-    let is_expected = match (ends, &outcome) {
-        (Ends::Result | Ends::Waits, Ok(got)) => *got == result,
-        (Ends::BadReply, Err(CallError::Transport(TransportError::BadReply(_)))) => true,
-        (Ends::Chunk, Err(CallError::Transport(TransportError::Chunk))) => true,
-        (Ends::Version, Err(CallError::Transport(TransportError::Version { low: 2, high: 3 }))) => true,
+    let is_expected = match (expected, &outcome) {
+        (Expected::Result | Expected::NoReply, Ok(got)) => *got == result,
+        (Expected::BadReply, Err(CallError::Transport(TransportError::BadReply(_)))) => true,
+        (Expected::Chunk, Err(CallError::Transport(TransportError::Chunk))) => true,
+        (Expected::Version, Err(CallError::Transport(TransportError::Version { low: 2, high: 3 }))) => true,
         _ => false,
     };
     assert!(is_expected, "{outcome:?}");
@@ -212,8 +217,8 @@ async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
 /// Runs each case on a separate connection.
 pub(crate) async fn over<P: Provider>() {
     let mut failed = Vec::new();
-    for (name, make_reply, ends) in table() {
-        if let Err(why) = isolated(move || run::<P>(make_reply, ends)).await {
+    for (name, make_reply, expected) in table() {
+        if let Err(why) = isolated(move || run::<P>(make_reply, expected)).await {
             failed.push(format!("{name}: {why}"));
         }
     }

@@ -36,7 +36,7 @@ async fn delete_and_add_device(at: SocketAddr, verbs: VerbsOptions, options: Cli
     let caller = client.clone();
     let call = move |number| {
         let client = caller.clone();
-        let args = Args::new(number, [5000, 10, 0], Want { note: 10, item: 5000, other: 0 });
+        let args = Args::new(number, [5000, 10, 0], ResultLengths { note: 10, item: 5000, other: 0 });
         async move { client.call::<Echo>(&args).await.map(|result| assert_eq!(result, args.result())) }
     };
     call(1).await.expect("a result");
@@ -97,7 +97,7 @@ async fn a_server_invalidates_the_windows_of_calls() {
     let calls = (1..=50).map(|number| {
         let client = client.clone();
         tokio::spawn(async move {
-            let args = Args::new(number, [0, 70_000, 0], Want { note: 10, item: 0, other: 0 });
+            let args = Args::new(number, [0, 70_000, 0], ResultLengths { note: 10, item: 0, other: 0 });
             assert_eq!(client.call::<Echo>(&args).await.expect("a result"), args.result());
         })
     });

@@ -17,7 +17,7 @@ struct Empty {}
 
 #[derive(Clone, Debug, PartialEq, Xdr)]
 #[xdr(crate = "elsewhere")]
-struct Elsewhere {
+struct CratePath {
     value: i64,
 }
 
@@ -80,7 +80,7 @@ fn main() {
     same(Unit);
     same(Empty {});
     same(Tuple(1, "two".into()));
-    same(Elsewhere { value: -1 });
+    same(CratePath { value: -1 });
     same(Pair { first: Tuple(1, "x".into()), second: Pair { first: 1u64, second: Unit } });
     same(Carries { data: Opaque::<8>::from(vec![1, 2, 3]) });
     same(Sized::<8, 5> { data: vec![1].into(), fixed: [1; 5], values: vec![1, 2] });

@@ -33,7 +33,7 @@ fn run(arguments: &Explain) -> anyhow::Result<()> {
     let Explain { connection, xid, calls: brief, all, .. } = *arguments;
     let selection = Selection { connection, xid, brief, all };
     if selection.connection.is_some() && selection.connections(&trace).next().is_none() {
-        bail!("{}: {}", arguments.file.display(), explain::nothing(&trace, &selection));
+        bail!("{}: {}", arguments.file.display(), explain::empty_report(&trace, &selection));
     }
     if let Some(xid) = selection.xid
         && !selection.connections(&trace).any(|connection| selection.calls(connection).next().is_some())

@@ -20,7 +20,12 @@ use super::values::Parts;
 /// The limits for decoding a header, above those of any peer. Each RDMA Read or Write of a call scans all the
 /// call's segments.
 fn limits() -> MessageLimits {
-    MessageLimits { segments: 4096, write_chunks: 4096, transfer: u64::MAX, ..MessageLimits::default() }
+    MessageLimits {
+        max_segments: 4096,
+        max_write_chunks: 4096,
+        max_transfer: u64::MAX,
+        ..MessageLimits::default()
+    }
 }
 
 /// An event that is not part of a call.

@@ -4,7 +4,7 @@
 use askama::Template;
 
 use super::call::Peer;
-use super::ladder::{Row, RowKind, Selection, nothing, rows, title};
+use super::ladder::{Row, RowKind, Selection, empty_report, rows, title};
 use super::scale::Scale;
 use super::summary::{ConnectionSummary, millis, name};
 use super::{CapturedConnection, Trace};
@@ -103,7 +103,7 @@ impl Line {
             Peer::Server => (SERVER, CLIENT),
         });
         let text_x = CLIENT.saturating_add(INDENT.saturating_mul(row.depth.saturating_add(1)));
-        let (text, full_text) = fitted(row.text, SERVER.saturating_sub(text_x));
+        let (text, full_text) = shortened(row.text, SERVER.saturating_sub(text_x));
         let class = KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or("", |(_, class, _)| class);
         Line {
             y,
@@ -120,7 +120,7 @@ impl Line {
 }
 
 /// Truncates a text to a width in pixels. Returns the shown text, and the full text if it was truncated.
-fn fitted(text: String, width: usize) -> (String, Option<String>) {
+fn shortened(text: String, width: usize) -> (String, Option<String>) {
     let characters = width.saturating_mul(2).checked_div(TWO_CHARACTERS).unwrap_or(0);
     if text.chars().count() <= characters {
         return (text, None);
@@ -141,7 +141,9 @@ fn legend() -> Vec<(usize, &'static str, &'static str)> {
 /// # Errors
 /// Returns a message if no connection is selected.
 pub fn svg(trace: &Trace, selection: &Selection) -> Result<String, String> {
-    let Some(connection) = selection.connections(trace).next() else { return Err(nothing(trace, selection)) };
+    let Some(connection) = selection.connections(trace).next() else {
+        return Err(empty_report(trace, selection));
+    };
     Drawing::of(connection, selection).render().map_err(|error| error.to_string())
 }
 
@@ -176,7 +178,7 @@ pub fn html(trace: &Trace, selection: &Selection) -> Result<String, String> {
         });
     }
     if connections.is_empty() {
-        return Err(nothing(trace, selection));
+        return Err(empty_report(trace, selection));
     }
     Page { connections, remarks: trace.remarks.clone() }.render().map_err(|error| error.to_string())
 }

@@ -350,7 +350,7 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
         }
     }
     if is_empty {
-        writeln!(out, "{}", nothing(trace, selection))?;
+        writeln!(out, "{}", empty_report(trace, selection))?;
     }
     for remark in &trace.remarks {
         writeln!(out, "note: {remark}")?;
@@ -360,7 +360,7 @@ pub fn text(trace: &Trace, selection: &Selection, out: &mut dyn Write) -> io::Re
 
 /// Returns the text for an empty selection.
 #[must_use]
-pub fn nothing(trace: &Trace, selection: &Selection) -> String {
+pub fn empty_report(trace: &Trace, selection: &Selection) -> String {
     let connections = trace.connections.len().saturating_add(trace.more_connections);
     match selection.connection {
         Some(number) if (1..=connections).contains(&number) => format!("connection {number} was omitted"),

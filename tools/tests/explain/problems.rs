@@ -29,7 +29,7 @@ async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool
 }
 
 /// Returns the output for a client that sends these messages to our server and waits for the response.
-async fn said(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
+async fn output_of_messages(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
     let mut connection = connect(serve(framing(true, false)).await, &[], 1024, &into(&path)).await.unwrap();
@@ -53,20 +53,20 @@ fn call(xid: u32, version: u32, procedure: u32) -> Bytes {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_of_rpc_and_of_the_transport_are_replies() {
     let received: fn(&Completion) -> bool = |completion| matches!(completion, Completion::Received { .. });
-    let (_, text) = said(&[call(7, 9, 1)], received).await;
+    let (_, text) = output_of_messages(&[call(7, 9, 1)], received).await;
     assert!(text.contains("NFSv9 procedure 1  xid 0x00000007"), "{text}");
     assert!(
         text.contains("! reply refused: the server supports only versions 3 to 3 of the program"),
         "{text}"
     );
-    let (_, text) = said(&[call(7, 3, 99)], received).await;
+    let (_, text) = output_of_messages(&[call(7, 3, 99)], received).await;
     assert!(text.contains("! reply refused: the server does not have the procedure"), "{text}");
-    let (_, text) = said(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
+    let (_, text) = output_of_messages(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
     assert!(text.contains("neither a call nor a reply: version 2 of RPC-over-RDMA"), "{text}");
     // Two Read chunks in an invalid order.
     let read = |position: u32| [1, position, 5, 40, 0, 0];
     let lists = [&[7, 1, 32, 0][..], &read(44), &read(40), &[0, 0, 0], &[7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]];
-    let (trace, text) = said(&[words(&lists.concat())], received).await;
+    let (trace, text) = output_of_messages(&[words(&lists.concat())], received).await;
     assert!(text.contains("! reply RDMA_ERROR: ERR_CHUNK"), "{text}");
     assert!(trace.connections[0].conversation.calls[0].has_failed());
 }
@@ -74,7 +74,7 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminate_has_a_reason() {
     let closed: fn(&Completion) -> bool = |completion| matches!(completion, Completion::Closed { .. });
-    let (trace, text) = said(&[Bytes::from(vec![0; 100_000])], closed).await;
+    let (trace, text) = output_of_messages(&[Bytes::from(vec![0; 100_000])], closed).await;
     assert!(text.contains("! Terminate: the message is longer than the Receive"), "{text}");
     assert!(trace.connections[0].is_iwarp);
 }

@@ -72,7 +72,7 @@ async fn drawings_are_complete_and_self_contained() {
     assert!(page.contains("<th>mean, ms</th>") && page.contains("<th>RDMA Read, bytes</th>"), "units");
     assert!(!page.contains(" id="), "identifiers are unique among the drawings of a page");
     let links = page.replace("http://www.w3.org/2000/svg", "");
-    assert!(!links.contains("http") && !links.contains("src="), "the page loads nothing");
+    assert!(!links.contains("http") && !links.contains("src="), "the page loads no external resources");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -203,8 +203,8 @@ fn marked(n: usize) -> String {
 fn prose(n: usize) -> String {
     let mut text = "Request for Comments: 0\n\n1.  Definitions\n\n".to_owned();
     for at in 0..n {
-        line!(text, "   The structure with the number {at} is sent by a client; it says what is wanted, and");
-        line!(text, "   a server that knows nothing of it refuses it.\n");
+        line!(text, "   A client sends structure {at} to state what it requests, and a");
+        line!(text, "   server that does not support it rejects it.\n");
         line!(
             text,
             "      struct part_{at} {{\n         unsigned int  size;\n         opaque        data<>;\n      }};\n"

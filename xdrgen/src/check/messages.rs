@@ -3,7 +3,7 @@
 use rpcrdma_layout::{MEMORY, Size, WRITE_CHUNKS};
 
 use crate::binding::{Binding, Placed, Reply, Term};
-use crate::diag::{Few, Found, MessageKind};
+use crate::diag::{Excerpt, Found, MessageKind};
 use crate::ir::{Procedure, Version};
 use crate::sizes::layout::{Layout, Layouts};
 use crate::sizes::messages as sizes;
@@ -133,6 +133,6 @@ pub(super) fn excess_items(messages: &Messages<'_>, found: &mut Found) {
     found.push(excess.at(binding.version.span));
 }
 
-fn few<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> Few<String> {
-    Few::of(procedures.map(|procedure| procedure.name.clone()), NAMED)
+fn few<'p>(procedures: impl Iterator<Item = &'p Procedure>) -> Excerpt<String> {
+    Excerpt::of(procedures.map(|procedure| procedure.name.clone()), NAMED)
 }

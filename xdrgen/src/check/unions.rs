@@ -1,7 +1,7 @@
 //! Checks unions for values without an arm, and for default arms that no value can select.
 
 use super::Facts;
-use crate::diag::{Few, Found, UnionKind};
+use crate::diag::{Excerpt, Found, UnionKind};
 use crate::hash::HashSet;
 use crate::hir::{Body, Hir, Selector, Union};
 
@@ -35,14 +35,14 @@ pub(super) fn unused_defaults(facts: &Facts<'_>, found: &mut Found) {
 }
 
 /// Returns the names of the values without an arm, if all arms are known.
-fn missing(hir: &Hir, union: &Union) -> Few<String> {
+fn missing(hir: &Hir, union: &Union) -> Excerpt<String> {
     let has_all = !union.has_all_labels || union.arms.iter().any(|arm| arm.labels.is_empty());
     let selector = hir.selector(&union.discriminant).filter(|_| !has_all);
     let labels = union.arms.iter().flat_map(|arm| &arm.labels);
     let taken: HashSet<i128> = labels.map(|label| label.value).collect();
     let free = |values: &mut dyn Iterator<Item = (i128, &str)>| {
         let free = values.filter(|(value, _)| !taken.contains(value));
-        Few::of(free.map(|(_, name)| name.to_owned()), NAMED)
+        Excerpt::of(free.map(|(_, name)| name.to_owned()), NAMED)
     };
     match selector {
         Some(Selector::Enum(id)) => {

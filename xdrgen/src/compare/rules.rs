@@ -86,10 +86,10 @@ pub(crate) struct Unread {
 
 impl Unread {
     pub(crate) fn of(found: &[Diagnostic]) -> Self {
-        let left_out = || found.iter().filter_map(|found| found.left_out.as_ref());
+        let omitted = || found.iter().filter_map(|found| found.omitted.as_ref());
         Unread {
-            names: left_out().map(|one| one.name.clone()).collect(),
-            programs: left_out().any(|one| one.is_program),
+            names: omitted().map(|one| one.name.clone()).collect(),
+            programs: omitted().any(|one| one.is_program),
         }
     }
 }

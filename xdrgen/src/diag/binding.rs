@@ -249,7 +249,7 @@ kinds! {
     /// version = "STORE_V1"
     /// eligible = ["res.data"]
     /// ```
-    X313 Warning InNoMessage { item: String } => text(format!("`{item}` is in no message of this version"))
+    X313 Warning InNoMessage { item: String } => text(format!("no message of this version contains `{item}`"))
         .label("no procedure uses it");
     /// borrowed output omits a binding
     ///

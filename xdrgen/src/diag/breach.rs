@@ -419,7 +419,7 @@ impl fmt::Display for Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
     /// The definition was omitted because of this finding.
-    LeftOut(Box<Diagnostic>),
+    Omitted(Box<Diagnostic>),
     /// An omitted definition of the new protocol may have the same name or layout.
     Type,
     /// An omitted definition of the new protocol may have the same number.
@@ -429,7 +429,7 @@ pub(crate) enum Gap {
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Gap::LeftOut(found) => f.write_str(&found.text().message),
+            Gap::Omitted(found) => f.write_str(&found.text().message),
             Gap::Type => f.write_str("no readable definition of the new protocol has its name or layout"),
             Gap::Number(part) => {
                 write!(f, "no readable {} of the new protocol has its number", part.name())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Few, text};
+use super::{Excerpt, text};
 use crate::source::{Refused, Span};
 
 kinds! {
@@ -106,7 +106,7 @@ kinds! {
     /// #include "../common/types.x"
     /// struct entry { key id; };
     /// ```
-    X004 Error NotIncluded { name: String, why: Refused, lacking: Few<Span> } => {
+    X004 Error NotIncluded { name: String, why: Refused, lacking: Excerpt<Span> } => {
         let mut text = text(match name.as_str() {
             "" => "an included file has no name".to_owned(),
             name => format!("cannot read the included file `{name}`"),

@@ -44,14 +44,14 @@ kinds! {
     /// struct point { int x; };
     /// struct point_2d { int x; int y; };
     /// ```
-    X201 Error Twice { name: String, first: Span, how: Twice } => {
+    X201 Error Redefinition { name: String, first: Span, how: Redefinition } => {
         let text = text(match how {
-            Twice::Differently => format!("`{name}` has two different definitions"),
-            Twice::ConstantAndType => format!("`{name}` is a constant and a type"),
+            Redefinition::Differently => format!("`{name}` has two different definitions"),
+            Redefinition::ConstantAndType => format!("`{name}` is a constant and a type"),
         });
         again(text, *first).help(match how {
-            Twice::Differently => "remove or rename one of them; equal definitions are allowed",
-            Twice::ConstantAndType => {
+            Redefinition::Differently => "remove or rename one of them; equal definitions are allowed",
+            Redefinition::ConstantAndType => {
                 "constants and types share one name space (RFC 4506 section 6.4): rename one of them"
             }
         })
@@ -467,7 +467,7 @@ const ENUM_VALUES: &str = "an enum's value is signed and has 32 bits (RFC 4506 s
 
 /// How a name is defined twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Twice {
+pub(crate) enum Redefinition {
     Differently,
     ConstantAndType,
 }
@@ -505,7 +505,7 @@ fn unresolved(of: &Unresolved) -> Text {
     let text = text(format!("no {what} named `{}`", of.name));
     match &of.reason {
         Reason::Erratum(near) => return text.label(format!("interpreted as `{near}`")),
-        Reason::LeftOut => return text.label("its definition is omitted"),
+        Reason::Omitted => return text.label("its definition is omitted"),
         _ => {}
     }
     let text = text.label("not defined in any document of this run");
@@ -545,8 +545,8 @@ fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
 
 fn advice(of: &Unresolved) -> Option<String> {
     Some(match (&of.reason, of.space) {
-        (Reason::IsValue(_) | Reason::LeftOut | Reason::Erratum(_), _) => return None,
-        (Reason::Elsewhere(xdr), _) => format!("XDR writes it `{xdr}`"),
+        (Reason::IsValue(_) | Reason::Omitted | Reason::Erratum(_), _) => return None,
+        (Reason::ForeignType(xdr), _) => format!("XDR writes it `{xdr}`"),
         (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
         (Reason::LikeBuiltIn(near), _) => format!("XDR has a type of a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(

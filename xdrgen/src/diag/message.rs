@@ -1,7 +1,7 @@
 //! Contradictions between a binding and its types, about the sizes of replies and calls.
 
 use super::binding::{Unknown, unknown};
-use super::{Few, text};
+use super::{Excerpt, text};
 
 kinds! {
     Message MessageKind {
@@ -175,7 +175,7 @@ kinds! {
         .label("too small")
         .help("the bound must cover the largest item: a number of bytes, or a field of the arguments");
     /// A bound that exceeds the maximum length.
-    X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("no reply of `{procedure}` has {bytes} bytes"))
+    X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("a reply of `{procedure}` cannot have {bytes} bytes"))
         .label("too large")
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
     /// an unbounded reply
@@ -201,9 +201,9 @@ kinds! {
     /// [binding.reply.LATEST]
     /// whole = 262144
     /// ```
-    X322 Error Unbounded { procedures: Few<String> } => {
+    X322 Error Unbounded { procedures: Excerpt<String> } => {
         let first = procedures.first.first().map_or("", String::as_str);
-        text(format!("nothing bounds the reply of {}", procedures.shown(|name| format!("`{name}`"))))
+        text(format!("the reply of {} has no bound", procedures.shown(|name| format!("`{name}`"))))
             .label("each such call fails: a client must offer memory for the longest reply (RFC 8166 section 6.2)")
             .help(format!(
                 "bound it below `[binding.reply.\"{first}\"]`: `whole` is the largest result in bytes, `item` its \
@@ -215,7 +215,7 @@ kinds! {
     /// A server accepts the longest calls of its programs, up to half of its memory budget. By default,
     /// the Read chunks of one call may hold 24 MiB (25165824 bytes). A longer call is rejected, although
     /// it respects the bounds of its types. This is a warning, since a server may have a larger budget
-    /// (`rpcrdma_runtime::Limits::memory`).
+    /// (`rpcrdma_runtime::Limits::max_memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
     ///
@@ -232,12 +232,12 @@ kinds! {
     /// version = "SCAN_V2"
     /// eligible = ["stripe.pixels"]
     /// ```
-    X325 Warning LongCall { procedures: Few<String>, bytes: u64, max: u64 } => text(format!(
+    X325 Warning LongCall { procedures: Excerpt<String>, bytes: u64, max: u64 } => text(format!(
             "a call of {} can need {bytes} bytes in Read chunks, and servers accept {max} by default",
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("such a call is rejected unless the server has a larger memory budget")
-        .help("lower the bound in the document, or raise `Limits::memory` of each server to twice the size");
+        .help("lower the bound in the document, or raise `Limits::max_memory` of each server to twice the size");
     /// a result can be longer than its bound
     ///
     /// The client offers memory for a reply as long as its bound. This bound is the same for every call, and
@@ -295,7 +295,7 @@ kinds! {
     /// version = "ALBUM_V2"
     /// eligible = ["photo.pixels"]
     /// ```
-    X327 Warning ExcessItems { procedures: Few<String>, items: Option<u64>, chunks: u64 } => {
+    X327 Warning ExcessItems { procedures: Excerpt<String>, items: Option<u64>, chunks: u64 } => {
         let items = items.map_or_else(|| "any number of".to_owned(), |items| items.to_string());
         text(format!(
             "a result of {} can hold {items} eligible items, more than the {chunks} Write chunks of a call",

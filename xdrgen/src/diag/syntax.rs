@@ -21,7 +21,7 @@ kinds! {
     /// ```xdr
     /// const LIMIT = 5;
     /// ```
-    X100 Error Unexpected { expected: Expected, near: Near } => {
+    X100 Error Unexpected { expected: Expected, near: TokenContext } => {
         instead(format!("expected {expected}, found {}", near.shown()), expected, near)
     };
     /// A token is missing at the end of a line.
@@ -112,7 +112,7 @@ kinds! {
     /// ```xdr
     /// const FIRST_ONE = 1;
     /// ```
-    X110 Error Unknown { expected: Expected, near: Near } => {
+    X110 Error Unknown { expected: Expected, near: TokenContext } => {
         instead(format!("{} has no meaning in XDR", near.shown()), expected, near)
     };
     /// a `;` is missing
@@ -202,7 +202,7 @@ kinds! {
     ///    int which;
     /// };
     /// ```
-    X114 Error KeywordAsName { near: Near } => text(format!("{} is a keyword and cannot be a name", near.shown()))
+    X114 Error KeywordAsName { near: TokenContext } => text(format!("{} is a keyword and cannot be a name", near.shown()))
         .label("expected a name")
         .help(match (near.before.as_str(), near.word.as_deref().unwrap_or("")) {
             ("const", _) => "remove the type of the constant: `const NAME = 1;`",
@@ -583,13 +583,13 @@ impl fmt::Display for Expected {
 
 /// The token at a position, `None` at the end of the text, and its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Near {
+pub(crate) struct TokenContext {
     pub(crate) before: String,
     pub(crate) word: Option<String>,
     pub(crate) next: String,
 }
 
-impl Near {
+impl TokenContext {
     fn shown(&self) -> String {
         self.word.as_deref().map_or_else(|| "the end of the text".to_owned(), quoted)
     }
@@ -631,13 +631,13 @@ fn malformed(number: &str) -> Text {
 }
 
 /// Returns the text for an unexpected token.
-fn instead(message: String, expected: &Expected, near: &Near) -> Text {
+fn instead(message: String, expected: &Expected, near: &TokenContext) -> Text {
     let text = text(message).label(format!("expected {expected}"));
     Text { help: hint(expected, near).map(str::to_owned), ..text }
 }
 
 /// Returns the help for an unexpected token.
-fn hint(expected: &Expected, near: &Near) -> Option<&'static str> {
+fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
     use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
     Some(match (expected, near.word.as_deref()?) {
         (_, "-") => "a name has letters, digits and `_`; the `-` of a number directly precedes it",

@@ -1,6 +1,6 @@
 //! Findings about unions.
 
-use super::{Few, Text, text};
+use super::{Excerpt, Text, text};
 use crate::hir::Selector;
 use crate::source::Span;
 
@@ -61,12 +61,12 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X213 Error NoMember { name: String, of: String, place: Span, near: Option<String>, values: Few<(String, i32)> } => {
+    X213 Error NoMember { name: String, of: String, place: Span, near: Option<String>, values: Excerpt<(String, i32)> } => {
         let text = no_value(text(format!("`{of}` has no member `{name}`")), *place, values);
         if near.is_some() { text.like(near) } else { text }
     };
     /// A number as the label.
-    X213 Error NoValueOf { number: i128, of: String, place: Span, values: Few<(String, i32)> } =>
+    X213 Error NoValueOf { number: i128, of: String, place: Span, values: Excerpt<(String, i32)> } =>
         no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
     /// An erratum.
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
@@ -93,7 +93,7 @@ kinds! {
     ///    void;
     /// };
     /// ```
-    X214 Warning NoArm { values: Few<String> } => text(format!("no arm for {}", values.shown(String::clone)))
+    X214 Warning NoArm { values: Excerpt<String> } => text(format!("no arm for {}", values.shown(String::clone)))
         .label("a message with such a value cannot be decoded")
         .help("add the arms, or `default: void;`");
     /// not a valid discriminant
@@ -174,7 +174,7 @@ kinds! {
 }
 
 /// Adds that a label is not a value of the discriminant's enum, and lists the values.
-fn no_value(text: Text, place: Span, values: &Few<(String, i32)>) -> Text {
+fn no_value(text: Text, place: Span, values: &Excerpt<(String, i32)>) -> Text {
     let values = values.shown(|(name, value)| format!("{name} = {value}"));
     text.label("a label must be a value of the discriminant")
         .and(place, "the discriminant's type")

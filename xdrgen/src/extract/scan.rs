@@ -181,7 +181,7 @@ impl<'a> Scan<'a> {
                     let name = if keyword == Some("typedef") { "" } else { name };
                     let published = self.published;
                     let found = found.weakened_if(published).with_note(Note::Scanned { published });
-                    self.diagnostics.push(found.with_left_out(name, keyword == Some("program")));
+                    self.diagnostics.push(found.with_omitted(name, keyword == Some("program")));
                 }
                 None
             }
@@ -192,7 +192,7 @@ impl<'a> Scan<'a> {
     /// published document such text counts as prose.
     fn misspelt(&mut self, line: usize) -> Option<usize> {
         let text = self.text(line);
-        let (word, keyword) = slip(text).filter(|_| !self.published)?;
+        let (word, keyword) = misspelt_start(text).filter(|_| !self.published)?;
         let mut builder = Builder::new(self.id, self.document);
         let start = self.lines.get(line)?.range.start + text.len() - text.trim_start().len();
         builder.insert(keyword, start);
@@ -207,7 +207,7 @@ impl<'a> Scan<'a> {
         let name = text.trim_start().get(word.len()..).unwrap_or("").trim_start();
         let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
         let found = SyntaxKind::Misspelt { word: word.to_owned(), meant: keyword }.at(span);
-        self.diagnostics.push(found.with_left_out(name, keyword == "program"));
+        self.diagnostics.push(found.with_omitted(name, keyword == "program"));
         let end = builder.map.document(u32::try_from(end).ok()?) as usize;
         Some(self.lines.partition_point(|line| line.range.start < end))
     }
@@ -218,7 +218,9 @@ impl<'a> Scan<'a> {
     fn limit(&self, line: usize) -> usize {
         let is_limit = |next: &usize| {
             let text = self.text(*next);
-            heading(text).is_some() || begins_definition(text) || !self.published && slip(text).is_some()
+            heading(text).is_some()
+                || begins_definition(text)
+                || !self.published && misspelt_start(text).is_some()
         };
         (line + 1..self.lines.len()).find(is_limit).unwrap_or(self.lines.len())
     }
@@ -272,7 +274,7 @@ impl<'a> Scan<'a> {
 
 /// Returns a line's first word and the keyword that it probably stands for, if a body begins in that
 /// line.
-fn slip(line: &str) -> Option<(&str, &'static str)> {
+fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
     let line = line.trim_start();
     let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;
     let keyword = line.contains('{').then(|| misspelt_keyword(word)).flatten()?;

@@ -107,7 +107,7 @@ impl Conditions {
         match word {
             "ifdef" => self.defined.contains_key(argument),
             "ifndef" => !self.defined.contains_key(argument),
-            _ => self.truth(argument).unwrap_or_else(|| {
+            _ => self.evaluate(argument).unwrap_or_else(|| {
                 self.found.push((place.clone(), PreprocessorKind::OddCondition));
                 true
             }),
@@ -115,7 +115,7 @@ impl Conditions {
     }
 
     /// Returns whether an `#if` holds; `None` if it is malformed. An undefined name counts as 0.
-    fn truth(&self, text: &str) -> Option<bool> {
+    fn evaluate(&self, text: &str) -> Option<bool> {
         struct Lenient<'a>(&'a Conditions);
         impl Names for Lenient<'_> {
             fn value(&self, name: &str) -> Option<i128> {

@@ -35,7 +35,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut broken = false;
     // Avoids reports about further lines that are not definitions.
     let mut is_lost = false;
-    let mut left_out = Vec::new();
+    let mut omitted = Vec::new();
     let gaps = gaps(context);
     let mut unread = Unread::default();
     let mut namespaces = Namespaces::default();
@@ -69,7 +69,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 let name = names.first().map_or("", String::as_str);
                 // Text that does not begin like a definition may have been a program.
                 let is_program = matches!(input.word(0), "program") || !DEFINITIONS.contains(&input.word(0));
-                let found = found.with_left_out(name, is_program);
+                let found = found.with_omitted(name, is_program);
                 let begins = matches!(
                     found.kind,
                     diag::Kind::Syntax(SyntaxKind::Unexpected { .. } | SyntaxKind::Missing { .. })
@@ -79,7 +79,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
                 if !is_reported {
                     context.report(found);
                 }
-                left_out.extend(names);
+                omitted.extend(names);
                 unread.add(input.at, resume);
                 input = input.from(resume);
                 broken = true;
@@ -89,7 +89,7 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     definitions.extend(c_lines.map(|placed| other_line(context, extract, placed)));
     let unread = unread.spans(context);
     let namespaces = namespaces.finish(context);
-    Specification { definitions, left_out, unread, namespaces, ..Specification::default() }
+    Specification { definitions, omitted, unread, namespaces, ..Specification::default() }
 }
 
 /// Returns the positions of unclosed comments, and of macros that cannot be expanded.

@@ -3,7 +3,7 @@
 use super::token::{Kind, Token};
 use super::tokens::{Context, Reason, Syntax, TOO_DEEP, shown};
 use crate::diag::{Diagnostic, Expected, Open, SyntaxKind};
-use crate::keywords::{DEFINITIONS, is_keyword, one_slip};
+use crate::keywords::{DEFINITIONS, differs_by_one_letter, is_keyword};
 
 /// The position to continue at after an error, and the number of open bodies of the broken definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,5 +201,5 @@ fn nearest(context: &Context<'_>, at: usize, keywords: &[&'static str]) -> Optio
         return None;
     }
     let word = word.to_ascii_lowercase();
-    keywords.iter().copied().find(|keyword| one_slip(word.as_bytes(), keyword.as_bytes()))
+    keywords.iter().copied().find(|keyword| differs_by_one_letter(word.as_bytes(), keyword.as_bytes()))
 }

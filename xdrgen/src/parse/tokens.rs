@@ -10,7 +10,7 @@ use nom::{IResult, Input, Needed};
 use super::Dialect;
 use super::token::{Comment, Kind, Lexed, Token};
 use crate::ast::Identifier;
-use crate::diag::{Diagnostic, Expected, Found, Near, SyntaxKind};
+use crate::diag::{Diagnostic, Expected, Found, SyntaxKind, TokenContext};
 use crate::extract::Map;
 use crate::keywords::is_keyword;
 use crate::source::{Span, narrow};
@@ -104,10 +104,10 @@ impl<'a> Context<'a> {
     }
 
     /// Returns a token and its neighbours, as shown in findings.
-    pub(crate) fn near(&self, at: usize) -> Near {
+    pub(crate) fn near(&self, at: usize) -> TokenContext {
         let before = at.checked_sub(1).map_or("", |before| self.word(before));
         let word = self.token(at).map(|token| shown(token.text));
-        Near { before: shown(before), word, next: shown(self.word(at + 1)) }
+        TokenContext { before: shown(before), word, next: shown(self.word(at + 1)) }
     }
 }
 

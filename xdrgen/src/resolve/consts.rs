@@ -23,7 +23,7 @@ enum Undefined<'a> {
     /// Built in, or `None` if it is unknown, which is reported.
     Number(Option<i128>),
     /// An erratum: the name that was intended.
-    TakenFor(&'a str),
+    Intended(&'a str),
 }
 
 /// For each member, returns the last preceding member with an explicit value, or itself.
@@ -69,7 +69,7 @@ impl Consts {
             let Some(named) = scope.value_named(name) else {
                 match self.undefined(name, span, scope, found, unresolved) {
                     Undefined::Number(number) => break number,
-                    Undefined::TakenFor(near) => next = Err((near, span)),
+                    Undefined::Intended(near) => next = Err((near, span)),
                 }
                 continue;
             };
@@ -117,12 +117,12 @@ impl Consts {
             return Undefined::Number(Some(value));
         }
         let name = &Identifier { name: name.to_owned(), span };
-        if let Some(near) = scope.taken_for(name, scope.value_names()) {
+        if let Some(near) = scope.intended_name(name, scope.value_names()) {
             if self.reported.insert(name.name.clone()) {
                 let reason = Reason::Erratum(near.to_owned());
                 unresolved.push(Unresolved::new(Space::Value, name.clone(), reason));
             }
-            return Undefined::TakenFor(near);
+            return Undefined::Intended(near);
         }
         if scope.externs.is_some_and(|externs| externs.contains_key(&name.name)) {
             if self.reported.insert(name.name.clone()) {

@@ -288,7 +288,7 @@ impl<'a> Resolver<'a> {
         if let Some(scalar) = prelude::scalar(&name.name).filter(|_| self.known.prelude) {
             return Some(Type::Scalar(scalar));
         }
-        if let Some(near) = self.scope.taken_for(name, self.scope.type_names())
+        if let Some(near) = self.scope.intended_name(name, self.scope.type_names())
             && let Some(&id) = self.ids.get(near)
         {
             let reason = Reason::Erratum(near.to_owned());

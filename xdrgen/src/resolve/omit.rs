@@ -7,7 +7,7 @@ use super::supply::Known;
 use super::unresolved::{Reason, Space, Unresolved};
 use super::uses::{Defined, Uses};
 use crate::ast::{Definition, DefinitionKind, Identifier};
-use crate::diag::{Diagnostic, Found, Note, Omitted, Severity, has_errors};
+use crate::diag::{Diagnostic, Found, Note, OmittedPart, Severity, has_errors};
 use crate::hash::{HashMap, HashSet};
 use crate::hir::{Hir, TypeDef, TypeId};
 use crate::source::{SourceId, Span, Trust};
@@ -72,7 +72,7 @@ pub(super) fn omit(
         }
     }
     // Definitions that could not be parsed are omitted from the start.
-    let unread = documents.iter().flat_map(|document| &document.specification.left_out);
+    let unread = documents.iter().flat_map(|document| &document.specification.omitted);
     omission
         .pending
         .extend(unread.flat_map(|name| [(Space::Type, name.clone()), (Space::Value, name.clone())]));
@@ -153,9 +153,9 @@ impl<'a> Omission<'a> {
         let is_program = matches!(definition.kind, DefinitionKind::Program(_));
         let breaks_program = is_program && self.known.complete_programs && document.trust != Trust::Own;
         let what = match (breaks_program && !self.known.keep_going, is_program) {
-            (true, _) => Omitted::Needed,
-            (_, true) => Omitted::Procedure,
-            (_, false) => Omitted::Definition,
+            (true, _) => OmittedPart::Needed,
+            (_, true) => OmittedPart::Procedure,
+            (_, false) => OmittedPart::Definition,
         };
         // With `--keep-going` alone, the finding remains an error.
         let follows = missing.is_some_and(|name| self.omitted_names.contains(name));
@@ -166,7 +166,7 @@ impl<'a> Omission<'a> {
         };
         let name = defined_name(definition).map_or("", |name| name.name.as_str());
         let error = Diagnostic { severity, ..error }.with_note(Note::Omitted { trust: document.trust, what });
-        self.found.push(error.with_left_out(name, is_program));
+        self.found.push(error.with_omitted(name, is_program));
         if !is_program && self.omitted.insert(definition) {
             self.pending.extend(self.names_of(definition));
         }
@@ -200,7 +200,7 @@ impl<'a> Omission<'a> {
                     continue;
                 }
                 let used = Identifier { name: name.1.clone(), span };
-                let missing = Unresolved::new(name.0, used, Reason::LeftOut);
+                let missing = Unresolved::new(name.0, used, Reason::Omitted);
                 if document.trust != Trust::Own || self.known.keep_going {
                     self.leave_out(document, definition, missing.into(), Some(&name));
                 } else if !std::mem::replace(&mut is_reported, true) {

@@ -7,7 +7,7 @@ use crate::ast::Definition;
 use crate::extract::{Extract, Form, Map};
 use crate::hash::HashMap;
 use crate::ir::Scalar;
-use crate::parse::{Options, parse_extract};
+use crate::parse::{ParseOptions, parse_extract};
 use crate::source::Span;
 
 /// Definitions from the documents on RPC and from C's RPC headers. Flavors are integers: an unknown
@@ -149,7 +149,7 @@ pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
         sections: Vec::new(),
         diagnostics: Vec::new(),
     };
-    let (specification, found) = parse_extract(&extract, &Options::default());
+    let (specification, found) = parse_extract(&extract, &ParseOptions::default());
     if found.is_empty() { specification.definitions } else { Vec::new() }
 }
 

@@ -7,12 +7,12 @@ use super::c_lines::CLines;
 use super::named::{defined_name, is_own_name};
 use super::repeats::{Repeats, same_value};
 use super::supply::Known;
-use super::unresolved::{BUILT_IN, ELSEWHERE, Reason, Space, Unresolved};
+use super::unresolved::{BUILT_IN, FOREIGN_TYPES, Reason, Space, Unresolved};
 use super::uses::{Defined, Uses, enums, parts};
 use crate::ast::{
     ConstDef, Definition, DefinitionKind, EnumBody, Identifier, ProgramDef, Specification, Value,
 };
-use crate::diag::{Diagnostic, Found, MeaningKind, Twice};
+use crate::diag::{Diagnostic, Found, MeaningKind, Redefinition};
 use crate::hash::{HashMap, HashSet};
 use crate::namespace::split;
 use crate::similarity::{distance, is_slip, near, nearest};
@@ -99,7 +99,7 @@ impl<'a> Scope<'a> {
             }
         }
         scope.extend(stage, found);
-        let unread = documents.iter().flat_map(|document| &document.specification.left_out);
+        let unread = documents.iter().flat_map(|document| &document.specification.omitted);
         scope.omitted.extend(unread.map(String::as_str));
         scope
     }
@@ -107,12 +107,12 @@ impl<'a> Scope<'a> {
     /// Returns an undefined type name, with the probable intent or a possible origin.
     pub(crate) fn missing_type(&self, name: &Identifier) -> Unresolved {
         let text = name.name.as_str();
-        let elsewhere = || ELSEWHERE.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
+        let elsewhere = || FOREIGN_TYPES.iter().find(|(other, _)| text.eq_ignore_ascii_case(other));
         let built_in = || nearest(text, BUILT_IN.iter().copied()).filter(|_| text.len() > 2);
         let reason = if let Some(value) = self.value_named(text) {
             Reason::IsValue(value.span)
         } else if let Some((_, xdr)) = elsewhere() {
-            Reason::Elsewhere(xdr)
+            Reason::ForeignType(xdr)
         } else if let Some(near) = self.type_like(name) {
             Reason::Like(near.to_owned())
         } else {
@@ -148,7 +148,7 @@ impl<'a> Scope<'a> {
     /// Returns the correction of an undefined name in a published document: the only name that differs by
     /// a letter. In a document that may need other documents, the only local name that contains most of
     /// it.
-    pub(crate) fn taken_for<'c>(
+    pub(crate) fn intended_name<'c>(
         &self,
         name: &Identifier,
         candidates: impl Iterator<Item = &'c str>,
@@ -191,7 +191,7 @@ impl<'a> Scope<'a> {
             if may_extend(last, definition) && again.map_or(0, Vec::len) < EXTENSIONS {
                 self.again.entry(&name.name).or_default().push(definition);
             } else {
-                found.push(twice(name, place(last), Twice::Differently));
+                found.push(redefinition(name, place(last), Redefinition::Differently));
             }
             return;
         }
@@ -271,10 +271,10 @@ impl<'a> Scope<'a> {
                     found.push(MeaningKind::Repeated { name: name.name.clone(), first: *span }.at(name.span));
                 }
             }
-            Some(first) => found.push(twice(name, first.span, Twice::Differently)),
+            Some(first) => found.push(redefinition(name, first.span, Redefinition::Differently)),
             None => {
                 if let Some(ty) = self.types.get(name.name.as_str()).filter(|_| self.is_own(name.span)) {
-                    found.push(twice(name, place(ty), Twice::ConstantAndType));
+                    found.push(redefinition(name, place(ty), Redefinition::ConstantAndType));
                 }
                 let source = ValueSource::Const(value);
                 self.values.insert(&name.name, Named { span: name.span, source, of_program: false });
@@ -303,7 +303,7 @@ impl<'a> Scope<'a> {
         let is_type = !matches!(definition.kind, DefinitionKind::Program(_)) && self.is_own(name.span);
         match self.values.get(name.name.as_str()).filter(|value| is_type && !value.of_program) {
             Some(Named { source: ValueSource::Const(_), span, .. }) => {
-                found.push(twice(name, *span, Twice::ConstantAndType))
+                found.push(redefinition(name, *span, Redefinition::ConstantAndType))
             }
             Some(Named { source: ValueSource::Member(..), span, .. }) => {
                 found
@@ -404,8 +404,8 @@ fn place(definition: &Definition) -> Span {
 }
 
 /// Returns the finding about a name that is already in use.
-fn twice(Identifier { name, span }: &Identifier, first: Span, how: Twice) -> Diagnostic {
-    MeaningKind::Twice { name: name.clone(), first, how }.at(*span)
+fn redefinition(Identifier { name, span }: &Identifier, first: Span, how: Redefinition) -> Diagnostic {
+    MeaningKind::Redefinition { name: name.clone(), first, how }.at(*span)
 }
 
 fn is_within(place: Span, around: Span) -> bool {

@@ -4,7 +4,7 @@ use super::consts;
 use super::definitions::{Places, Resolver};
 use super::text;
 use crate::ast::{CaseSpec, Declaration, Identifier, UnionBody, Value};
-use crate::diag::{Few, PortabilityKind, UnionKind};
+use crate::diag::{Excerpt, PortabilityKind, UnionKind};
 use crate::hash::HashMap;
 use crate::hir::{Arm, Body, Docs, Label, Member, Scalar, Selector, Type, TypeId, Union};
 use crate::source::Span;
@@ -146,7 +146,7 @@ impl<'a> Resolver<'a> {
         let ty = self.hir.get(id)?;
         let (of, place) = (ty.name.clone(), ty.docs.span);
         let names = || self.hir.members(id).iter().map(|member| member.name.as_str());
-        let near = self.scope.taken_for(name, names()).map(str::to_owned);
+        let near = self.scope.intended_name(name, names()).map(str::to_owned);
         let Identifier { name, span } = name.clone();
         if let Some(near) = near {
             let value = self.member_named(id, &near)?.value;
@@ -171,8 +171,8 @@ impl<'a> Resolver<'a> {
 }
 
 /// Returns the first values of an enum.
-fn values_of(members: &[Member]) -> Few<(String, i32)> {
-    Few::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
+fn values_of(members: &[Member]) -> Excerpt<(String, i32)> {
+    Excerpt::of(members.iter().map(|member| (member.name.clone(), member.value)), NAMED)
 }
 
 fn written(value: &Value) -> String {

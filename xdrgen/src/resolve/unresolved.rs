@@ -38,11 +38,11 @@ pub(crate) enum Reason {
     /// An erratum of a published document, with the intended name.
     Erratum(String),
     /// Its definition is omitted.
-    LeftOut,
+    Omitted,
     /// It names a value where a type is expected, with the position of the value.
     IsValue(Span),
     /// Other languages have this type, with the spelling in XDR.
-    Elsewhere(&'static str),
+    ForeignType(&'static str),
     /// A defined name is similar.
     Like(String),
     /// A built-in type has a similar name.
@@ -81,7 +81,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
 ];
 
 /// Type names of other languages, and their equivalents in XDR.
-pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
+pub(crate) const FOREIGN_TYPES: &[(&str, &str)] = &[
     ("boolean", "bool"),
     ("byte", "opaque name[1]"),
     ("bytes", "opaque name<>"),

@@ -25,7 +25,7 @@ fn nested(levels: usize, before: &[u32], innermost: &[u32], behind: &[u32]) -> V
 /// Asserts that nested values are accepted up to some depth and rejected beyond it. A cycle of two types
 /// counts once for both.
 fn is_limited<T: Xdr>(before: &[u32], innermost: &[u32], behind: &[u32]) {
-    let limit = DecodeLimits::default().depth;
+    let limit = DecodeLimits::default().max_depth;
     let accepted = (0..1000).take_while(|levels| {
         let bytes = nested(*levels, before, innermost, behind);
         let value = xdr::from_slice::<T>(&bytes);

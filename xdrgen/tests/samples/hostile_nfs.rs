@@ -31,7 +31,7 @@ mod version_3 {
     fn a_directory_may_be_long() {
         let entry = [1, 0, 9, 1, u32::from_be_bytes(*b"x\0\0\0"), 0, 7];
         let long = [words(&entry).repeat(100_000), words(&[0, 1])].concat();
-        let list: Dirlist3 = xdr::from_slice(&long).expect("a list needs no stack");
+        let list: Dirlist3 = xdr::from_slice(&long).expect("decoding a list does not recurse");
         assert_eq!((list.entries.len(), list.eof), (100_000, true));
         assert_eq!(xdr::to_bytes(&list).expect("a decoded value"), long);
     }
@@ -68,7 +68,7 @@ macro_rules! version_4 {
             fn a_directory_may_be_long() {
                 // A cookie, an empty name, no attributes.
                 let long = [words(&[1, 0, 9, 0, 0, 0]).repeat(100_000), words(&[0, 1])].concat();
-                let list: Dirlist4 = xdr::from_slice(&long).expect("a list needs no stack");
+                let list: Dirlist4 = xdr::from_slice(&long).expect("decoding a list does not recurse");
                 assert_eq!((list.entries.len(), list.eof), (100_000, true));
                 assert_eq!(xdr::to_bytes(&list).expect("a decoded value"), long);
             }

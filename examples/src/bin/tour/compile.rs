@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rpcrdma_xdrgen::source::{Source, Sources};
-use rpcrdma_xdrgen::{Options, Summary};
+use rpcrdma_xdrgen::{Options, Source, Sources, Summary};
 
 /// The outcome of compiling a document.
 pub(crate) struct Compiled {

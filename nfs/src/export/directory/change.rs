@@ -3,7 +3,7 @@ use rustix::fs::{
     utimensat,
 };
 
-use super::identity::Acting;
+use super::identity::ThreadIdentity;
 use super::{Located, Purpose};
 use crate::export::{FileKind, FileTime, NfsError, NfsVerifier, SetAttributes, SetTime};
 
@@ -17,7 +17,7 @@ use crate::export::{FileKind, FileTime, NfsError, NfsVerifier, SetAttributes, Se
 pub(super) fn set_attributes(
     located: &Located,
     new: &SetAttributes,
-    acting: &Acting<'_>,
+    acting: &ThreadIdentity<'_>,
 ) -> Result<(), NfsError> {
     if let Some(mode) = new.mode {
         check_mode(mode & !located.stat.attributes.mode, acting)?;
@@ -52,7 +52,7 @@ const SET_IDS: u32 = 0o6000;
 ///
 /// # Errors
 /// [`NfsError::Perm`].
-pub(super) fn check_mode(added: u32, acting: &Acting<'_>) -> Result<(), NfsError> {
+pub(super) fn check_mode(added: u32, acting: &ThreadIdentity<'_>) -> Result<(), NfsError> {
     if added & SET_IDS != 0 && !acting.is_caller() { Err(NfsError::Perm) } else { Ok(()) }
 }
 

@@ -62,10 +62,10 @@ impl Identities {
     ///
     /// # Errors
     /// [`NfsError::Acces`] for a caller that the system does not accept as a user.
-    pub(super) fn impersonate<'a>(&'a self, caller: &'a NfsCaller) -> Result<Acting<'a>, NfsError> {
+    pub(super) fn impersonate<'a>(&'a self, caller: &'a NfsCaller) -> Result<ThreadIdentity<'a>, NfsError> {
         let switched = self.own.as_ref().filter(|_| !self.is_as_caller(caller));
         let is_caller = self.own.is_some();
-        let acting = Acting { switched, is_caller, caller, on_this_thread: PhantomData };
+        let acting = ThreadIdentity { switched, is_caller, caller, on_this_thread: PhantomData };
         // Supplementary groups add no rights to root.
         if switched.is_none() {
             return Ok(acting);
@@ -116,7 +116,7 @@ fn try_to_switch() -> io::Result<()> {
 
 /// The identity of this thread. It stays on its thread.
 #[derive(Debug)]
-pub(super) struct Acting<'a> {
+pub(super) struct ThreadIdentity<'a> {
     /// The identity to restore; absent if the caller's rights equal the server's.
     switched: Option<&'a Own>,
     is_caller: bool,
@@ -124,7 +124,7 @@ pub(super) struct Acting<'a> {
     on_this_thread: PhantomData<*const ()>,
 }
 
-impl Acting<'_> {
+impl ThreadIdentity<'_> {
     /// Returns true if the thread has the caller's rights instead of the server's.
     pub(super) fn is_caller(&self) -> bool {
         self.is_caller
@@ -160,7 +160,7 @@ impl Acting<'_> {
     }
 }
 
-impl Drop for Acting<'_> {
+impl Drop for ThreadIdentity<'_> {
     fn drop(&mut self) {
         let Some(own) = self.switched else { return };
         // The user comes first, since it has the right to do the rest. If the system is out of memory, the

@@ -7,7 +7,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, pwrite};
 
 use super::change::{check, check_mode, set_attributes, verifier_times};
-use super::identity::Acting;
+use super::identity::ThreadIdentity;
 use super::{DirectoryExport, Located, Purpose, Stat, after, at_name};
 use crate::export::{
     Attributes, Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime,
@@ -376,7 +376,7 @@ impl DirectoryExport {
         name: &[u8],
         located: Located,
         mut new: SetAttributes,
-        acting: &Acting<'_>,
+        acting: &ThreadIdentity<'_>,
     ) -> Result<Found, NfsError> {
         // Keep the inherited set-group bit, even if the creator is not in that group.
         let inherited = located.stat.attributes.mode & SET_GROUP;
@@ -466,7 +466,7 @@ impl DirectoryExport {
 
 /// Returns the attributes that a caller can set on a new file. Fails before anything is created if they are
 /// invalid. Only root can set another owner or group; both are ignored for other callers.
-fn settable(new: &SetAttributes, acting: &Acting<'_>) -> Result<SetAttributes, NfsError> {
+fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttributes, NfsError> {
     let mut new = new.clone();
     if !acting.is_root() {
         (new.uid, new.gid) = (None, None);
@@ -511,11 +511,11 @@ mod tests {
     fn fsync_delays_neither_readers_nor_other_writers() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file"), "content").unwrap();
-        let (export, who) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
-        let file = export.lookup(&who, &export.root(), b"file").unwrap().handle;
+        let (export, caller) = (DirectoryExport::open(dir.path()).unwrap(), NfsCaller::ROOT);
+        let file = export.lookup(&caller, &export.root(), b"file").unwrap().handle;
         let key = export.identity(&file).unwrap().0;
         let data = Bytes::from_static(b"other");
-        let write = |stable| export.write(&who, &file, 0, &data, stable).result.unwrap();
+        let write = |stable| export.write(&caller, &file, 0, &data, stable).result.unwrap();
         let (start_sender, started) = mpsc::channel();
         let (release, held) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -529,15 +529,15 @@ mod tests {
             let syncing = scope.spawn(|| export.syncs.sync(key, slow));
             started.recv().unwrap();
             let stable = scope.spawn(|| write(Stability::FileSync));
-            let commit = scope.spawn(|| export.commit(&who, &file, 0, 0).result);
-            while export.read(&who, &file, 0, 5).unwrap().data != "other" {
+            let commit = scope.spawn(|| export.commit(&caller, &file, 0, 0).result);
+            while export.read(&caller, &file, 0, 5).unwrap().data != "other" {
                 assert!(!stable.is_finished());
                 std::thread::yield_now();
             }
             for _ in 0..100 {
                 assert_eq!(write(Stability::Unstable).count, 5);
-                assert_eq!(export.read(&who, &file, 0, 10).unwrap().data.len(), 7);
-                export.set_attributes(&who, &file, &SetAttributes::default(), None).result.unwrap();
+                assert_eq!(export.read(&caller, &file, 0, 10).unwrap().data.len(), 7);
+                export.set_attributes(&caller, &file, &SetAttributes::default(), None).result.unwrap();
             }
             assert!(!stable.is_finished() && !commit.is_finished() && !syncing.is_finished());
             release.send(()).unwrap();

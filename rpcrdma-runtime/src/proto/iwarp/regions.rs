@@ -71,7 +71,7 @@ impl Regions {
             let handle = u32::from_be_bytes([h0, h1, h2, h3]);
             // 44 unpredictable bits. The end of the largest region does not overflow.
             let base = u64::from(u32::from_be_bytes(rest)) << 12;
-            // Handle 0 is the target of a nudge, and other implementations reserve it.
+            // Handle 0 is the target of a probe, and other implementations reserve it.
             if handle != 0 && !self.by_handle.contains_key(&handle) {
                 return Some((handle, base));
             }
@@ -262,7 +262,7 @@ impl PendingRead {
     /// Returns the received part of the region, with capacity for the rest.
     pub(super) fn room(&mut self) -> &mut BytesMut {
         if self.data.capacity() == 0 {
-            // The local side chose the size of the region.
+            // The local peer chose the size of the region.
             self.data.reserve(usize::try_from(self.part.total).unwrap_or(usize::MAX));
         }
         if self.data.len() < self.start() {

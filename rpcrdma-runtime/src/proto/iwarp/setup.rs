@@ -170,7 +170,7 @@ impl Offer {
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(Agreed {
-            // CRCs are used if either side requires them (RFC 5044 section 7.1.1).
+            // CRCs are used if either peer requires them (RFC 5044 section 7.1.1).
             crc: self.crc || reply.crc,
             markers_in: self.markers,
             markers_out: reply.markers,
@@ -289,7 +289,7 @@ mod tests {
         }
         let without = FrameHeader { kind: FrameKind::Reply, ..request(false) };
         let with_crc = Offer { crc: true, ..OWN };
-        assert!(with_crc.conclude(&without, None).unwrap().crc, "required by the local side");
+        assert!(with_crc.conclude(&without, None).unwrap().crc, "required by the local peer");
         assert!(!OWN.conclude(&without, None).unwrap().crc);
         let with = FrameHeader { crc: true, ..without };
         assert!(OWN.conclude(&with, Some(depths(1, 1))).unwrap().crc, "required by the peer");

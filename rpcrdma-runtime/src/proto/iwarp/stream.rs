@@ -20,7 +20,7 @@ use crate::wire::iwarp::{Code, ReadRequest, Terminate};
 /// The number of counters of [`Stream::peer_progress`].
 pub const PROGRESS_COUNTERS: usize = 4;
 
-/// One side of an iWARP stream, from the first octet after the MPA frames to the last.
+/// The local end of an iWARP stream, from the first octet after the MPA frames to the last.
 ///
 /// 1. [`Stream::submit`] takes work.
 /// 2. [`Stream::poll_transmit`] returns octets to send; [`Stream::receive`] takes received octets.
@@ -237,7 +237,7 @@ impl Stream {
 
     /// Sends an empty RDMA Write, which the receiver ignores, unless other output is pending. Linux's siw may
     /// leave the first FPDU unread until one more TCP segment arrives.
-    pub fn nudge(&mut self) {
+    pub fn probe(&mut self) {
         if self.is_open() && self.may_transmit() && !self.has_output() {
             let sink = Segment { handle: 0, length: 0, offset: 0 };
             self.outbound.push(Work::Write { token: None, sink, data: Bytes::new() });

@@ -65,7 +65,7 @@ impl Pair {
         let streams = [stream(Role::Initiator, seed), stream(Role::Responder, seed ^ 0x55)];
         let mut pair = Pair { streams, done: [Vec::new(), Vec::new()], random: Random(seed) };
         // The responder may send once it has received an FPDU.
-        pair.streams[0].nudge();
+        pair.streams[0].probe();
         pair.run();
         pair
     }

@@ -14,7 +14,7 @@ pub enum LongCall {
     Reduced,
 }
 
-/// The settings of the local side of a connection.
+/// The local settings of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Credits to request (requester) or to grant (responder); at least 1 (default 64).
@@ -33,8 +33,8 @@ pub struct Config {
     pub limits: MessageLimits,
     /// The maximum number of bytes of Read chunks that a responder holds for one connection (default 64 MiB).
     /// A call counts from its first RDMA Read until its reply. Further calls wait. A single call may exceed
-    /// this limit, up to [`MessageLimits::transfer`].
-    pub fetched: u64,
+    /// this limit, up to [`MessageLimits::max_transfer`].
+    pub max_fetched: u64,
     #[doc(hidden)]
     pub non_exhaustive: (),
 }
@@ -62,7 +62,7 @@ impl Default for Config {
             max_segment: u32::MAX,
             long_call: LongCall::default(),
             limits: MessageLimits::default(),
-            fetched: 64 << 20,
+            max_fetched: 64 << 20,
             non_exhaustive: (),
         }
     }

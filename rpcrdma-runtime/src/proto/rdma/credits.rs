@@ -3,8 +3,8 @@
 pub struct Credits {
     requested: u32,
     granted: u32,
-    in_flight: u32,
-    /// Sent calls without a reply; a subset of `in_flight`.
+    outstanding: u32,
+    /// Sent calls without a reply; a subset of `outstanding`.
     unanswered: u32,
 }
 
@@ -13,7 +13,7 @@ impl Credits {
     /// section 3.3.3).
     #[must_use]
     pub fn new(requested: u32) -> Self {
-        Credits { requested: requested.max(1), granted: 1, in_flight: 0, unanswered: 0 }
+        Credits { requested: requested.max(1), granted: 1, outstanding: 0, unanswered: 0 }
     }
 
     /// Returns the number of credits that every call requests.
@@ -30,16 +30,16 @@ impl Credits {
 
     /// Returns the number of calls with a credit. A call holds it until its memory is fenced.
     #[must_use]
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
     }
 
     /// Takes a credit. Returns false if none is free.
     #[must_use]
     pub fn take(&mut self) -> bool {
-        let free = self.in_flight < self.granted;
+        let free = self.outstanding < self.granted;
         if free {
-            self.in_flight = self.in_flight.saturating_add(1);
+            self.outstanding = self.outstanding.saturating_add(1);
         }
         free
     }
@@ -62,7 +62,7 @@ impl Credits {
 
     /// Releases the credit of a completed call.
     pub fn release(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.outstanding = self.outstanding.saturating_sub(1);
     }
 
     /// Applies the grant of a reply: 0 counts as 1, and the requested number is the maximum.
@@ -92,7 +92,7 @@ mod tests {
         credits.grant(2);
         credits.release();
         credits.release();
-        assert!(!credits.take(), "two are in flight and two are granted");
+        assert!(!credits.take(), "two are outstanding and two are granted");
         credits.release();
         assert!(credits.take());
     }

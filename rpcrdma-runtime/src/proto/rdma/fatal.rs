@@ -36,7 +36,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
 
     /// Records that RDMA Reads or Writes of one of these calls ended a connection of this owner. `now` is a
     /// monotonic time since an arbitrary moment.
-    pub fn blame(&mut self, owner: &K, xids: &[u32], now: Duration) {
+    pub fn add_suspects(&mut self, owner: &K, xids: &[u32], now: Duration) {
         let alone = xids.len() == 1;
         for xid in xids {
             let again = self.suspects.contains_key(&(owner.clone(), *xid));
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn a_single_suspect_is_rejected_at_once_and_one_of_several_the_second_time() {
         let mut calls = FatalCalls::new();
-        calls.blame(&'a', &[7], NOW);
-        calls.blame(&'b', &[7, 8], NOW);
+        calls.add_suspects(&'a', &[7], NOW);
+        calls.add_suspects(&'b', &[7, 8], NOW);
         assert_eq!(calls.take(&'b', NOW), BTreeSet::new());
-        calls.blame(&'b', &[8, 9], NOW);
+        calls.add_suspects(&'b', &[8, 9], NOW);
         assert_eq!(calls.take(&'b', NOW), BTreeSet::from([8]));
         assert_eq!(calls.take(&'a', NOW), BTreeSet::from([7]));
         assert_eq!(calls.take(&'a', NOW), BTreeSet::new(), "already taken");
@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn suspects_expire() {
         let mut calls = FatalCalls::new();
-        calls.blame(&'a', &[7], NOW);
-        calls.blame(&'a', &[8], NOW + Duration::from_secs(1));
+        calls.add_suspects(&'a', &[7], NOW);
+        calls.add_suspects(&'a', &[8], NOW + Duration::from_secs(1));
         assert_eq!(calls.take(&'a', NOW + LIFETIME), BTreeSet::from([8]));
         assert!(calls.order.len() <= 1);
     }
@@ -125,7 +125,7 @@ mod tests {
         let mut calls = FatalCalls::new();
         let last = u32::try_from(MAX_SUSPECTS).expect("small");
         for xid in 0..=last {
-            calls.blame(&'a', &[xid], NOW + Duration::from_nanos(u64::from(xid)));
+            calls.add_suspects(&'a', &[xid], NOW + Duration::from_nanos(u64::from(xid)));
         }
         assert_eq!((calls.order.len(), calls.suspects.len()), (MAX_SUSPECTS, MAX_SUSPECTS));
         let taken = calls.take(&'a', NOW);

@@ -1,4 +1,4 @@
-//! The limits that the two sides of a connection announce to each other while it is open (RFC 5666
+//! The limits that the peers of a connection announce to each other while it is open (RFC 5666
 //! section 6).
 
 use alloc::sync::Arc;
@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wire::private_data::{DEFAULT_INLINE, Negotiated};
 
-/// The limits that one side announced by the connection configuration protocol.
+/// The limits that a peer announced by the connection configuration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerLimits {
     /// The maximum size of a message without chunks, in bytes, including its transport header.

@@ -54,7 +54,7 @@ fn split(Token(token): Token) -> Option<(u32, usize)> {
 /// The number of invalid replies after which the requester closes the connection.
 const MAX_BAD_REPLIES: u32 = 8;
 
-/// The requester's side of one connection.
+/// The requester of one connection.
 #[derive(Debug)]
 pub struct Requester {
     config: Config,
@@ -232,7 +232,7 @@ impl Requester {
         let mut reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)
             .map_err(|_| TransportError::UnboundedReply)?;
         if !reply.write_chunks.is_empty() {
-            reply.memory = memory.and_then(ItemMemory::lend);
+            reply.memory = memory.and_then(ItemMemory::acquire);
         }
         self.submit_as(id, OutgoingCall { message, reply });
         Ok(())
@@ -552,7 +552,7 @@ impl Requester {
         self.actions.push_back(Action::PostReceives { count: 1 });
     }
 
-    /// Rejects a backward call with chunks; here the local side is the responder (RFC 8167 section 5.3). Its
+    /// Rejects a backward call with chunks; here the local peer is the responder (RFC 8167 section 5.3). Its
     /// Receive is posted again once the error is sent. A peer that sends and never reads therefore exhausts
     /// the Receives, and not the local memory.
     fn refuse_backward_call(&mut self, xid: u32) {

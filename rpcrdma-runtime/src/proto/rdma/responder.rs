@@ -52,7 +52,7 @@ const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads"
 /// Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
-/// The responder's side of one connection.
+/// The responder of one connection.
 #[derive(Debug)]
 pub struct Responder {
     config: Config,
@@ -302,7 +302,7 @@ impl Responder {
     }
 
     /// Removes and returns the last call that exceeded
-    /// [`MessageLimits::transfer`](crate::wire::rdma::MessageLimits::transfer). It was answered with
+    /// [`MessageLimits::max_transfer`](crate::wire::rdma::MessageLimits::max_transfer). It was answered with
     /// ERR_CHUNK.
     pub fn take_too_large(&mut self) -> Option<TooLarge> {
         self.too_large.take()
@@ -520,7 +520,7 @@ impl Responder {
     fn may_fetch(&mut self, key: u32) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.counted) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
-        if self.fetched > 0 && after > self.config.fetched {
+        if self.fetched > 0 && after > self.config.max_fetched {
             return false;
         }
         call.counted = true;

@@ -24,24 +24,24 @@ use crate::xdr::{Item, Message};
 /// All owners share these limits fairly: when the cache is full, the
 /// [`Owner`](crate::proto::owner::Owner) with the largest share loses a reply. An owner that makes many calls
 /// thus evicts its own replies and not those of others. Running calls are never evicted. Owners with slow
-/// calls can therefore use up [`DuplicateLimits::entries`] and [`DuplicateLimits::running`], and new calls of
-/// others are then not cached.
+/// calls can therefore use up [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`], and new
+/// calls of others are then not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
     /// recently used reply of the owner with the most entries. If the caller's owner would then have more
     /// entries than every owner with replies, the call is not cached.
-    pub entries: usize,
+    pub max_entries: usize,
     /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
     /// its connection is lost. Further calls are not cached and end with their connection.
-    pub running: u64,
+    pub max_running: u64,
     /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
     /// least recently used reply of the owner with the most cached bytes, which may be the new one. Replies
     /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
-    pub bytes: usize,
+    pub max_bytes: usize,
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies come from procedures that
     /// only read, which may run again.
-    pub reply: usize,
+    pub max_reply: usize,
     /// Lifetime of a reply since its last use (default 120 s). Later the client may use the XID for another
     /// call.
     pub lifetime: Duration,
@@ -52,10 +52,10 @@ pub struct DuplicateLimits {
 impl Default for DuplicateLimits {
     fn default() -> Self {
         DuplicateLimits {
-            entries: 4096,
-            running: 64 << 20,
-            bytes: 16 << 20,
-            reply: 64 << 10,
+            max_entries: 4096,
+            max_running: 64 << 20,
+            max_bytes: 16 << 20,
+            max_reply: 64 << 10,
             lifetime: Duration::from_secs(120),
             non_exhaustive: (),
         }
@@ -144,7 +144,7 @@ impl<W> Duplicates<W> {
     /// Sets the limits. Evicts replies that exceed them, but no running calls.
     pub fn limit(&mut self, limits: DuplicateLimits) {
         self.limits = limits;
-        while self.entries.len() > limits.entries && self.evict(self.shares.of_most_entries()) {}
+        while self.entries.len() > limits.max_entries && self.evict(self.shares.of_most_entries()) {}
         self.trim();
     }
 
@@ -201,10 +201,10 @@ impl<W> Duplicates<W> {
             None => {}
         }
         let running_bytes = self.running_bytes.saturating_add(size);
-        if self.running >= self.limits.entries || running_bytes > self.limits.running {
+        if self.running >= self.limits.max_entries || running_bytes > self.limits.max_running {
             return CacheLookup::Uncached(waiter);
         }
-        while self.entries.len() >= self.limits.entries {
+        while self.entries.len() >= self.limits.max_entries {
             if !self.evict(self.shares.for_call_of(call.owner())) {
                 return CacheLookup::Uncached(waiter);
             }
@@ -232,7 +232,7 @@ impl<W> Duplicates<W> {
 
     fn cache(&mut self, call: CallIdentity, reply: &Message, now: Duration) {
         let size = cached_size(reply);
-        if length(reply) > self.limits.reply || size > self.limits.bytes {
+        if length(reply) > self.limits.max_reply || size > self.limits.max_bytes {
             return;
         }
         self.bytes = self.bytes.saturating_add(size);
@@ -246,7 +246,7 @@ impl<W> Duplicates<W> {
 
     /// Evicts replies until the cached bytes are within the limit.
     fn trim(&mut self) {
-        while self.bytes > self.limits.bytes && self.evict(self.shares.of_most_bytes()) {}
+        while self.bytes > self.limits.max_bytes && self.evict(self.shares.of_most_bytes()) {}
     }
 
     /// Removes expired replies. The least recently used reply expires first.

@@ -1,7 +1,7 @@
 //! RPCSEC_GSS (RFC 2203): authenticates callers, and protects arguments and results.
 //!
 //! The user supplies the security mechanism: a [`GssMechanism`] creates [`GssContext`]s by exchanging tokens.
-//! This module implements RFC 2203 for both sides: [`GssSession`] for clients, `GssServer` for servers.
+//! This module implements RFC 2203 for clients ([`GssSession`]) and servers (`GssServer`).
 //!
 //! With [`GssService::None`], a message may be reduced: eligible items of its program leave the stream, but
 //! RPCSEC_GSS data stays in it. The other services forbid reduction (RFC 8166 section 8.2.2).
@@ -27,10 +27,10 @@ pub use window::SequenceWindow;
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
 
-/// One side of an established security context, as in GSS-API (RFC 2743 section 2.3). All messages use the
-/// same quality of protection.
+/// An established security context of a client or server, as in GSS-API (RFC 2743 section 2.3). All
+/// messages use the same quality of protection.
 pub trait GssContext: Send + Sync {
-    /// Returns a checksum of a message, with at most [`Overhead::mic`] bytes.
+    /// Returns a checksum of a message, with at most [`GssOverhead::mic`] bytes.
     ///
     /// # Errors
     /// Returns the mechanism's error, for example that the context is too old.
@@ -43,7 +43,7 @@ pub trait GssContext: Send + Sync {
     /// [`GssError::is_expired`], the peer must create a new context.
     fn verify_mic(&self, message: &[u8], mic: &[u8]) -> Result<(), GssError>;
 
-    /// Encrypts a message and protects it against changes. Adds at most [`Overhead::wrap`] bytes.
+    /// Encrypts a message and protects it against changes. Adds at most [`GssOverhead::wrap`] bytes.
     ///
     /// # Errors
     /// Returns the mechanism's error.
@@ -55,8 +55,8 @@ pub trait GssContext: Send + Sync {
     /// Fails if the message is invalid or not encrypted, or with the mechanism's error.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Vec<u8>, GssError>;
 
-    /// Returns the maximum overhead of messages on both sides. It determines the memory for replies.
-    fn overhead(&self) -> Overhead;
+    /// Returns the maximum overhead of messages in both directions. It determines the memory for replies.
+    fn overhead(&self) -> GssOverhead;
 
     /// Returns the peer's name, in the mechanism's format.
     fn peer(&self) -> &[u8];
@@ -64,7 +64,7 @@ pub trait GssContext: Send + Sync {
 
 /// The overhead of a mechanism in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overhead {
+pub struct GssOverhead {
     /// Maximum size of a checksum of any message; at most 400, the limit of a verifier.
     pub mic: u32,
     /// Maximum number of bytes that wrapping adds to a message.
@@ -107,7 +107,7 @@ pub trait GssExchange: Send {
 pub enum GssStep {
     /// Send this token to the peer, which answers with another one.
     Continue(Vec<u8>),
-    /// The local side is complete. Send this token to the peer, unless it is empty.
+    /// The local context is complete. Send this token to the peer, unless it is empty.
     Done(Vec<u8>, Arc<dyn GssContext>),
 }
 

@@ -18,7 +18,7 @@ pub struct Services {
     pub(super) gss: Option<Arc<dyn AnswersGss>>,
 }
 
-/// The server side of RPCSEC_GSS, which requires the standard library.
+/// The RPCSEC_GSS server, which requires the standard library.
 pub(super) trait AnswersGss: Send + Sync {
     /// Returns the authenticated caller of a call, or `None` while a context is created. `credential` is the
     /// credential's body.

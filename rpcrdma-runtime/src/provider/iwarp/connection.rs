@@ -73,7 +73,7 @@ pub struct IwarpConnection {
 enum Phase {
     /// Both directions are open.
     Open,
-    /// The local side has sent everything and waits for the peer to close.
+    /// All output is sent and closed; waits for the peer to close.
     Closing,
     /// The connection has ended.
     Closed,
@@ -245,7 +245,7 @@ impl IwarpConnection {
         self.phase = Phase::Closed;
     }
 
-    /// Closes the local side once the stream has ended and has no more output.
+    /// Closes the socket for writing once the stream has ended and has no more output.
     fn shut_down(&mut self, cx: &mut Context<'_>) {
         if self.phase != Phase::Open || self.stream.is_open() {
             return;
@@ -275,7 +275,7 @@ impl IwarpConnection {
         let Poll::Ready(expired) = self.deadlines.poll(cx, progress) else { return false };
         debug!(?expired, peer = ?self.info.peer, "deadline");
         match expired {
-            Expired::Silent => self.stream.nudge(),
+            Expired::Silent => self.stream.probe(),
             Expired::Sending => self.end(CloseReason::Timeout("the peer accepts no data".to_owned())),
             Expired::Receiving => {
                 self.end(CloseReason::Timeout(
@@ -325,7 +325,7 @@ impl Connection for IwarpConnection {
         if self.phase == Phase::Open && self.stream.is_open() {
             self.transmit(None);
         }
-        // Until the peer has sent something, the deadlines must be checked: see [`Stream::nudge`].
+        // Until the peer has sent something, the deadlines must be checked: see [`Stream::probe`].
         let quiet = self.output.is_empty() && !self.stream.has_output() && !self.stream.has_completion();
         self.phase == Phase::Open && self.stream.is_open() && quiet && self.read > 0
     }

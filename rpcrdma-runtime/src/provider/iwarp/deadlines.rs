@@ -8,8 +8,8 @@ use super::IwarpOptions;
 use crate::proto::iwarp::PROGRESS_COUNTERS as COUNTERS;
 use crate::provider::MinRate;
 
-/// Maximum number of nudges for a silent peer.
-const MAX_NUDGES: u32 = 8;
+/// Maximum number of probes for a silent peer.
+const MAX_PROBES: u32 = 8;
 /// The delay of the timer when no deadline is set.
 const NO_DEADLINE: Duration = Duration::from_secs(3600);
 /// The maximum time limit: a year, so that deadlines do not exceed the maximum `Instant`.
@@ -26,7 +26,7 @@ pub(super) struct Deadlines {
     reads: MinRate,
     flushing: Since,
     closing: Since,
-    nudge: Option<Nudge>,
+    probe: Option<Probe>,
 }
 
 /// The progress of a connection.
@@ -38,7 +38,7 @@ pub(super) struct Progress {
     pub(super) input: [Option<u64>; COUNTERS],
     /// The stream has ended and still has output for TCP.
     pub(super) flushing: bool,
-    /// The local side is closed, and the peer's side is open.
+    /// The socket is closed for writing, and the peer has not closed it.
     pub(super) closing: bool,
     /// All output was sent, and the peer has not sent anything.
     pub(super) silent: bool,
@@ -77,7 +77,7 @@ fn expiry(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Ins
     Some((since?.checked_add(limit.min(MAX_LIMIT))?, what))
 }
 
-struct Nudge {
+struct Probe {
     remaining: u32,
     delay: Duration,
     since: Since,
@@ -87,7 +87,7 @@ impl Deadlines {
     /// Returns the deadlines of a new connection. Only a server requires a minimum rate: a client must allow
     /// for a server that delays calls to limit its memory.
     pub(super) fn new(options: &IwarpOptions, is_client: bool) -> Self {
-        let nudge = options.nudge.filter(|_| is_client);
+        let probe = options.probe.filter(|_| is_client);
         let rate = if is_client { 0 } else { options.min_rate };
         Deadlines {
             stall: options.stall_timeout,
@@ -99,7 +99,7 @@ impl Deadlines {
             reads: MinRate::new(rate),
             flushing: Since::default(),
             closing: Since::default(),
-            nudge: nudge.map(|delay| Nudge { remaining: MAX_NUDGES, delay, since: Since::default() }),
+            probe: probe.map(|delay| Probe { remaining: MAX_PROBES, delay, since: Since::default() }),
         }
     }
 
@@ -144,17 +144,17 @@ impl Deadlines {
         // These two deadlines ignore the counters, so they expire even if the peer makes slow progress.
         add(expiry(self.flushing.update(progress.flushing.then_some(0)), self.stall, Expired::Sending));
         add(expiry(self.closing.update(progress.closing.then_some(0)), self.linger, Expired::Closing));
-        if let Some(nudge) = &mut self.nudge {
-            let counter = (progress.silent && nudge.remaining > 0).then_some(u64::from(nudge.remaining));
-            add(expiry(nudge.since.update(counter), nudge.delay, Expired::Silent));
+        if let Some(probe) = &mut self.probe {
+            let counter = (progress.silent && probe.remaining > 0).then_some(u64::from(probe.remaining));
+            add(expiry(probe.since.update(counter), probe.delay, Expired::Silent));
         }
         first
     }
 
     fn record(&mut self, expired: Expired) {
-        if let (Expired::Silent, Some(nudge)) = (expired, &mut self.nudge) {
-            nudge.remaining = nudge.remaining.saturating_sub(1);
-            nudge.delay = nudge.delay.saturating_mul(2);
+        if let (Expired::Silent, Some(probe)) = (expired, &mut self.probe) {
+            probe.remaining = probe.remaining.saturating_sub(1);
+            probe.delay = probe.delay.saturating_mul(2);
         }
     }
 }

@@ -27,7 +27,7 @@ pub enum IwarpError {
     /// The peer does not use MPA, or uses an unknown version of it.
     #[error(transparent)]
     Mpa(#[from] MpaError),
-    /// The parameters of the two sides are incompatible.
+    /// The parameters of the peers are incompatible.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The peer refused the connection (the R flag of its MPA reply).

@@ -23,7 +23,7 @@ pub struct IwarpOptions {
     /// use them. Linux's siw supports no markers and refuses the connection. Markers that the peer requires
     /// are always sent.
     pub markers: bool,
-    /// Maximum number of RDMA Reads that the local side serves at once, 1 to 128 (IRD, default 128).
+    /// Maximum number of RDMA Reads that the local peer serves at once, 1 to 128 (IRD, default 128).
     /// Linux's NFS server refuses a client with an IRD of 0.
     pub ird: u16,
     /// Maximum number of outstanding RDMA Reads, 1 to 128 (ORD, default 16).
@@ -46,12 +46,12 @@ pub struct IwarpOptions {
     /// Read, or while it accepts no output. Also the time limit for sending the remaining output after the
     /// end of the stream. Durations longer than a year count as a year.
     pub stall_timeout: Duration,
-    /// How long the peer may take to close its side after the local side has closed (default 1 s).
+    /// How long the peer may take to close the connection after the local peer has (default 1 s).
     pub linger: Duration,
     /// How long an initiator waits for input after its first message before it sends an empty RDMA Write
     /// (default 20 ms). The interval doubles each time, for at most eight Writes; `None` disables them.
     /// Linux's siw can leave the first message unread until another segment arrives.
-    pub nudge: Option<Duration>,
+    pub probe: Option<Duration>,
     /// When TCP probes an idle peer (default: after 60 s without a segment); `None` disables the probes.
     /// Without output, only probes detect a peer that has lost its power or its network.
     pub keepalive: Option<Keepalive>,
@@ -102,7 +102,7 @@ impl Default for IwarpOptions {
             request_timeout: Duration::from_secs(5),
             stall_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(1),
-            nudge: Some(Duration::from_millis(20)),
+            probe: Some(Duration::from_millis(20)),
             keepalive: Some(Keepalive::default()),
             capture: Capture::default(),
             non_exhaustive: (),

@@ -30,7 +30,8 @@ use crate::xdr::{Layout, Reducer};
 /// with [`TransportError::Unsendable`] before it is sent. A call whose reply is too long fails with
 /// [`TransportError::Chunk`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
-/// [`TcpOptions::backward_calls`](super::super::TcpOptions::backward_calls) wait. More than
+/// [`TcpOptions::max_concurrent_backward_calls`](super::super::TcpOptions::max_concurrent_backward_calls)
+/// wait. More than
 /// [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) calls fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///

@@ -19,7 +19,7 @@ impl TcpBackward {
     /// Returns the calls of a new connection. Nothing is sent until the client is ready.
     pub(super) fn new(options: &TcpOptions) -> Self {
         TcpBackward {
-            requester: TcpRequester::new(options, options.backward_calls),
+            requester: TcpRequester::new(options, options.max_concurrent_backward_calls),
             ready: false,
             submitted: 0,
         }

@@ -160,14 +160,14 @@ impl<P: Program> MessageTransport<P> for TcpClient {
         self.handle.observe::<Q>(xid, exchange).await
     }
 
-    async fn carry(
+    async fn exchange(
         &self,
         procedure: &'static str,
         message: Message,
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        self.handle.carry(procedure, message, bounds, sends).await
+        self.handle.exchange(procedure, message, bounds, sends).await
     }
 }
 

@@ -64,7 +64,7 @@ impl TcpInbound {
         let client = BackwardClient::new(backward.calls(), endpoints);
         let extensions = Extensions::default().with(client);
         let executor = serving.executor(Origin { peer: Some(peer), extensions });
-        let slots = CallSlots::new(options.calls, options);
+        let slots = CallSlots::new(options.max_concurrent_calls, options);
         let account = serving.memory().account(Owner::of_peer(Some(peer)));
         let inbound = TcpInbound {
             peer,

@@ -19,11 +19,11 @@ pub struct TcpOptions {
     /// server stops reading while a client has this many unanswered calls. Exception: while a server has
     /// outstanding calls to the client, replies may arrive behind further calls. The server then reads and
     /// queues further calls, up to the octets of the longest record.
-    pub calls: usize,
+    pub max_concurrent_calls: usize,
     /// Maximum number of backward calls at once on one connection (default 16). A server queues further
     /// calls. A client queues further calls that it receives, up to the octets of the longest record, and
     /// then stops reading.
-    pub backward_calls: usize,
+    pub max_concurrent_backward_calls: usize,
     /// Timeout for connecting over TCP (default 10 s).
     pub connect_timeout: Duration,
     /// How long a peer may stall in the middle of a record, or while it accepts no output (default 30 s). For
@@ -52,8 +52,8 @@ impl Default for TcpOptions {
     fn default() -> Self {
         TcpOptions {
             max_record: (8 << 20) + (64 << 10), // `MAX_TRANSFER` and `MAX_HEADERS`
-            calls: 64,
-            backward_calls: 16,
+            max_concurrent_calls: 64,
+            max_concurrent_backward_calls: 16,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             min_rate: 64 << 10,
@@ -84,7 +84,7 @@ pub struct TcpClientOptions {
     /// such calls are dropped). As with [`ClientOptions::backward`](super::super::ClientOptions::backward),
     /// the client stays connected, and must tell the server of the programs on each connection
     /// ([`TcpClient::next_connection`](super::TcpClient::next_connection)). At most
-    /// [`TcpOptions::backward_calls`] run at a time.
+    /// [`TcpOptions::max_concurrent_backward_calls`] run at a time.
     pub backward: Services,
     /// The options of each connection.
     pub tcp: TcpOptions,

@@ -43,10 +43,13 @@ impl TcpOutbound {
         debug!(%peer, "connected");
         let local = socket.local_addr().ok();
         let (incoming, outgoing) = halves(socket, options, 0);
-        let backward = backward.programs().next().map(|_| CallSlots::new(options.backward_calls, options));
+        let backward = backward
+            .programs()
+            .next()
+            .map(|_| CallSlots::new(options.max_concurrent_backward_calls, options));
         let connection =
             TcpOutbound { incoming, outgoing, backward, failed: None, peer, local, options: *options };
-        (connection, TcpRequester::new(options, options.calls))
+        (connection, TcpRequester::new(options, options.max_concurrent_calls))
     }
 
     /// Writes as much as the socket accepts. Returns false if output remains.

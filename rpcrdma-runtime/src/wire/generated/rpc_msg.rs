@@ -37,7 +37,7 @@ pub const AUTH_SYS_GROUPS_MAX: u32 = 16;
 /// ```text
 /// enum auth_flavor {
 ///    AUTH_NONE  = 0,   /* no identity is given */
-///    AUTH_SYS   = 1,   /* user and group numbers, unproved */
+///    AUTH_SYS   = 1,   /* unverified user and group IDs */
 ///    AUTH_SHORT = 2,   /* a server's shorthand for an AUTH_SYS */
 ///    AUTH_DH    = 3,   /* Diffie-Hellman; out of use */
 ///    RPCSEC_GSS = 6    /* GSS-API security, RFC 2203 */
@@ -54,7 +54,7 @@ pub enum AuthFlavor {
     #[doc(alias = "AUTH_NONE")]
     #[default]
     AuthNone = 0,
-    /// user and group numbers, unproved
+    /// unverified user and group IDs
     ///
     /// `AUTH_SYS = 1`
     #[doc(alias = "AUTH_SYS")]
@@ -174,10 +174,10 @@ pub enum ReplyStat {
 /// enum accept_stat {
 ///    SUCCESS       = 0,   /* the results follow */
 ///    PROG_UNAVAIL  = 1,   /* this server has no such program */
-///    PROG_MISMATCH = 2,   /* it has, but not in this version */
+///    PROG_MISMATCH = 2,   /* unsupported version */
 ///    PROC_UNAVAIL  = 3,   /* the version has no such procedure */
 ///    GARBAGE_ARGS  = 4,   /* the arguments cannot be decoded */
-///    SYSTEM_ERR    = 5    /* the server itself is in trouble */
+///    SYSTEM_ERR    = 5    /* internal server error */
 /// };
 /// ```
 #[doc(alias = "accept_stat")]
@@ -196,7 +196,7 @@ pub enum AcceptStat {
     /// `PROG_UNAVAIL = 1`
     #[doc(alias = "PROG_UNAVAIL")]
     ProgUnavail = 1,
-    /// it has, but not in this version
+    /// unsupported version
     ///
     /// `PROG_MISMATCH = 2`
     #[doc(alias = "PROG_MISMATCH")]
@@ -211,7 +211,7 @@ pub enum AcceptStat {
     /// `GARBAGE_ARGS = 4`
     #[doc(alias = "GARBAGE_ARGS")]
     GarbageArgs = 4,
-    /// the server itself is in trouble
+    /// internal server error
     ///
     /// `SYSTEM_ERR = 5`
     #[doc(alias = "SYSTEM_ERR")]
@@ -253,7 +253,7 @@ pub enum RejectStat {
 ///    AUTH_REJECTEDCRED      = 2,   /* credential not honored */
 ///    AUTH_BADVERF           = 3,   /* malformed verifier */
 ///    AUTH_REJECTEDVERF      = 4,   /* verifier stale or repeated */
-///    AUTH_TOOWEAK           = 5,   /* stronger flavor wanted */
+///    AUTH_TOOWEAK           = 5,   /* stronger flavor required */
 ///    AUTH_INVALIDRESP       = 6,   /* wrong verifier in a reply */
 ///    AUTH_FAILED            = 7,   /* some other cause */
 ///    AUTH_KERB_GENERIC      = 8,   /* obsolete */
@@ -262,7 +262,7 @@ pub enum RejectStat {
 ///    AUTH_DECODE            = 11,  /* obsolete */
 ///    AUTH_NET_ADDR          = 12,  /* obsolete */
 ///    RPCSEC_GSS_CREDPROBLEM = 13,  /* no usable GSS credential */
-///    RPCSEC_GSS_CTXPROBLEM  = 14   /* the GSS context is no good */
+///    RPCSEC_GSS_CTXPROBLEM  = 14   /* invalid GSS context */
 /// };
 /// ```
 #[doc(alias = "auth_stat")]
@@ -296,7 +296,7 @@ pub enum AuthStat {
     /// `AUTH_REJECTEDVERF = 4`
     #[doc(alias = "AUTH_REJECTEDVERF")]
     AuthRejectedverf = 4,
-    /// stronger flavor wanted
+    /// stronger flavor required
     ///
     /// `AUTH_TOOWEAK = 5`
     #[doc(alias = "AUTH_TOOWEAK")]
@@ -341,7 +341,7 @@ pub enum AuthStat {
     /// `RPCSEC_GSS_CREDPROBLEM = 13`
     #[doc(alias = "RPCSEC_GSS_CREDPROBLEM")]
     RpcsecGssCredproblem = 13,
-    /// the GSS context is no good
+    /// invalid GSS context
     ///
     /// `RPCSEC_GSS_CTXPROBLEM = 14`
     #[doc(alias = "RPCSEC_GSS_CTXPROBLEM")]

@@ -286,8 +286,8 @@ pub enum RpcRdmaError {
 /// enum rdma_proc {
 ///    RDMA_MSG   = 0,     /* a payload stream follows */
 ///    RDMA_NOMSG = 1,     /* the payload stream is in a chunk */
-///    RDMA_MSGP  = 2,     /* out of use; refused */
-///    RDMA_DONE  = 3,     /* out of use; discarded */
+///    RDMA_MSGP  = 2,     /* unused; rejected */
+///    RDMA_DONE  = 3,     /* unused; discarded */
 ///    RDMA_ERROR = 4      /* see section 5 */
 /// };
 /// ```
@@ -307,12 +307,12 @@ pub enum RdmaProc {
     /// `RDMA_NOMSG = 1`
     #[doc(alias = "RDMA_NOMSG")]
     Nomsg = 1,
-    /// out of use; refused
+    /// unused; rejected
     ///
     /// `RDMA_MSGP = 2`
     #[doc(alias = "RDMA_MSGP")]
     Msgp = 2,
-    /// out of use; discarded
+    /// unused; discarded
     ///
     /// `RDMA_DONE = 3`
     #[doc(alias = "RDMA_DONE")]
@@ -380,7 +380,7 @@ pub const RPCRDMA_VERSION: u32 = 1;
 /// struct rdma_msg {
 ///    unsigned int rdma_xid;      /* equals the RPC message's xid */
 ///    unsigned int rdma_vers;     /* RPCRDMA_VERSION */
-///    unsigned int rdma_credit;   /* asked for, or granted */
+///    unsigned int rdma_credit;   /* requested or granted */
 ///    rdma_body    rdma_body;
 /// };
 /// ```
@@ -396,7 +396,7 @@ pub struct RdmaMsg {
     ///
     /// `unsigned int rdma_vers`
     pub rdma_vers: u32,
-    /// asked for, or granted
+    /// requested or granted
     ///
     /// `unsigned int rdma_credit`
     pub rdma_credit: u32,
@@ -441,7 +441,7 @@ pub const RPCRDMA_CM_FLAG_REMOTE_INVALIDATION: u32 = 1;
 
 /// `rpcrdma_private_data`, section 7.2. Private Data
 ///
-/// The eight octets as they stand.
+/// The eight octets, unparsed.
 ///
 /// ```text
 /// struct rpcrdma_private_data {

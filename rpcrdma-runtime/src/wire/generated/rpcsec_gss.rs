@@ -80,9 +80,9 @@ pub enum RpcGssProcT {
 ///
 /// ```text
 /// enum rpc_gss_service_t {
-///    rpc_gss_svc_none = 1,         /* not at all */
-///    rpc_gss_svc_integrity = 2,    /* they cannot be changed */
-///    rpc_gss_svc_privacy = 3       /* nor can they be read */
+///    rpc_gss_svc_none = 1,         /* no protection */
+///    rpc_gss_svc_integrity = 2,    /* integrity */
+///    rpc_gss_svc_privacy = 3       /* integrity and encryption */
 /// };
 /// ```
 #[doc(alias = "rpc_gss_service_t")]
@@ -90,17 +90,17 @@ pub enum RpcGssProcT {
 #[xdr(crate = "crate")]
 #[repr(i32)]
 pub enum RpcGssServiceT {
-    /// not at all
+    /// no protection
     ///
     /// `rpc_gss_svc_none = 1`
     #[doc(alias = "rpc_gss_svc_none")]
     None = 1,
-    /// they cannot be changed
+    /// integrity
     ///
     /// `rpc_gss_svc_integrity = 2`
     #[doc(alias = "rpc_gss_svc_integrity")]
     Integrity = 2,
-    /// nor can they be read
+    /// integrity and encryption
     ///
     /// `rpc_gss_svc_privacy = 3`
     #[doc(alias = "rpc_gss_svc_privacy")]

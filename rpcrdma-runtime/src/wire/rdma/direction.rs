@@ -16,7 +16,7 @@ pub enum Direction {
 const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
-/// Determines the direction of a message if both sides make calls, from the RPC message after the header. An
+/// Determines the direction of a message if both peers make calls, from the RPC message after the header. An
 /// error without an RPC message answers a call, and a Position-Zero Read chunk contains a call. Returns
 /// `None` if the direction is unknown: another version, an invalid header, an obsolete type, or a message
 /// without a call or a reply.

@@ -72,7 +72,7 @@ pub enum Refusal {
         /// The reason.
         why: String,
     },
-    /// Answer RDMA_ERROR with ERR_CHUNK: the Read chunks exceed [`MessageLimits::transfer`].
+    /// Answer RDMA_ERROR with ERR_CHUNK: the Read chunks exceed [`MessageLimits::max_transfer`].
     TooLarge(TooLarge),
 }
 
@@ -297,20 +297,20 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
 /// Checks the rules for the lists of a call.
 fn check_call(xid: u32, lists: &ChunkLists, limits: &MessageLimits) -> Result<(), Refusal> {
     check_lists(lists, limits).map_err(|why| Refusal::Chunk { xid, why: why.to_string() })?;
-    // At most `limits.segments` lengths of 32 bits each: the sum cannot overflow.
+    // At most `limits.max_segments` lengths of 32 bits each: the sum cannot overflow.
     let bytes = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
-    if bytes > limits.transfer {
-        return Err(Refusal::TooLarge(TooLarge { xid, bytes, max: limits.transfer }));
+    if bytes > limits.max_transfer {
+        return Err(Refusal::TooLarge(TooLarge { xid, bytes, max: limits.max_transfer }));
     }
     Ok(())
 }
 
 /// Checks the rules for the lists of every message.
 fn check_lists(lists: &ChunkLists, limits: &MessageLimits) -> Result<(), &'static str> {
-    if lists.segments().count() > limits.segments {
+    if lists.segments().count() > limits.max_segments {
         return Err("more segments than the limit");
     }
-    if lists.writes.len() > limits.write_chunks {
+    if lists.writes.len() > limits.max_write_chunks {
         return Err("more Write chunks than the limit");
     }
     if lists.reads.iter().any(|read| read.position % 4 != 0) {

@@ -5,18 +5,23 @@ use rpcrdma_layout::MAX_TRANSFER;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
     /// Maximum number of segments in all chunks of one message (default 1,024).
-    pub segments: usize,
+    pub max_segments: usize,
     /// Maximum number of Write chunks in one message (default 64).
-    pub write_chunks: usize,
+    pub max_write_chunks: usize,
     /// Maximum total size of one call's Read chunks, in bytes (default [`MAX_TRANSFER`], 8 MiB). A `Server`
     /// raises the default to accept the longest calls of its programs, within half of its memory budget.
-    pub transfer: u64,
+    pub max_transfer: u64,
     #[doc(hidden)]
     pub non_exhaustive: (),
 }
 
 impl Default for MessageLimits {
     fn default() -> Self {
-        MessageLimits { segments: 1024, write_chunks: 64, transfer: MAX_TRANSFER, non_exhaustive: () }
+        MessageLimits {
+            max_segments: 1024,
+            max_write_chunks: 64,
+            max_transfer: MAX_TRANSFER,
+            non_exhaustive: (),
+        }
     }
 }

@@ -371,7 +371,7 @@ impl Device {
         }
         let sges = sges(request.sg_list, request.num_sge, pair.room.max_send_sge)?;
         let (room, domain) = (pair.room.max_inline_data as usize, pair.domain);
-        let work = work(request).ok_or(libc::EINVAL)?;
+        let work = convert_request(request).ok_or(libc::EINVAL)?;
         let mut posted = Posted { number: request.wr_id, signaled, work, sges, inline: None };
         if posted.len() > message || (inline && posted.len() > room) {
             return Err(libc::EINVAL);
@@ -426,7 +426,7 @@ fn sges(list: *const ib::ibv_sge, count: c_int, max: u32) -> Result<Vec<ib::ibv_
 }
 
 /// Converts a C work request. Returns `None` for an unsupported opcode.
-fn work(request: &ib::ibv_send_wr) -> Option<Work> {
+fn convert_request(request: &ib::ibv_send_wr) -> Option<Work> {
     // SAFETY: both union fields are integers, and every bit pattern is valid.
     let (rdma, key) = unsafe { (request.wr.rdma, request.__bindgen_anon_1.invalidate_rkey) };
     let (address, remote) = (rdma.remote_addr, rdma.rkey);

@@ -50,10 +50,10 @@ pub(super) struct EndState {
     read_until: Duration,
 }
 
-/// A scheduled event at the side `to`.
+/// A scheduled event at the peer `to`.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The side gets a completion.
+    /// The peer gets a completion.
     Completion { to: Side, completion: Completion },
     /// A registration completes.
     Register { to: Side, token: Token, memory: Memory },
@@ -65,11 +65,11 @@ pub(super) enum Event {
     Write { to: Side, sink: Segment, data: Bytes },
     /// An RDMA Read request from the peer arrives.
     Read { to: Side, token: Token, source: Segment },
-    /// The response to the side's RDMA Read arrives.
+    /// The response to the peer's RDMA Read arrives.
     ReadDone { to: Side, token: Token, data: Bytes },
     /// The peer's close arrives.
     Close { to: Side },
-    /// The side learns that the connection broke.
+    /// The peer learns that the connection broke.
     Lost { to: Side, reason: CloseReason },
 }
 
@@ -176,7 +176,7 @@ impl Net {
         self.schedule(at, event);
     }
 
-    /// Schedules the arrival of what one side sends, after everything that it sent before.
+    /// Schedules the arrival of a peer's message, after all its earlier messages.
     fn schedule_in_order(&mut self, from: Side, event: Event) {
         if self.broken {
             return;
@@ -250,7 +250,7 @@ impl Net {
         self.steps = self.steps.saturating_add(1);
         if self.faults.cut_at.is_some_and(|step| step <= self.steps) {
             self.faults.cut_at = None;
-            // Put the event back, because it is part of the data in flight.
+            // Put the event back, because it is part of the outstanding data.
             self.events.insert(key, event);
             let first = if self.rng.chance(1, 2) { Side::Left } else { Side::Right };
             self.disconnect(first, CloseReason::Io("the connection was cut".into()));
@@ -368,13 +368,13 @@ impl Net {
         self.close(side.other(), CloseReason::Peer);
     }
 
-    /// Ends the connection for both sides at once.
+    /// Ends the connection for both peers at once.
     pub(super) fn cut(&mut self, reason: CloseReason) {
         self.close(Side::Left, reason.clone());
         self.close(Side::Right, reason);
     }
 
-    /// Ends the connection for one side and returns all its memory.
+    /// Ends the connection for one peer and returns all its memory.
     pub(super) fn close(&mut self, side: Side, reason: CloseReason) {
         if self.end(side).closed {
             return;
@@ -391,7 +391,7 @@ impl Net {
 }
 
 impl Event {
-    /// Returns the side of the event.
+    /// Returns the peer of the event.
     pub(super) fn to(&self) -> Side {
         match self {
             Event::Completion { to, .. }

@@ -1,4 +1,4 @@
-//! The memory that one side advertises, and the peer's access to it.
+//! The memory that one peer advertises, and the other peer's access to it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use rpcrdma_runtime::proto::work::{Memory, Segment};
 
 use super::Rng;
 
-/// The registered regions of one side, by handle.
+/// The registered regions of one peer, by handle.
 #[derive(Debug, Default)]
 pub(super) struct Regions(BTreeMap<u32, Region>);
 

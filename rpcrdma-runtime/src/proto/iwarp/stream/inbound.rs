@@ -19,7 +19,7 @@ pub(super) struct Inbound {
     pub(super) assembly: Assembly,
     /// The FPDU that is received in place.
     pub(super) placement: Option<Box<Placement>>,
-    /// The markers, if the local side requires them.
+    /// The markers, if the local peer requires them.
     pub(super) markers: Option<Markers>,
     /// The number of complete FPDUs.
     pub(super) fpdus: u64,

@@ -69,9 +69,9 @@ impl Planner {
         let header = |reads: u64| ChunkLists::header_len_for(reads, writes, reply_segments);
         let offered = writes.1.saturating_add(reply_segments.unwrap_or(0));
         let within_limits = |reads: u64| {
-            usize::try_from(offered.saturating_add(reads)).is_ok_and(|all| all <= self.limits.segments)
+            usize::try_from(offered.saturating_add(reads)).is_ok_and(|all| all <= self.limits.max_segments)
         };
-        if !within_limits(0) || reply.write_chunks.len() > self.limits.write_chunks {
+        if !within_limits(0) || reply.write_chunks.len() > self.limits.max_write_chunks {
             return Err(PlanError::TooMany);
         }
         let fits_inline = |reads: u64, payload: u64| {

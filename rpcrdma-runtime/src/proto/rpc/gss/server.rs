@@ -25,15 +25,15 @@ pub struct GssServerOptions {
     /// The weakest accepted service of RPCSEC_GSS calls (default [`GssService::None`]). Weaker calls get
     /// AUTH_TOOWEAK. Calls with AUTH_NONE and AUTH_SYS run regardless. A handler that requires authentication
     /// must reject calls without a [`GssCaller`](super::GssCaller) among their extensions.
-    pub at_least: GssService,
+    pub min_service: GssService,
     /// The size of each context's sequence window (default 1,024; at least 1, at most 65,536).
     pub window: u32,
     /// Maximum number of contexts (default 4,096). Beyond it, the least recently used context is dropped, and
     /// its client creates a new one.
-    pub contexts: usize,
+    pub max_contexts: usize,
     /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
     /// start one, but only the caller of a completed context is authenticated.
-    pub unfinished: usize,
+    pub max_unfinished: usize,
     #[doc(hidden)]
     pub non_exhaustive: (),
 }
@@ -41,10 +41,10 @@ pub struct GssServerOptions {
 impl Default for GssServerOptions {
     fn default() -> Self {
         GssServerOptions {
-            at_least: GssService::None,
+            min_service: GssService::None,
             window: 1024,
-            contexts: 4096,
-            unfinished: 256,
+            max_contexts: 4096,
+            max_unfinished: 256,
             non_exhaustive: (),
         }
     }
@@ -60,7 +60,7 @@ pub struct GssCaller {
     pub service: GssService,
 }
 
-/// The server side of RPCSEC_GSS, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
+/// The RPCSEC_GSS server, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
 /// creates contexts, authenticates callers and protects results. Servers that share it share the contexts: a
 /// context created over TCP is valid over RPC-over-RDMA.
 pub struct GssServer {
@@ -114,8 +114,8 @@ impl GssServer {
             mechanism: Box::new(mechanism),
             options,
             handles: Mutex::default(),
-            exchanges: Mutex::new(Table::new(options.unfinished)),
-            contexts: Mutex::new(Table::new(options.contexts)),
+            exchanges: Mutex::new(Table::new(options.max_unfinished)),
+            contexts: Mutex::new(Table::new(options.max_contexts)),
         }
     }
 
@@ -224,7 +224,7 @@ impl GssServer {
             return Err(Refused::Denied(AuthStat::GssContextProblem));
         }
         let service = credential.service.ok_or(Refused::Denied(AuthStat::BadCredential))?;
-        if service < self.options.at_least && credential.control == GssControl::Data {
+        if service < self.options.min_service && credential.control == GssControl::Data {
             return Err(Refused::Denied(AuthStat::TooWeak));
         }
         let new = lock(&self.contexts).get(handle).map(|entry| entry.window.take(sequence)).ok_or(unknown)?;

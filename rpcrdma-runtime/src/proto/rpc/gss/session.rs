@@ -94,7 +94,8 @@ impl GssSession {
         })
     }
 
-    /// Creates the session once both sides are complete. Verifies that the last answer comes from the server.
+    /// Creates the session once both contexts are complete. Verifies that the last answer comes from the
+    /// server.
     ///
     /// # Errors
     /// [`GssFailure::Unverified`] if the verification fails.

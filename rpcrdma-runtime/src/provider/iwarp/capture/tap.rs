@@ -17,10 +17,10 @@ const SEQUENCE_STRIDE: u32 = 0x3c6e_f35f;
 #[derive(Debug)]
 pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
-/// A side of the connection.
+/// A peer of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// The local side.
+    /// The local peer.
     Local,
     /// The peer.
     Peer,
@@ -180,7 +180,7 @@ impl Tap {
         }
     }
 
-    /// Records that the local side sends nothing more.
+    /// Records that the local peer sends no more data.
     pub(in super::super) fn closed(&mut self) {
         self.record_end(Side::Local, Flag::Fin);
     }

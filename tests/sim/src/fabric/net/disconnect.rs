@@ -1,4 +1,4 @@
-//! Breaks a connection within the data in flight.
+//! Breaks a connection within the outstanding data.
 
 use bytes::Bytes;
 use rpcrdma_runtime::proto::work::{CloseReason, Segment};
@@ -7,7 +7,7 @@ use super::{Event, Net};
 use crate::fabric::Side;
 
 impl Net {
-    /// Breaks the connection at a random octet of the data in flight in each direction.
+    /// Breaks the connection at a random octet of the outstanding data in each direction.
     ///
     /// Data before that octet arrives, and data after it is lost. `first` learns of the break at once, its
     /// peer later.
@@ -24,7 +24,7 @@ impl Net {
         self.schedule(at, Event::Lost { to: first.other(), reason });
     }
 
-    /// Truncates the data in flight to one side at a random octet.
+    /// Truncates the outstanding data to one peer at a random octet.
     fn truncate_direction(&mut self, to: Side) {
         let in_flight: Vec<_> = self
             .events
