@@ -8,9 +8,10 @@ use crate::proto::call::{CallId, RequesterEvent};
 use crate::proto::program::ReplyBounds;
 use crate::proto::session::SessionCall;
 use crate::shell::CallError;
+use crate::shell::waiters::Submit;
 use crate::xdr::Message;
 
-/// An engine whose calls get no reply.
+/// An engine whose calls get no reply. All even XIDs are in use.
 struct Unanswered(#[expect(dead_code, reason = "shows when the engine is dropped")] Arc<()>);
 
 impl Backward for Unanswered {
@@ -22,8 +23,8 @@ impl Backward for Unanswered {
 
     fn cancel(&mut self, _: CallId) {}
 
-    fn is_outstanding(&self, _: u32) -> bool {
-        false
+    fn is_outstanding(&self, xid: u32) -> bool {
+        xid.is_multiple_of(2)
     }
 
     fn poll_event(&mut self) -> Option<RequesterEvent> {
@@ -52,6 +53,15 @@ fn the_engine_and_the_task_are_dropped_with_the_connection() {
     let bounds = ReplyBounds::of::<()>();
     let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
     assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
+}
+
+#[test]
+fn xids_that_the_engine_uses_are_skipped() {
+    let calls = Calling::new(Unanswered(Arc::default()), 8).calls();
+    // The engine is dropped with the connection, and then it uses no XIDs.
+    let calling = Calling::new(Unanswered(Arc::default()), 8);
+    assert!((0..4).all(|_| calling.calls().next_xid() % 2 == 1));
+    assert_ne!(calls.next_xid() % 2, calls.next_xid() % 2);
 }
 
 struct Task;
