@@ -8,6 +8,7 @@
 mod accept;
 mod address;
 mod backward;
+mod checks;
 mod client;
 mod client_handle;
 mod credits;
@@ -45,7 +46,7 @@ pub use limits::{Limits, TimeLimits};
 pub use memory::{CallMemory, MemoryBudget};
 pub use message_transport::{MessageTransport, Sends};
 #[cfg(feature = "metrics")]
-pub use metrics::enable_metrics;
+pub use metrics::facade::enable_metrics;
 pub use observer::{CallReport, Observer};
 pub use options::{ClientOptions, ServerOptions};
 pub use result_memory::ResultMemoryError;

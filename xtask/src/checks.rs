@@ -128,8 +128,12 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
+/// Maximum number of lines of the runtime that depend on a feature. A part that needs a feature is a module,
+/// which its parent selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
+const MAX_FEATURE_GATES: usize = 14;
+
 /// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Files do
-/// not import one another in a cycle.
+/// not import one another in a cycle. Few lines depend on a feature.
 fn layers(root: &Path) -> Result<(), String> {
     let source = root.join("rpcrdma-runtime/src");
     let mut found = Vec::new();
@@ -141,6 +145,13 @@ fn layers(root: &Path) -> Result<(), String> {
             modules
                 .map(|file| format!("{}: rename to the directory's name with `.rs`", relative(root, &file))),
         );
+    }
+    let gates = feature_gates(&source)?;
+    if gates > MAX_FEATURE_GATES {
+        found.push(format!(
+            "rpcrdma-runtime/src: {gates} lines depend on a feature (limit {MAX_FEATURE_GATES}): move the code \
+             into a module that its parent selects"
+        ));
     }
     for (layer, above) in LAYERS {
         let root_file = source.join(layer).with_extension("rs");
@@ -155,6 +166,16 @@ fn layers(root: &Path) -> Result<(), String> {
         }
     }
     cargo::report(&found)
+}
+
+/// Returns the number of lines with a `cfg` of a feature.
+fn feature_gates(source: &Path) -> Result<usize, String> {
+    let mut gates = 0;
+    for file in files::below(source)? {
+        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        gates += text.lines().filter(|line| !is_comment(line) && line.contains("feature = \"")).count();
+    }
+    Ok(gates)
 }
 
 fn is_comment(line: &str) -> bool {

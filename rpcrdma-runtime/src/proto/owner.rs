@@ -5,7 +5,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use bytes::Bytes;
 
 use super::program::CallContext;
-#[cfg(feature = "std")]
 use super::rpc::gss::GssCaller;
 
 /// The owner of a server's resources: connections, memory, blocking work, cached replies, and calls that
@@ -32,7 +31,6 @@ impl Owner {
     /// Returns the owner of a call.
     #[must_use]
     pub fn of_call(context: &CallContext) -> Self {
-        #[cfg(feature = "std")]
         if let Some(caller) = context.extensions.get::<GssCaller>() {
             return Owner::Principal(caller.name.clone());
         }

@@ -4,10 +4,7 @@
 //! [`connect`] and [`IwarpListener`] make an [`IwarpConnection`], which is a
 //! [`Connection`](super::Connection). [`IwarpConnector`] is the connector for clients.
 
-#[cfg(feature = "capture")]
-mod capture;
-#[cfg(not(feature = "capture"))]
-#[path = "iwarp/no_capture.rs"]
+#[cfg_attr(not(feature = "capture"), path = "iwarp/no_capture.rs")]
 mod capture;
 mod connection;
 mod connector;

@@ -3,6 +3,16 @@
 
 mod caller;
 mod calling;
+#[cfg(test)]
+mod models;
+#[cfg(test)]
+mod tests;
 
 pub use caller::{BackwardClient, Bidirectional};
 pub(super) use calling::{Backward, Calling};
+
+/// The locks and atomics of `calling.rs`. Models use those of loom.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+    pub(super) use std::sync::{Mutex, MutexGuard};
+}

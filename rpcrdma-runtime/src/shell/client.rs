@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tracing::{Instrument, debug_span};
 
+use super::checks;
 use super::client_handle::ClientHandle;
 use super::driver::{Connect, Connected, SessionHandle, Shared};
 use super::message_transport::{MessageTransport, Sends};
@@ -14,7 +15,7 @@ use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, ToAddress};
 use crate::proto::call::Traffic;
-use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds, checks};
+use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds};
 use crate::proto::rdma::{Config, PeerLimits};
 use crate::proto::session::Policy;
 use crate::provider::iwarp::IwarpConnector;

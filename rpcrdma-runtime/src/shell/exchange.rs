@@ -6,10 +6,11 @@ use std::task::Poll;
 use rpcrdma_layout::MAX_TRANSFER;
 
 use super::CallError;
+use super::checks;
 use super::result_memory::Lease;
 use super::waiters::Submit;
 use crate::proto::call::{CallId, IncomingReply, Traffic, TransportError};
-use crate::proto::program::{Credential, Procedure, Program, checks};
+use crate::proto::program::{Credential, Procedure, Program};
 use crate::proto::session::SessionCall;
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Reducer};

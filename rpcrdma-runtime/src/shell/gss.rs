@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use tracing::debug;
 
 use super::CallError;
+use super::checks;
 use super::message_transport::{MessageTransport, Sends};
 use crate::proto::call::Traffic;
-use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds, checks};
+use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rpc::gss::{
     GssError, GssExchange, GssFailure, GssMechanism, GssService, GssSession, GssStep,
 };

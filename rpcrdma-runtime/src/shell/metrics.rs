@@ -1,26 +1,16 @@
 //! Metrics through the facade of the crate `metrics`. Without the feature `metrics`, or before
 //! [`enable_metrics`], nothing is measured.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg_attr(not(feature = "metrics"), path = "metrics/no_facade.rs")]
+pub(super) mod facade;
+
 use std::time::{Duration, Instant};
 
+pub(super) use self::facade::add;
+use self::facade::{duration, is_enabled};
 use crate::proto::program::{Procedure, Program};
 use crate::proto::rdma::TrafficCounts;
 use crate::wire::rpc::{CallHeader, Reject, ReplyHeader, RpcReply};
-
-static ENABLED: AtomicBool = AtomicBool::new(false);
-
-/// Starts to report metrics to the recorder of the crate `metrics`. Call this function after the recorder is
-/// installed and before clients and servers are created. Metrics are disabled by default because they cost
-/// allocations for each call.
-#[cfg(feature = "metrics")]
-pub fn enable_metrics() {
-    ENABLED.store(true, Ordering::Relaxed);
-}
-
-fn is_enabled() -> bool {
-    cfg!(feature = "metrics") && ENABLED.load(Ordering::Relaxed)
-}
 
 /// Adds counts to the counters of a metric. The counters differ in the label `kind`.
 pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; N], counts: [u64; N]) {
@@ -28,10 +18,7 @@ pub(super) fn count<const N: usize>(metric: &'static str, kinds: [&'static str; 
         return;
     }
     for (kind, count) in kinds.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
-        #[cfg(feature = "metrics")]
-        ::metrics::counter!(metric, "kind" => kind).increment(count);
-        #[cfg(not(feature = "metrics"))]
-        let _ = (metric, kind, count);
+        facade::increment(metric, kind, count);
     }
 }
 
@@ -40,14 +27,6 @@ pub(super) fn bytes(metric: &'static str, traffic: &TrafficCounts) {
     let TrafficCounts { call_bytes, reply_bytes, read_bytes, written_bytes, .. } = *traffic;
     let kinds = ["call_inline", "reply_inline", "rdma_read", "rdma_write"];
     count(metric, kinds, [call_bytes, reply_bytes, read_bytes, written_bytes]);
-}
-
-/// Adds a number to a gauge.
-pub(super) fn add(metric: &'static str, number: f64) {
-    #[cfg(feature = "metrics")]
-    ::metrics::gauge!(metric).increment(number);
-    #[cfg(not(feature = "metrics"))]
-    let _ = (metric, number);
 }
 
 /// Adds bytes to the memory that servers hold for calls and replies, or subtracts them if `sign` is -1.
@@ -59,13 +38,9 @@ pub(super) fn memory(bytes: u64, sign: f64) {
 
 /// Sets the limit of that memory: the memory budget.
 pub(super) fn memory_max(bytes: u64) {
-    if !is_enabled() {
-        return;
+    if is_enabled() {
+        facade::set("rpcrdma_server_memory_max_bytes", number(bytes));
     }
-    #[cfg(feature = "metrics")]
-    ::metrics::gauge!("rpcrdma_server_memory_max_bytes").set(number(bytes));
-    #[cfg(not(feature = "metrics"))]
-    let _ = bytes;
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes of memory are far below 2^53 bytes")]
@@ -104,17 +79,6 @@ pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
         [<Q::Program as Program>::NUMBER, <Q::Program as Program>::VERSION, Q::NUMBER],
         elapsed,
     );
-}
-
-fn duration(metric: &'static str, call: [u32; 3], elapsed: Duration) {
-    #[cfg(feature = "metrics")]
-    {
-        let [program, version, procedure] = call.map(|number| number.to_string());
-        let labels = [("program", program), ("version", version), ("procedure", procedure)];
-        ::metrics::histogram!(metric, &labels).record(elapsed);
-    }
-    #[cfg(not(feature = "metrics"))]
-    let _ = (metric, call, elapsed);
 }
 
 /// Measures the handler of a call.

@@ -177,7 +177,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             }
             let next = self.waiting.front().copied();
             tokio::select! {
-                memory = self.account.acquire(next.map_or(0, |(_, bytes)| bytes)), if next.is_some() => {
+                memory = CallMemory::acquire(&self.account, next.map_or(0, |(_, bytes)| bytes)), if next.is_some() => {
                     if let Some((call, _)) = self.waiting.pop_front() {
                         self.fetching.push((call, memory));
                         self.responder.admit(call);

@@ -139,7 +139,7 @@ async fn answered<K>(
 }
 
 /// A call whose handler is pending.
-type Waiting = Pin<Box<dyn Future<Output = Reply> + Send>>;
+type PendingCall = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Polls a call once.
 trait Attempt: Send {
@@ -151,7 +151,7 @@ trait Attempt: Send {
         info: CallInfo,
         memory: Option<CallMemory>,
         tracked: Option<TrackedCall>,
-    ) -> Result<Reply, Waiting>;
+    ) -> Result<Reply, PendingCall>;
 }
 
 /// The memory of one call, reused for the next call unless the call waits and keeps it.
@@ -171,7 +171,7 @@ where
         info: CallInfo,
         memory: Option<CallMemory>,
         tracked: Option<TrackedCall>,
-    ) -> Result<Reply, Waiting> {
+    ) -> Result<Reply, PendingCall> {
         self.call.set(Some((self.run)(call, memory, tracked)));
         // The no-op waker is safe: if the call becomes a task, the task polls it again first.
         let polled = poll(&mut self.call, info, &mut Context::from_waker(Waker::noop()));

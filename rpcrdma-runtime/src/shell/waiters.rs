@@ -60,12 +60,13 @@ impl Waiters {
         Waiters { callers: Table::default(), max_calls, next_xid, woken: Vec::new(), closed: false }
     }
 
-    /// Returns the next XID that is not used.
+    /// Returns the next XID that neither a caller nor the connection uses. The XID of an abandoned call returns
+    /// after 2^32 others, so a late reply to it finds no call.
     pub(super) fn next_xid(&mut self, is_used: impl Fn(u32) -> bool) -> u32 {
         loop {
             let xid = self.next_xid;
             self.next_xid = xid.wrapping_add(1);
-            if !is_used(xid) {
+            if !self.callers.contains(xid) && !is_used(xid) {
                 return xid;
             }
         }
@@ -154,5 +155,84 @@ impl Waiters {
     /// Returns the callers to wake after the lock is released.
     pub(super) fn woken(&mut self) -> &mut Vec<Waker> {
         &mut self.woken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::proto::call::Traffic;
+    use crate::proto::program::ReplyBounds;
+    use crate::xdr::{Message, Received};
+
+    fn starting_at(next_xid: u32) -> Waiters {
+        Waiters { next_xid, ..Waiters::new(8) }
+    }
+
+    /// Adds a caller with this XID.
+    fn admit(waiters: &mut Waiters, xid: u32) -> CallId {
+        let message = Message { stream: xid.to_be_bytes().to_vec().into(), items: Vec::new() };
+        let bounds = ReplyBounds::of::<()>();
+        let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
+        waiters.admit(call, |call| CallId::new(1, &call.message).0).unwrap()
+    }
+
+    #[test]
+    fn xids_in_use_are_skipped() {
+        let mut waiters = starting_at(u32::MAX - 1);
+        assert_eq!(waiters.next_xid(|_| false), u32::MAX - 1);
+        let abandoned = admit(&mut waiters, u32::MAX);
+        admit(&mut waiters, 1);
+        assert_eq!([waiters.next_xid(|xid| xid == 2), waiters.next_xid(|xid| xid == 2)], [0, 3]);
+        // A late reply to an abandoned call finds no other call.
+        waiters.remove(abandoned);
+        assert!((0..1000).all(|_| waiters.next_xid(|_| false) != abandoned.xid()));
+    }
+
+    #[test]
+    fn clients_start_with_different_xids() {
+        let [first, second] =
+            [Waiters::new(8), Waiters::new(8)].map(|mut waiters| waiters.next_xid(|_| false));
+        assert_ne!(first, second);
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_reply_wakes_its_caller_once() {
+        let (mut waiters, count) = (starting_at(1), Arc::new(Count::default()));
+        let [call, other] = [1, 2].map(|xid| admit(&mut waiters, xid));
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        for _ in 0..2 {
+            assert!(waiters.poll_outcome(call, &mut cx).0.is_pending());
+        }
+        let wake = |waiters: &mut Waiters| {
+            waiters.take_woken().into_iter().for_each(Waker::wake);
+            count.0.load(Ordering::Relaxed)
+        };
+        let reply = || {
+            let message = Received::unreduced(Vec::new().into());
+            Ok(IncomingReply { message, traffic: Traffic::default() })
+        };
+        waiters.end(other, reply());
+        assert_eq!(wake(&mut waiters), 0, "it waits for another call");
+        waiters.end(call, reply());
+        assert_eq!(wake(&mut waiters), 1);
+        waiters.end(call, Err(TransportError::NotReady));
+        waiters.close();
+        assert_eq!(wake(&mut waiters), 1);
+        assert!(matches!(waiters.poll_outcome(call, &mut cx).0, Poll::Ready(Some(_))));
+        assert!(matches!(waiters.poll_outcome(call, &mut cx).0, Poll::Ready(None)));
     }
 }

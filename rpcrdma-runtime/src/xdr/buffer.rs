@@ -16,8 +16,9 @@ pub(super) struct Buffer {
 const FIRST: usize = 256;
 
 impl Default for Buffer {
+    /// Returns an empty buffer whose memory is initialized, so that fields are written in place.
     fn default() -> Self {
-        Buffer::with_capacity(FIRST)
+        Buffer { bytes: alloc::vec![0; FIRST], len: 0 }
     }
 }
 

@@ -47,9 +47,11 @@ pub(super) fn buffer() -> Buffer {
     with(|spare| spare.buffer.take()).unwrap_or_default()
 }
 
-/// Returns an empty list.
+/// Returns an empty list with memory for one item, the number in most messages.
 pub(super) fn items() -> Vec<Item> {
-    with(|spare| mem::take(&mut spare.items))
+    let mut items = with(|spare| mem::take(&mut spare.items));
+    items.reserve_exact(1);
+    items
 }
 
 /// Stores the memory of a list for reuse.

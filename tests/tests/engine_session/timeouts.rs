@@ -32,8 +32,12 @@ fn a_call_times_out_in_every_state() {
 
 /// A connection with 8 granted credits, over a provider with a local fence.
 fn granted() -> Client {
+    granted_over(true)
+}
+
+fn granted_over(local_fence: bool) -> Client {
     let mut client = Client::new(policy());
-    client.local_fence = true;
+    client.local_fence = local_fence;
     client.connect(1024);
     let first = client.submit(call(0));
     client.answer(0);
@@ -60,6 +64,29 @@ fn a_timeout_leaves_the_connection_and_other_calls_unchanged() {
     assert!(client.session.is_outstanding(1), "until the late reply");
     client.answer(1);
     assert_eq!((credits_in_use(&client), client.done.len()), (0, 0));
+    assert_eq!(client.session.counts().retransmissions, 0);
+}
+
+/// RDMA devices have no local fence.
+#[test]
+fn without_a_local_fence_only_exposed_memory_closes_the_connection() {
+    let mut client = granted_over(false);
+    let timeout = Some(MS(50));
+    let plain = client.submit(SessionCall { timeout, ..call(1) });
+    let other = client.submit(call(2));
+    client.advance(MS(50));
+    assert_eq!(client.failure(plain), TransportError::Timeout(MS(50)));
+    assert_eq!((client.closing.as_ref(), credits_in_use(&client)), (None, 2));
+    client.answer(2);
+    assert_eq!((client.replies(), credits_in_use(&client)), (vec![other], 1));
+    client.answer(1);
+    assert_eq!((credits_in_use(&client), client.done.len()), (0, 0), "the late reply returns the credit");
+    let exposing = client.submit(SessionCall { timeout, ..with_item(3, 2000) });
+    assert_eq!(client.exposed.len(), 1);
+    client.advance(MS(50));
+    assert_eq!(client.failure(exposing), TransportError::Timeout(MS(50)));
+    assert!(matches!(client.closing, Some(CloseReason::Timeout(_))), "{:?}", client.closing);
+    assert!(client.abandoned.is_empty());
     assert_eq!(client.session.counts().retransmissions, 0);
 }
 

@@ -98,7 +98,7 @@ impl Outbound {
         self.max_fpdu = max_fpdu.clamp(fpdu::MIN_LIMIT.saturating_add(marker), MAX_FPDU);
     }
 
-    #[cfg(all(test, feature = "iwarp"))]
+    #[cfg(test)]
     pub(super) fn max_fpdu(&self) -> usize {
         self.max_fpdu
     }

@@ -249,7 +249,7 @@ impl Stream {
         self.outbound.set_max_fpdu(max_fpdu);
     }
 
-    #[cfg(all(test, feature = "iwarp"))]
+    #[cfg(test)]
     pub(crate) fn max_fpdu(&self) -> usize {
         self.outbound.max_fpdu()
     }

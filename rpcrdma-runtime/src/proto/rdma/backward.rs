@@ -187,6 +187,12 @@ impl BackwardRequester {
         self.requester.cancel(call);
     }
 
+    /// Returns true if a call with this XID holds a credit.
+    #[must_use]
+    pub fn is_outstanding(&self, xid: u32) -> bool {
+        self.requester.is_outstanding(xid)
+    }
+
     /// Returns the flow control state of this direction.
     #[must_use]
     pub fn credits(&self) -> Credits {

@@ -22,7 +22,7 @@ use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
 use crate::wire::private_data::Negotiated;
 use crate::wire::rdma::{Body, ErrorBody, Header, ReplyRefusal, decode_reply};
-use crate::xdr::{ItemMemory, Message};
+use crate::xdr::Message;
 
 /// A call to be made.
 #[derive(Clone, Debug)]
@@ -218,26 +218,6 @@ impl Requester {
         }
     }
 
-    /// Submits a call whose reply has these bounds. The thresholds of this connection determine the offered
-    /// memory, since they can differ between connections (RFC 8797 section 4).
-    pub(super) fn submit_bounded(
-        &mut self,
-        id: CallId,
-        message: Message,
-        bounds: &ReplyBounds,
-        memory: Option<&dyn ItemMemory>,
-    ) -> Result<(), TransportError> {
-        let (chunks, threshold) =
-            (core::mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
-        let mut reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)
-            .map_err(|_| TransportError::UnboundedReply)?;
-        if !reply.write_chunks.is_empty() {
-            reply.memory = memory.and_then(ItemMemory::acquire);
-        }
-        self.submit_as(id, OutgoingCall { message, reply });
-        Ok(())
-    }
-
     /// Fails a call without sending it.
     pub(super) fn refuse(&mut self, message: &Message, why: TransportError) -> CallId {
         let id = self.new_id(message);
@@ -277,6 +257,11 @@ impl Requester {
     #[must_use]
     pub fn holds(&self, call: CallId) -> bool {
         self.calls.get(call.xid()).is_some_and(|state| state.id == call)
+    }
+
+    /// Returns true if a call with this XID holds a credit.
+    pub(super) fn is_outstanding(&self, xid: u32) -> bool {
+        self.calls.contains(xid)
     }
 
     /// Returns true if the connection is closed or closing.
@@ -369,46 +354,16 @@ impl Requester {
         }
     }
 
+    /// Plans a call and registers its memory. Sends it if it needs none.
     fn start(&mut self, id: CallId, call: OutgoingCall) {
-        let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
-        let planner = Planner {
-            threshold: self.negotiated.call_threshold.max(self.inline),
-            inline: self.inline,
-            reads: self.reads,
-            reply_threshold: self.negotiated.reply_threshold,
-            max_segment: self.max_segment,
-            long_call: self.config.long_call,
-            limits: self.config.limits,
-        };
-        let planned = match xid {
-            Some(xid) if !self.calls.contains(xid) => planner
-                .plan(call, &mut self.spare)
-                .map(|plan| (xid, plan))
-                .map_err(|why| match why {
-                    PlanError::TooLarge => "its chunk lists exceed the inline threshold",
-                    PlanError::TooMany => "it has more segments or Write chunks than the limits allow",
-                    PlanError::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
-                })
-                .and_then(|(xid, plan)| {
-                    let sendable = !self.backward || plan.is_inline();
-                    if sendable { Ok((xid, plan)) } else { Err("it does not fit inline") }
-                }),
-            Some(_) => Err("another call has its XID"),
-            None => Err("it has no XID"),
-        };
-        match planned {
-            Ok((xid, plan)) => self.register(id, xid, plan),
+        let (xid, plan) = match self.plan(call) {
+            Ok(planned) => planned,
             Err(why) => {
                 self.credits.release();
-                self.events.push_back(RequesterEvent::Done {
-                    call: id,
-                    outcome: Err(TransportError::Unsendable(why)),
-                });
+                let outcome = Err(TransportError::Unsendable(why));
+                return self.events.push_back(RequesterEvent::Done { call: id, outcome });
             }
-        }
-    }
-
-    fn register(&mut self, id: CallId, xid: u32, plan: Plan) {
+        };
         let mut regions = plan.regions;
         for (number, region) in (0..).zip(&mut regions) {
             if let RegionState::Planned(memory) =
@@ -426,9 +381,36 @@ impl Requester {
             abandoned: false,
             overdue: false,
         };
-        // No call has this XID: [`Requester::start`] has checked.
+        // No call has this XID: [`Requester::plan`] has checked.
         let _ = self.calls.insert(xid, state);
         self.advance(xid);
+    }
+
+    /// Returns the XID of a call and how to send it, or why it cannot be sent.
+    fn plan(&mut self, call: OutgoingCall) -> Result<(u32, Plan), &'static str> {
+        let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let xid = xid.ok_or("it has no XID")?;
+        if self.calls.contains(xid) {
+            return Err("another call has its XID");
+        }
+        let planner = Planner {
+            threshold: self.negotiated.call_threshold.max(self.inline),
+            inline: self.inline,
+            reads: self.reads,
+            reply_threshold: self.negotiated.reply_threshold,
+            max_segment: self.max_segment,
+            long_call: self.config.long_call,
+            limits: self.config.limits,
+        };
+        let plan = planner.plan(call, &mut self.spare).map_err(|why| match why {
+            PlanError::TooLarge => "its chunk lists exceed the inline threshold",
+            PlanError::TooMany => "it has more segments or Write chunks than the limits allow",
+            PlanError::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
+        })?;
+        if self.backward && !plan.is_inline() {
+            return Err("it does not fit inline");
+        }
+        Ok((xid, plan))
     }
 
     fn set_region_state(&mut self, token: Token, state: RegionState) {

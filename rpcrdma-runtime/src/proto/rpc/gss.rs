@@ -18,14 +18,26 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use bytes::Bytes;
+
 pub use crate::wire::rpc::{GssControl, GssCredential, GssService};
 #[cfg(feature = "std")]
-pub use server::{GssCaller, GssServer, GssServerOptions};
+pub use server::{GssServer, GssServerOptions};
 pub use session::{GssSession, InitAnswer};
 pub use window::SequenceWindow;
 
 use crate::wire::rpc::ReplyError;
 use crate::xdr;
+
+/// The authenticated caller of an RPCSEC_GSS call, which its handler finds in
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GssCaller {
+    /// The caller's name, in the mechanism's format. It is proven, not claimed.
+    pub name: Bytes,
+    /// The protection of arguments and results.
+    pub service: GssService,
+}
 
 /// An established security context of a client or server, as in GSS-API (RFC 2743 section 2.3). All
 /// messages use the same quality of protection.

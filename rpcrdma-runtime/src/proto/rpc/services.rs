@@ -144,7 +144,6 @@ impl fmt::Debug for Services {
 }
 
 #[cfg(test)]
-#[cfg(feature = "std")]
 mod tests {
     use std::io::{self, Write};
     use std::sync::Mutex;

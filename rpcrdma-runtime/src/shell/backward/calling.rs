@@ -1,11 +1,11 @@
 use std::future::poll_fn;
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
 
+use super::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::proto::call::{CallId, RequesterEvent};
 use crate::proto::rdma::BackwardRequester;
 use crate::proto::session::SessionCall;
@@ -23,6 +23,9 @@ pub(in crate::shell) trait Backward: Send + 'static {
 
     /// Abandons a call.
     fn cancel(&mut self, call: CallId);
+
+    /// Returns true if a call with this XID is outstanding.
+    fn is_outstanding(&self, xid: u32) -> bool;
 
     /// Returns the next event.
     fn poll_event(&mut self) -> Option<RequesterEvent>;
@@ -157,7 +160,8 @@ impl<B: Backward> Shared<B> {
 
 impl<B: Backward> Submit for Shared<B> {
     fn next_xid(&self) -> u32 {
-        self.lock().waiters.next_xid(|_| false)
+        let State { engine, waiters, .. } = &mut *self.lock();
+        waiters.next_xid(|xid| engine.as_ref().is_some_and(|engine| engine.is_outstanding(xid)))
     }
 
     fn submit(&self, call: SessionCall) -> Result<CallId, CallError> {
@@ -208,62 +212,11 @@ impl Backward for BackwardRequester {
         BackwardRequester::cancel(self, call);
     }
 
+    fn is_outstanding(&self, xid: u32) -> bool {
+        BackwardRequester::is_outstanding(self, xid)
+    }
+
     fn poll_event(&mut self) -> Option<RequesterEvent> {
         BackwardRequester::poll_event(self)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-
-    use super::*;
-    use crate::proto::program::ReplyBounds;
-
-    /// An engine whose calls get no reply.
-    struct Unanswered(#[expect(dead_code, reason = "shows when the engine is dropped")] Arc<()>);
-
-    impl Backward for Unanswered {
-        fn ready(&mut self) {}
-
-        fn submit(&mut self, message: Message) -> CallId {
-            CallId::new(1, &message).0
-        }
-
-        fn cancel(&mut self, _: CallId) {}
-
-        fn poll_event(&mut self) -> Option<RequesterEvent> {
-            None
-        }
-    }
-
-    #[test]
-    fn the_engine_and_the_task_are_dropped_with_the_connection() {
-        let alive = Arc::new(());
-        let calling = Calling::new(Unanswered(alive.clone()), 8);
-        let calls = calling.calls();
-        assert!(!calling.is_used());
-        calls.ready();
-        assert!(calling.is_used());
-        let task = Arc::new(Task);
-        let waker = Waker::from(task.clone());
-        let mut cx = Context::from_waker(&waker);
-        assert!(pin!(calling.changed()).poll(&mut cx).is_ready());
-        assert!(pin!(calling.changed()).poll(&mut cx).is_pending());
-        drop(waker);
-        assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (2, 2));
-        drop(calling);
-        assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&task)), (1, 1));
-        let message = Message { stream: vec![0; 4].into(), items: Vec::new() };
-        let bounds = ReplyBounds::of::<()>();
-        let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-        assert!(matches!(calls.submit(call), Err(CallError::Disconnected)));
-    }
-
-    struct Task;
-
-    impl std::task::Wake for Task {
-        fn wake(self: Arc<Self>) {}
     }
 }

@@ -1,5 +1,5 @@
 //! Models of the lock and of the wake-ups between callers and the driver. Loom runs each model in all
-//! thread orders and reports a thread that waits forever.
+//! thread orders with at most two preemptions, and reports a thread that waits forever.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -138,6 +138,10 @@ fn answer(wire: &SharedWire) {
 }
 
 fn submit(shared: &Shared<Wired>) -> CallId {
+    try_submit(shared).unwrap()
+}
+
+fn try_submit(shared: &Shared<Wired>) -> Result<CallId, CallError> {
     let stream = Bytes::copy_from_slice(&shared.next_xid().to_be_bytes());
     let message = Message { stream, items: Vec::new() };
     let call = SessionCall {
@@ -147,7 +151,7 @@ fn submit(shared: &Shared<Wired>) -> CallId {
         retransmit: None,
         memory: None,
     };
-    shared.submit(call).unwrap()
+    shared.submit(call)
 }
 
 /// A client on its first connection, without calls.
@@ -233,6 +237,26 @@ fn closing_fails_a_call_of_another_thread() {
         shared.close();
         assert!(matches!(waits.join().unwrap(), Some(Err(TransportError::Closed(_)))));
     });
+}
+
+/// As by a runtime that shuts down while the driver waits.
+#[test]
+fn dropping_the_driver_fails_a_waiting_call() {
+    for blocked in [false, true] {
+        check(move || {
+            let (shared, mut driver) = client(&SharedWire::default(), blocked);
+            let driver = thread::spawn(move || {
+                let mut cx = Context::from_waker(Waker::noop());
+                assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
+                drop(driver);
+            });
+            match try_submit(&shared) {
+                Ok(call) => assert!(block_on(poll_fn(|cx| shared.poll_outcome(call, cx))).is_none()),
+                Err(error) => assert!(matches!(error, CallError::Disconnected)),
+            }
+            driver.join().unwrap();
+        });
+    }
 }
 
 #[test]

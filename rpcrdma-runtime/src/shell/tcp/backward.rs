@@ -50,6 +50,10 @@ impl Backward for TcpBackward {
         self.requester.forget(call);
     }
 
+    fn is_outstanding(&self, xid: u32) -> bool {
+        self.requester.is_outstanding(xid)
+    }
+
     fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.requester.poll_event()
     }

@@ -122,7 +122,7 @@ impl TcpInbound {
             }
             tokio::select! {
                 written = self.outgoing.write(), if !self.outgoing.is_empty() => written?,
-                memory = self.account.acquire(wanted.unwrap_or_default()), if wanted.is_some() => {
+                memory = CallMemory::acquire(&self.account, wanted.unwrap_or_default()), if wanted.is_some() => {
                     self.arriving = Some(memory);
                 }
                 open = self.incoming.read(), if may_read => if !open? {

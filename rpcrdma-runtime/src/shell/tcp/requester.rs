@@ -98,6 +98,12 @@ impl TcpRequester {
         None
     }
 
+    /// Returns true if a call with this XID is outstanding. A late reply to an abandoned call is dropped unless
+    /// another call has its XID, which takes 2^32 calls.
+    pub(super) fn is_outstanding(&self, xid: u32) -> bool {
+        self.calls.contains(xid)
+    }
+
     /// Returns true if a call is outstanding.
     pub(super) fn has_outstanding(&self) -> bool {
         self.calls.len() > 0

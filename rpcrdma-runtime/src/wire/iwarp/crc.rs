@@ -1,28 +1,21 @@
 //! The CRC32C of an FPDU (RFC 5044 section 4.4).
 
+#[cfg_attr(not(feature = "std"), path = "crc/table.rs")]
+mod digest;
+
+use self::digest::Digest;
+
 /// An incremental CRC32C of the length field, the ULPDU and the pad octets, in this order.
 ///
 /// With the standard library, it uses the processor's widest suitable instructions, otherwise a table.
 #[derive(Clone)]
-pub struct Crc32c(State);
-
-#[cfg(feature = "std")]
-type State = crc_fast::Digest;
-
-#[cfg(not(feature = "std"))]
-type State = crc::Digest<'static, u32>;
-
-#[cfg(not(feature = "std"))]
-static TABLE: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+pub struct Crc32c(Digest);
 
 impl Crc32c {
     /// Creates the checksum of an empty input.
     #[must_use]
     pub fn new() -> Self {
-        #[cfg(feature = "std")]
-        return Crc32c(State::new(crc_fast::CrcAlgorithm::Crc32Iscsi));
-        #[cfg(not(feature = "std"))]
-        return Crc32c(TABLE.digest());
+        Crc32c(digest::new())
     }
 
     /// Adds octets.
@@ -32,12 +25,8 @@ impl Crc32c {
 
     /// Returns the checksum as a number.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // it has 32 bits
     pub fn value(&self) -> u32 {
-        #[cfg(feature = "std")]
-        return self.0.finalize() as u32;
-        #[cfg(not(feature = "std"))]
-        return self.0.clone().finalize();
+        digest::value(&self.0)
     }
 
     /// Returns the checksum as on the wire: least significant octet first, unlike all other iWARP fields.

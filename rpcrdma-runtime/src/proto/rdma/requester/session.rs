@@ -2,14 +2,25 @@
 
 use core::mem;
 
-use super::Requester;
+use super::{OutgoingCall, Requester};
 use crate::proto::call::{CallId, RequesterEvent, TransportError};
+use crate::proto::rdma::ReplyResources;
 use crate::proto::session::{CreditCounts, SessionCall, SessionRequester};
 use crate::proto::work::CloseReason;
+use crate::xdr::ItemMemory;
 
 impl SessionRequester for Requester {
+    /// The thresholds of this connection determine the offered memory, since they can differ between
+    /// connections (RFC 8797 section 4).
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
-        self.submit_bounded(id, call.message.clone(), &call.bounds, call.memory.as_deref())
+        let (chunks, threshold) = (mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
+        let mut reply = ReplyResources::in_memory(chunks, &call.bounds, threshold, self.max_segment)
+            .map_err(|_| TransportError::UnboundedReply)?;
+        if !reply.write_chunks.is_empty() {
+            reply.memory = call.memory.as_deref().and_then(ItemMemory::lend);
+        }
+        self.submit_as(id, OutgoingCall { message: call.message.clone(), reply });
+        Ok(())
     }
 
     fn cancel(&mut self, call: CallId) {

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use tracing::debug;
 
 use self::table::{Handle, Handles, Table};
@@ -48,16 +47,6 @@ impl Default for GssServerOptions {
             non_exhaustive: (),
         }
     }
-}
-
-/// The authenticated caller of an RPCSEC_GSS call, which its handler finds in
-/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GssCaller {
-    /// The caller's name, in the mechanism's format. It is proven, not claimed.
-    pub name: Bytes,
-    /// The protection of arguments and results.
-    pub service: GssService,
 }
 
 /// The RPCSEC_GSS server, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It

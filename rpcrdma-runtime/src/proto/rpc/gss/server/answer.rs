@@ -7,8 +7,8 @@ use core::pin::Pin;
 use bytes::Bytes;
 use tracing::debug;
 
-use super::super::{GssControl, GssCredential, GssService, body};
-use super::{AuthenticatedCall, GssCaller, GssServer, Refused};
+use super::super::{GssCaller, GssControl, GssCredential, GssService, body};
+use super::{AuthenticatedCall, GssServer, Refused};
 use crate::proto::program::{AuthStat, CallContext, Origin, Reject, Service};
 use crate::proto::rpc::Services;
 use crate::proto::rpc::services::AnswersGss;

@@ -1,0 +1,185 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+use super::sync::{AtomicU64, Ordering};
+use crate::proto::owner::Owner;
+use crate::shell::metrics;
+
+/// The maximum size in bytes of calls and replies that do not wait for memory.
+pub(in crate::shell) const SMALL: u64 = 16 << 10;
+/// The guaranteed share of each owner, in bytes: room for some small calls over TCP even if others use the
+/// entire budget.
+pub(super) const GUARANTEED: u64 = 16 * SMALL;
+
+/// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
+/// that outlives its connection. Clones share it, so one budget can serve several servers.
+///
+/// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
+/// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
+/// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
+/// up to 16 KiB count but do not wait. Over TCP they wait if their owner has used up its share and uses 256
+/// KiB.
+#[derive(Clone)]
+pub struct MemoryBudget(Arc<Shared>);
+
+struct Shared {
+    max: AtomicU64,
+    used: AtomicU64,
+    /// Notified when memory is released or the limit changes.
+    freed: Notify,
+    accounts: Mutex<HashMap<Owner, Weak<Account>>>,
+}
+
+impl MemoryBudget {
+    /// Returns a budget of `max` bytes.
+    #[must_use]
+    pub fn new(max: u64) -> Self {
+        let (max, used) = (AtomicU64::new(max), AtomicU64::new(0));
+        MemoryBudget(Arc::new(Shared { max, used, freed: Notify::new(), accounts: Mutex::default() }))
+    }
+
+    /// Changes the limit for all servers that share the budget.
+    pub fn limit(&self, max: u64) {
+        self.0.max.store(max, Ordering::SeqCst);
+        metrics::memory_max(max);
+        self.0.freed.notify_waiters();
+    }
+
+    /// Returns the limit in bytes.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.0.max.load(Ordering::SeqCst)
+    }
+
+    /// Returns the bytes in use.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.0.used.load(Ordering::SeqCst)
+    }
+
+    /// Returns the account of an owner.
+    pub(in crate::shell) fn account(&self, owner: Owner) -> Arc<Account> {
+        let mut accounts = self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = accounts.get(&owner).and_then(Weak::upgrade) {
+            return account;
+        }
+        accounts.retain(|_, account| account.strong_count() > 0);
+        let account = Arc::new(Account { budget: self.clone(), used: AtomicU64::new(0) });
+        accounts.insert(owner, Arc::downgrade(&account));
+        account
+    }
+}
+
+impl Default for MemoryBudget {
+    fn default() -> Self {
+        MemoryBudget::new(rpcrdma_layout::MEMORY)
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBudget").field("max", &self.max()).field("used", &self.used()).finish()
+    }
+}
+
+/// The memory that one owner uses.
+#[derive(Debug)]
+pub(in crate::shell) struct Account {
+    budget: MemoryBudget,
+    used: AtomicU64,
+}
+
+impl Account {
+    /// Returns a permit for no memory.
+    pub(in crate::shell) fn permit(self: &Arc<Self>) -> Permit {
+        Permit { account: self.clone(), bytes: AtomicU64::new(0) }
+    }
+
+    /// Returns true if the owner's share has room for a small call.
+    pub(in crate::shell) fn has_room(&self) -> bool {
+        self.fits(SMALL, self.budget.used())
+    }
+
+    fn fits(&self, bytes: u64, used: u64) -> bool {
+        let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);
+        own <= GUARANTEED.min(self.budget.max() / 4) || own.saturating_add(used) <= self.budget.max()
+    }
+
+    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Only [`GUARANTEED`] memory
+    /// can exceed the budget.
+    fn try_add(&self, bytes: u64) -> bool {
+        let add = |used: u64| self.fits(bytes, used).then(|| used.saturating_add(bytes));
+        let fits = self.budget.0.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok();
+        if fits {
+            self.used.fetch_add(bytes, Ordering::SeqCst);
+            metrics::memory(bytes, 1.0);
+        }
+        fits
+    }
+
+    fn add(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+        self.budget.0.used.fetch_add(bytes, Ordering::SeqCst);
+        metrics::memory(bytes, 1.0);
+    }
+
+    fn release(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+        self.budget.0.used.fetch_sub(bytes, Ordering::SeqCst);
+        self.budget.0.freed.notify_waiters();
+        metrics::memory(bytes, -1.0);
+    }
+}
+
+/// Memory that counts toward the budget until it is dropped.
+#[derive(Debug)]
+pub(in crate::shell) struct Permit {
+    account: Arc<Account>,
+    bytes: AtomicU64,
+}
+
+impl Permit {
+    /// Waits until the permit covers this many bytes, or a quarter of the budget. Cancel safe.
+    pub(super) async fn reserve(&self, bytes: u64) {
+        let budget = &self.account.budget;
+        let wanted = bytes.min(budget.max() / 4);
+        let held = self.bytes.load(Ordering::SeqCst);
+        if wanted <= held {
+            return;
+        }
+        // Calls that wait while they hold memory could wait for each other.
+        if held > SMALL {
+            return self.set(wanted);
+        }
+        loop {
+            let mut freed = pin!(budget.0.freed.notified());
+            // Registers for notifications before the check, so that no release is missed.
+            freed.as_mut().enable();
+            if self.account.try_add(wanted - held) {
+                self.bytes.fetch_add(wanted - held, Ordering::SeqCst);
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// Sets the size without waiting.
+    pub(in crate::shell) fn set(&self, bytes: u64) {
+        let before = self.bytes.swap(bytes, Ordering::SeqCst);
+        match bytes.checked_sub(before) {
+            Some(0) => {}
+            Some(more) => self.account.add(more),
+            None => self.account.release(before - bytes),
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}

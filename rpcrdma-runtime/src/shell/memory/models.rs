@@ -1,0 +1,68 @@
+//! Models of the budget's counters and of calls that wait for memory. Loom runs each model in all thread orders
+//! with at most two preemptions, and reports a thread that waits forever. It does not see that tokio's `Notify`
+//! orders memory accesses, so no model depends on that order.
+
+use loom::future::block_on;
+use loom::thread;
+
+use self::budget::{MemoryBudget, SMALL};
+use crate::proto::owner::Owner;
+
+/// The same code with the atomics of loom.
+#[allow(dead_code, unreachable_pub, clippy::duplicate_mod)]
+#[path = "budget.rs"]
+mod budget;
+
+mod sync {
+    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
+}
+
+const MAX: u64 = 64 * SMALL;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+/// The owner holds half of the budget, so another quarter waits.
+#[test]
+fn a_call_that_waits_for_memory_gets_it() {
+    check(|| {
+        let budget = MemoryBudget::new(MAX);
+        let account = budget.account(Owner::of_peer(None));
+        let held = account.permit();
+        held.set(MAX / 2);
+        let waiting = {
+            let account = account.clone();
+            thread::spawn(move || {
+                let permit = account.permit();
+                block_on(permit.reserve(MAX / 4));
+                drop(permit);
+            })
+        };
+        drop(held);
+        waiting.join().unwrap();
+        assert_eq!(budget.used(), 0);
+    });
+}
+
+#[test]
+fn the_counters_return_to_zero_after_concurrent_calls() {
+    check(|| {
+        let budget = MemoryBudget::new(MAX);
+        let other = budget.account(Owner::from(std::net::IpAddr::from([192, 0, 2, 1])));
+        let account = budget.account(Owner::of_peer(None));
+        let threads = [account, other].map(|account| {
+            thread::spawn(move || {
+                let permit = account.permit();
+                block_on(permit.reserve(MAX / 4));
+                permit.set(SMALL);
+            })
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(budget.used(), 0);
+    });
+}

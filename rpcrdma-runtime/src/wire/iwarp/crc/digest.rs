@@ -1,0 +1,15 @@
+//! CRC32C by the processor's instructions.
+
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+pub(super) use crc_fast::Digest;
+
+/// Returns the state for an empty input.
+pub(super) fn new() -> Digest {
+    Digest::new(Crc32Iscsi)
+}
+
+/// Returns the checksum.
+#[expect(clippy::cast_possible_truncation, reason = "a CRC32C has 32 bits")]
+pub(super) fn value(digest: &Digest) -> u32 {
+    digest.finalize() as u32
+}
