@@ -166,6 +166,30 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
+/// Returns the size of an item of the longest reply, or of the reply without its items, if it exceeds every
+/// chunk. Returns `None` if the bound depends on the arguments of a call.
+pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
+    let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
+    if sums.any(|sum| !sum.fields.is_empty()) {
+        return None;
+    }
+    let assumed = Assumed::default();
+    let Needs { chunks, long, .. } = sizes_of(procedure, version, layouts, assumed).reply.needs;
+    let Reply { whole, reduced, item } = bounds(procedure, layouts.ty(&procedure.result));
+    let stream = match long {
+        true if chunks.fits(WRITE_CHUNKS) => reduced,
+        true => whole,
+        false => Bound::Bytes(0),
+    };
+    let item = if chunks == Size::ZERO { Bound::Bytes(0) } else { item };
+    let header = REPLY + u64::from(assumed.verifier);
+    let sizes = [(item, 0), (stream, header)].into_iter().filter_map(|(bound, header)| match bound {
+        Bound::Bytes(bytes) => Some(bytes.saturating_add(header)),
+        Bound::Arguments(_) | Bound::Unbounded => None,
+    });
+    sizes.filter(|bytes| *bytes > u64::from(u32::MAX)).max()
+}
+
 /// Returns true if a reply that does not fit inline can hold more eligible items than a call offers Write
 /// chunks.
 pub(crate) fn has_excess_items(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
