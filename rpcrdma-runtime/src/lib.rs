@@ -66,7 +66,9 @@ pub mod wire;
 pub mod xdr;
 
 pub use proto::program;
-pub use proto::rdma::{Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError};
+pub use proto::rdma::{
+    Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError, Unsendable,
+};
 pub use proto::rpc::Services;
 pub use proto::session::{Backoff, Reconnect};
 #[cfg(feature = "shell")]

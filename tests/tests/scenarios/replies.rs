@@ -182,7 +182,7 @@ async fn exchange<C: Connection>(client: &Client, raw: &mut Raw<C>, make_reply: 
     let is_expected = match (ends, &outcome) {
         (Ends::Result | Ends::Waits, Ok(got)) => *got == result,
         (Ends::BadReply, Err(CallError::Transport(TransportError::BadReply(_)))) => true,
-        (Ends::Chunk, Err(CallError::Transport(TransportError::Chunk))) => true,
+        (Ends::Chunk, Err(CallError::TooLong { source: TransportError::Chunk, .. })) => true,
         (Ends::Version, Err(CallError::Transport(TransportError::Version { low: 2, high: 3 }))) => true,
         _ => false,
     };

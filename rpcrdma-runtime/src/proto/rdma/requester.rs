@@ -13,10 +13,10 @@ use bytes::Bytes;
 use tracing::debug;
 
 use self::call::{CallState, Outcome, Phase};
-use self::plan::{Plan, PlanError, Planner};
+use self::plan::{Plan, Planner};
 use super::region::{Region, RegionState, Spare};
-use super::{Config, Credits, PeerLimits, ReplyResources, Unbounded};
-use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError};
+use super::{Config, Credits, OfferError, PeerLimits, ReplyResources};
+use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError, Unsendable};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
@@ -148,8 +148,8 @@ impl Requester {
     /// Returns the memory that a call must offer for a reply within these bounds.
     ///
     /// # Errors
-    /// Returns [`Unbounded`] if the reply has no upper bound.
-    pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, Unbounded> {
+    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
+    pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, OfferError> {
         ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
     }
 
@@ -229,8 +229,7 @@ impl Requester {
     ) -> Result<(), TransportError> {
         let (chunks, threshold) =
             (core::mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
-        let mut reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)
-            .map_err(|_| TransportError::UnboundedReply)?;
+        let mut reply = ReplyResources::in_memory(chunks, bounds, threshold, self.max_segment)?;
         if !reply.write_chunks.is_empty() {
             reply.memory = memory.and_then(ItemMemory::lend);
         }
@@ -374,27 +373,19 @@ impl Requester {
         let planner = Planner {
             threshold: self.negotiated.call_threshold.max(self.inline),
             inline: self.inline,
-            reads: self.reads,
+            // In the backward direction, calls have no chunks.
+            reads: self.reads && !self.backward,
             reply_threshold: self.negotiated.reply_threshold,
             max_segment: self.max_segment,
             long_call: self.config.long_call,
             limits: self.config.limits,
         };
         let planned = match xid {
-            Some(xid) if !self.calls.contains(xid) => planner
-                .plan(call, &mut self.spare)
-                .map(|plan| (xid, plan))
-                .map_err(|why| match why {
-                    PlanError::TooLarge => "its chunk lists exceed the inline threshold",
-                    PlanError::TooMany => "it has more segments or Write chunks than the limits allow",
-                    PlanError::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
-                })
-                .and_then(|(xid, plan)| {
-                    let sendable = !self.backward || plan.is_inline();
-                    if sendable { Ok((xid, plan)) } else { Err("it does not fit inline") }
-                }),
-            Some(_) => Err("another call has its XID"),
-            None => Err("it has no XID"),
+            Some(xid) if !self.calls.contains(xid) => {
+                planner.plan(call, &mut self.spare).map(|plan| (xid, plan))
+            }
+            Some(_) => Err(Unsendable::RepeatedXid),
+            None => Err(Unsendable::NoXid),
         };
         match planned {
             Ok((xid, plan)) => self.register(id, xid, plan),
