@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::proto::iwarp::{Role, StreamConfig};
+use rpcrdma_runtime::proto::session::Policy;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::xdr::DecodeLimits;
 use rpcrdma_runtime::{
-    CallError, ClientOptions, ConnectError, DuplicateOptions, Limits, PeerFilter, Reconnect, ServeError,
-    ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
+    Backoff, CallError, ClientOptions, ConnectError, DuplicateOptions, Limits, PeerFilter, Reconnect,
+    ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer,
+    TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
@@ -45,6 +48,9 @@ fn options_and_limits_may_have_more_fields_later() {
     let () = iwarp::IwarpOptions::default().non_exhaustive;
     let () = DuplicateOptions::default().non_exhaustive;
     let () = Reconnect::default().non_exhaustive;
+    let () = Backoff::default().non_exhaustive;
+    let () = Policy::default().non_exhaustive;
+    let () = StreamConfig::new(Role::Responder).non_exhaustive;
     let () = DecodeLimits::default().non_exhaustive;
 }
 

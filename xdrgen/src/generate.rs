@@ -137,7 +137,11 @@ fn read(
     more: &mut Count,
 ) -> (SourceId, Specification, Trust) {
     let extract = crate::parse::extract(id, source);
-    let parse_options = crate::parse::Options { defined: options.defined.clone(), dialect: options.dialect };
+    let parse_options = crate::parse::Options {
+        defined: options.defined.clone(),
+        dialect: options.dialect,
+        ..crate::parse::Options::default()
+    };
     let (specification, read) = crate::parse::read(&extract, &parse_options);
     found.extend(read.kept);
     *more = more.and(read.more);

@@ -18,12 +18,14 @@ pub struct Assumed {
     pub credential: u32,
     /// The length of the verifier's body in a reply.
     pub verifier: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Assumed {
     /// The largest AUTH_SYS credential (RFC 5531 appendix A), and the largest verifier.
     fn default() -> Self {
-        Assumed { inline: None, credential: 340, verifier: 400 }
+        Assumed { inline: None, credential: 340, verifier: 400, non_exhaustive: () }
     }
 }
 
