@@ -364,15 +364,13 @@ pub(crate) fn iwarp(data: &[u8]) {
 
 fn completions(octets: &[u8], piece: usize, crc: bool, markers: bool) -> Vec<String> {
     let config = StreamConfig {
-        role: Role::Responder,
-        receive_size: 1024,
-        max_fpdu: 1436,
         crc,
         markers_in: markers,
         markers_out: markers,
         ord: 4,
         ird: 4,
         max_region: 1 << 20,
+        ..StreamConfig::new(Role::Responder)
     };
     let mut number = 0u64;
     let mut stream = Stream::new(config, move || {

@@ -283,6 +283,22 @@ pub struct ExportLimits {
     pub links: u32,
     /// The longest name, in bytes.
     pub name: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
+}
+
+impl Default for ExportLimits {
+    fn default() -> Self {
+        ExportLimits {
+            transfer: TRANSFER_MAX,
+            listing: TRANSFER_MAX,
+            file_size: i64::MAX.cast_unsigned(),
+            time_step: FileTime { seconds: 0, nanoseconds: 1 },
+            links: 32_000,
+            name: u32::try_from(NAME_MAX).unwrap_or(u32::MAX),
+            non_exhaustive: (),
+        }
+    }
 }
 
 /// The largest READ and WRITE of the exports in this crate, in bytes.

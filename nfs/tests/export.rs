@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::export::{
-    Attributes, Before, CreateHow, Entry, Export, FileHandle, FileKind, FileTime, NfsCaller, NfsError,
-    NfsVerifier, Outcome, SetAttributes, SetTime, Stability, Wcc,
+    Attributes, Before, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime, NfsCaller,
+    NfsError, NfsVerifier, Outcome, SetAttributes, SetTime, Stability, Wcc,
 };
 
 /// One test per line, for each export.
@@ -516,6 +516,12 @@ fn handles_survive_the_server() {
     assert_eq!(export.attributes(&removed).unwrap_err(), NfsError::Stale);
     assert_eq!(export.lookup(&WHO, &below, b"kept").unwrap().handle, kept);
     assert_eq!(export.lookup(&WHO, &below, b"..").unwrap().handle, export.root());
+}
+
+/// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
+#[test]
+fn limits_of_exports_may_have_more_fields_later() {
+    let () = ExportLimits::default().non_exhaustive;
 }
 
 #[test]

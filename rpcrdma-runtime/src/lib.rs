@@ -67,7 +67,9 @@ pub mod xdr;
 
 pub use proto::owner::Owner;
 pub use proto::program;
-pub use proto::rdma::{Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError};
+pub use proto::rdma::{
+    Config, Link, LongCall, MessageLimits, PeerLimits, Traffic, TransportError, Unsendable,
+};
 pub use proto::rpc::Services;
 pub use proto::rpc::duplicates::{DuplicateLimits, ProcedureId};
 #[cfg(feature = "std")]

@@ -18,6 +18,8 @@ use bytes::Bytes;
 
 pub use self::error::{BoxError, ConnectError};
 pub use self::min_rate::MinRate;
+#[cfg(feature = "shell")]
+pub(crate) use self::resolve::addresses;
 pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};

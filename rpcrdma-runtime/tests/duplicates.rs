@@ -25,7 +25,7 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, Credential, ReplyError, decode_repl
 use rpcrdma_runtime::xdr::{Decode, Encode, Layout, Opaque, Reader, Reducer, Size, Xdr};
 use rpcrdma_runtime::{
     CachePolicy, CallerScope, DuplicateCache, DuplicateCounts, DuplicateOptions, ServerOptions, ServerStats,
-    TcpServer, TcpServerOptions,
+    TcpOptions, TcpServer, TcpServerOptions,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -546,6 +546,38 @@ async fn one_cache_for_rdma_and_tcp() {
     assert_eq!(second[second.len() - 3000..], first.bytes[first.bytes.len() - 3000..]);
     assert_eq!(fixture.counter.runs(), 1);
     fixture.end().await;
+}
+
+#[tokio::test]
+async fn one_server_shares_its_cache_between_rdma_and_tcp() {
+    let counter = Counter::default();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(counter.clone());
+    let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
+    let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    let args = args(3000, 0, 3000);
+    let over_rdma = Peer::connect(addresses[0], Config::default()).await.call(1, COUNT, &args).await.bytes;
+    let over_tcp = call_over_tcp(addresses[1], 1, &args).await;
+    assert_eq!(over_tcp[over_tcp.len() - 3000..], over_rdma[over_rdma.len() - 3000..]);
+    assert_eq!((counter.runs(), stats.snapshot().duplicates.replayed), (1, 1));
+    serving.abort();
+}
+
+#[tokio::test]
+async fn one_server_shares_its_cache_between_two_acceptors() {
+    let counter = Counter::default();
+    let second = iwarp::IwarpListener::bind("127.0.0.1:0", iwarp::IwarpOptions::default()).await.unwrap();
+    let server = Server::bind("127.0.0.1:0").await.unwrap().service(counter.clone()).also(second);
+    let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
+    let serving = tokio::spawn(server.run(std::future::pending()));
+    let mut replies = Vec::new();
+    for address in addresses {
+        let mut peer = Peer::connect(address, Config::default()).await;
+        replies.push(peer.call(1, COUNT, &args(3000, 0, 3000)).await.bytes);
+    }
+    assert!(replies.len() == 2 && replies[0] == replies[1], "different replies");
+    assert_eq!((counter.runs(), stats.snapshot().duplicates.replayed), (1, 1));
+    serving.abort();
 }
 
 /// A stopping server waits for a call whose connection is lost.

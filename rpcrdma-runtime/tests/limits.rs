@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use rpcrdma_runtime::Config;
 use rpcrdma_runtime::program::Caller;
+use rpcrdma_runtime::proto::iwarp::{Role, StreamConfig};
+use rpcrdma_runtime::proto::session::Policy;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::xdr::DecodeLimits;
 use rpcrdma_runtime::{
-    CallError, ClientOptions, ConnectError, DuplicateOptions, Limits, PeerFilter, Reconnect, ServeError,
-    ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer, TcpServerOptions,
+    Backoff, CallError, ClientOptions, ConnectError, DuplicateOptions, Limits, PeerFilter, Reconnect,
+    ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer,
+    TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
 use tokio::sync::oneshot;
@@ -45,6 +48,9 @@ fn options_and_limits_may_have_more_fields_later() {
     let () = iwarp::IwarpOptions::default().non_exhaustive;
     let () = DuplicateOptions::default().non_exhaustive;
     let () = Reconnect::default().non_exhaustive;
+    let () = Backoff::default().non_exhaustive;
+    let () = Policy::default().non_exhaustive;
+    let () = StreamConfig::new(Role::Responder).non_exhaustive;
     let () = DecodeLimits::default().non_exhaustive;
 }
 
@@ -159,9 +165,11 @@ async fn all_transports_of_a_server_share_the_connection_limit() {
     let (addresses, stats) = (server.local_addrs().unwrap(), server.stats());
     let (stop, stopped) = oneshot::channel::<()>();
     let server = tokio::spawn(server.run(async { drop(stopped.await) }));
-    let over_rdma = Client::connect((addresses[0].ip(), addresses[0].port())).await.unwrap();
+    // Nothing listens on port 9, so the second address is used.
+    let either = [SocketAddr::from((Ipv4Addr::LOCALHOST, 9)), addresses[0]];
+    let over_rdma = Client::connect(&either[..]).await.unwrap();
     assert_eq!(over_rdma.call::<Pass>(&()).await.unwrap(), 0);
-    let over_tcp = pass(&TcpClient::connect(addresses[1]).await.unwrap());
+    let over_tcp = pass(&TcpClient::connect((addresses[1].ip(), addresses[1].port())).await.unwrap());
     sleep(Duration::from_millis(50)).await;
     assert!(!over_tcp.is_finished(), "the only slot is taken");
     drop(over_rdma);

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 
 use rpcrdma_runtime::program::{
-    Binding, CallContext, Caller, Procedure, Program, Reject, Service, Uncached, answer,
+    Binding, CallContext, Caller, Procedure, Program, Reject, ReplyBounds, Service, Uncached, answer,
 };
-use rpcrdma_runtime::xdr::{Layout, Opaque, Reader, Reducer, Xdr};
+use rpcrdma_runtime::xdr::{Layout, Opaque, Reader, Reducer, Size, Xdr};
 use rpcrdma_runtime::{
     CallError, Client, Limits, MemoryBudget, Server, ServerOptions, TcpClient, TcpClientOptions, TcpOptions,
 };
@@ -121,6 +121,36 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
     }
 }
 
+/// TURN with a bound of its reply that no chunk can have.
+struct Endless;
+
+impl Procedure for Endless {
+    type Program = Scan;
+    type Args = Image;
+    type Res = Image;
+    const NUMBER: u32 = 1;
+    const NAME: &'static str = "TURN";
+
+    fn reply_bounds(_: &Image) -> ReplyBounds {
+        ReplyBounds { item: Size::Bounded(5 << 30), ..ReplyBounds::of::<Image>() }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_whose_bound_exceeds_every_chunk_fails_with_its_bound() {
+    let addresses = serve(Limits::default().memory).await;
+    let client = Client::connect(addresses[0]).await.unwrap();
+    let error = client.call::<Endless>(&image(1)).await.unwrap_err();
+    let is_expected = matches!(
+        error,
+        CallError::ReplyTooLong { procedure: "TURN", bytes: 0x1_4000_0000, max: 0xffff_ffff }
+    );
+    assert!(is_expected, "{error}");
+    assert!(error.to_string().contains(r#"[binding.reply."TURN"]"#), "{error}");
+    assert!(!error.to_string().contains("no bound"), "{error}");
+    assert_eq!(client.stats().failures.unsendable, 1);
+}
+
 #[tokio::test]
 async fn a_configured_limit_is_not_raised() {
     let mut options = ServerOptions::default();
@@ -131,9 +161,23 @@ async fn a_configured_limit_is_not_raised() {
     let addresses = server.local_addrs().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     let image = image(2 << 20);
-    turn(&Client::connect(addresses[0]).await.unwrap(), &image).await.unwrap_err();
+    let client = Client::connect(addresses[0]).await.unwrap();
+    let over_rdma = turn(&client, &image).await.unwrap_err();
+    assert_eq!(client.stats().failures.chunk, 1);
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
-    turn(&TcpClient::connect_with(addresses[1], once).await.unwrap(), &image).await.unwrap_err();
+    let over_tcp =
+        turn(&TcpClient::connect_with(addresses[1], once).await.unwrap(), &image).await.unwrap_err();
+    for error in [&over_rdma, &over_tcp] {
+        let is_expected = matches!(error, CallError::TooLong { procedure: "TURN", bytes: 2_097_152.., .. });
+        assert!(is_expected, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("MessageLimits::max_transfer, over TCP TcpOptions::max_record"), "{text}");
+    }
+    let [over_rdma, over_tcp] = [over_rdma, over_tcp].map(|error| error.to_string());
+    assert!(over_rdma.contains("reply of at most 16777220 bytes"), "{over_rdma}");
+    assert!(over_rdma.contains(r#"[binding.reply."TURN"]"#), "{over_rdma}");
+    // The connection may also have ended for another reason.
+    assert!(over_tcp.contains("may not have accepted the call of TURN: 20971"), "{over_tcp}");
 }
 
 #[tokio::test]

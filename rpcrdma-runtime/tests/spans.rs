@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rpcrdma_runtime::program::{Caller, Procedure, Program, ReplyBounds};
-use rpcrdma_runtime::{Client, Server};
+use rpcrdma_runtime::{Client, Config, Server};
 use rpcrdma_runtime::{TcpClient, TcpClientOptions, TcpOptions};
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -95,16 +95,23 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     assert!(warning.contains("127.0.0.1:"), "{warning}");
 
     let error = client.call::<EchoBlob>(&blob(7, 9 << 20)).await.unwrap_err().to_string();
-    assert!(
-        error.contains("94372") && error.contains("default limit 8388608 (MessageLimits::max_transfer"),
-        "{error}"
-    );
+    for part in
+        ["ECHO_BLOB has 94372", "MessageLimits::max_transfer", "8388608", r#"[binding.reply."ECHO_BLOB"]"#]
+    {
+        assert!(error.contains(part), "no {part}: {error}");
+    }
     let warning = log.warning("call too large: 9437184 bytes in Read chunks, limit 8388608");
     assert!(warning.contains("MessageLimits::max_transfer") && warning.contains("127.0.0.1:"), "{warning}");
+    assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "1"]);
 
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
-    client.call::<Narrow>(&names).await.unwrap_err();
+    let error = client.call::<Narrow>(&names).await.unwrap_err().to_string();
+    for part in ["ERR_CHUNK", "ECHO_NAMES has 90", "at most 8 bytes", r#"[binding.reply."ECHO_NAMES"]"#] {
+        assert!(error.contains(part), "no {part}: {error}");
+    }
     let warning = log.warning("does not fit into the chunks that the client offered");
+    let room = Config::INLINE - 28;
+    assert!(warning.contains(&format!("9032 bytes for the inline message, limit {room}")), "{warning}");
     assert_eq!([attribute(&warning, "procedure"), attribute(&warning, "bytes")], ["2", "9032"]);
 
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
@@ -112,6 +119,8 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     client.call::<EchoNames>(&names).await.unwrap_err();
     let warning = log.warning("record too long: at least 90");
     assert!(warning.contains("limit 5000 (TcpOptions::max_record)"), "{warning}");
+    assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "2"]);
+    assert!(warning.contains("127.0.0.1:"), "{warning}");
     serving.abort();
 }
 

@@ -362,6 +362,7 @@ async fn a_server_without_ord_issues_no_rdma_reads() {
     let no_reads = ConfigRdmaReq { maxcall_sendsize: 4096, maxreply_sendsize: 4096, maxrdmaread: 0 };
     vers1::Client(client.clone()).conf_rdma(&no_reads).await.unwrap();
     let refused = echo(&client, 5000).await;
-    assert!(matches!(refused, Err(CallError::Transport(TransportError::Chunk))), "{refused:?}");
+    let is_chunk = matches!(refused, Err(CallError::TooLong { source: TransportError::Chunk, .. }));
+    assert!(is_chunk, "{refused:?}");
     echo(&client, 3000).await.unwrap();
 }

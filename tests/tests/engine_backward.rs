@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
     BackwardRequester, BackwardResponder, CallId, Config, IncomingCall, OutgoingCall, ReplyResources,
-    Requester, RequesterEvent, Responder, ResponderEvent, TransportError,
+    Requester, RequesterEvent, Responder, ResponderEvent, TransportError, Unsendable,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Segment};
 use rpcrdma_runtime::provider::Connection;
@@ -346,7 +346,7 @@ fn r218_thresholds_depend_on_the_direction_of_the_message() {
     let fits = peers.caller.submit(message(rpc(1, 0, 2048 - HEADER)));
     let too_long = peers.caller.submit(message(rpc(2, 0, 2052 - HEADER)));
     peers.settle();
-    let refused = Err(TransportError::Unsendable("it does not fit inline"));
+    let refused = Err(TransportError::Unsendable(Unsendable::NotInline { bytes: 2052, max: 2048 }));
     assert_eq!(peers.done[1], [(too_long, refused)], "the long call fails before it is sent");
     assert_eq!(peers.sent[1].iter().map(Bytes::len).collect::<Vec<_>>(), [2048]);
     peers.call_back(1024 - HEADER);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use rpcrdma_runtime::proto::rdma::{
     CallId, Config, IncomingReply, LongCall, OutgoingCall, ReplyResources, Requester, RequesterEvent,
-    TransportError,
+    TransportError, Unsendable,
 };
 use rpcrdma_runtime::proto::work::{Action, CloseReason, Completion, Memory, Segment, Token};
 use rpcrdma_runtime::wire::private_data::{Negotiated, PrivateData};
@@ -656,14 +656,14 @@ fn a_failed_registration_undoes_the_others_and_fails_only_its_call() {
 fn r179_a_call_that_cannot_be_sent_fails_at_once() {
     let mut peer = Peer::with(Config { max_segment: 16, ..Config::default() });
     peer.call(1, offering(1, &[2000], None));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)));
+    assert!(matches!(peer.failure(), TransportError::Unsendable(Unsendable::Header { bytes: 2000.., .. })));
     peer.call(2, short(2));
     peer.call(2, short(2));
     peer.receive(answer(2));
     assert!(peer.outcome().is_ok());
     peer.call(3, short(3));
     peer.call(3, short(3));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "the XID is in use");
+    assert_eq!(peer.failure(), TransportError::Unsendable(Unsendable::RepeatedXid));
 }
 
 #[test]
@@ -671,18 +671,20 @@ fn a_call_beyond_the_requesters_own_limits_fails() {
     let limits = MessageLimits { max_segments: 4, max_write_chunks: 2, ..MessageLimits::default() };
     let mut peer = Peer::with(Config { max_segment: 16, limits, ..Config::default() });
     peer.call(1, offering(1, &[32, 33], None));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "2 and 3 segments");
+    let five = TransportError::Unsendable(Unsendable::Segments { segments: 5, max: 4 });
+    assert_eq!(peer.failure(), five, "2 and 3 segments");
     peer.call(1, offering(1, &[1, 1, 1], None));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "three Write chunks");
+    let chunks = Unsendable::WriteChunks { chunks: 3, max: 2 };
+    assert_eq!(peer.failure(), TransportError::Unsendable(chunks));
     peer.call(1, offering(1, &[16, 16], Some(33)));
-    assert!(matches!(peer.failure(), TransportError::Unsendable(_)), "five segments with the Reply chunk");
+    assert_eq!(peer.failure(), five, "with the Reply chunk");
     let lists = peer.lists(1, offering(1, &[32, 32], None));
     assert_eq!(lists.segments().count(), 4);
     peer.receive(answer(1));
     assert!(peer.outcome().is_ok());
     peer.call(2, with_items(2, 40, &[(8, 1024)]));
     assert!(
-        matches!(peer.failure(), TransportError::Unsendable(_)),
+        matches!(peer.failure(), TransportError::Unsendable(Unsendable::Segments { segments: 64.., max: 4 })),
         "64 segments, and even more for the unreduced stream"
     );
     assert!(peer.sent.is_empty() && peer.exposed.is_empty());

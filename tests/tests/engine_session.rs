@@ -207,7 +207,7 @@ impl Client {
 }
 
 fn policy() -> Policy {
-    let backoff = Backoff { initial: MS(100), factor: 2, max: MS(1000), jitter: 0 };
+    let backoff = Backoff { initial: MS(100), max: MS(1000), jitter: 0, ..Backoff::default() };
     let reconnect = Some(Reconnect { backoff, ..Reconnect::default() });
     Policy { reconnect, ..Policy::default() }
 }

@@ -137,8 +137,11 @@ fn read(
     more: &mut Count,
 ) -> (SourceId, Specification, Trust) {
     let extract = crate::parse::extract(id, source);
-    let parse_options =
-        crate::parse::ParseOptions { defined: options.defined.clone(), dialect: options.dialect };
+    let parse_options = crate::parse::ParseOptions {
+        defined: options.defined.clone(),
+        dialect: options.dialect,
+        ..crate::parse::ParseOptions::default()
+    };
     let (specification, read) = crate::parse::read(&extract, &parse_options);
     found.extend(read.kept);
     *more = more.and(read.more);

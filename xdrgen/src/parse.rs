@@ -54,6 +54,8 @@ pub struct ParseOptions {
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. A document's own
     /// `#define` lines are added to them.
     pub defined: BTreeSet<String>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 /// The parsed documents of a run.

@@ -1,6 +1,6 @@
 use std::io;
 
-use rpcrdma_runtime::{CallError, ConnectError};
+use rpcrdma_runtime::{CallError, ConnectError, TransportError};
 
 use rpcrdma_services::rpcbind;
 
@@ -98,7 +98,13 @@ impl ClientError {
         match self {
             ClientError::Connect(_) | ClientError::Find(_) | ClientError::NoMount { .. } => true,
             ClientError::Call { source, .. } => {
-                matches!(source, CallError::Transport(_) | CallError::Timeout(_) | CallError::Disconnected)
+                matches!(
+                    source,
+                    CallError::Transport(_)
+                        | CallError::TooLong { source: TransportError::Closed(_), .. }
+                        | CallError::Timeout(_)
+                        | CallError::Disconnected
+                )
             }
             _ => false,
         }

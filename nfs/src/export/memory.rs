@@ -16,7 +16,7 @@ use self::tree::{Body, LINKS_MAX, ROOT, Tree};
 use super::permissions::access_bits;
 use super::{
     Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime, Found, Listed,
-    NAME_MAX, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, Space, Stability,
+    NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, Space, Stability,
     TRANSFER_MAX, Wcc, WriteResult, names,
 };
 use crate::export::{Attributes, TryExport};
@@ -177,14 +177,7 @@ impl Export for MemoryExport {
     }
 
     fn limits(&self) -> ExportLimits {
-        ExportLimits {
-            transfer: TRANSFER_MAX,
-            listing: TRANSFER_MAX,
-            file_size: FILE_MAX,
-            time_step: FileTime { seconds: 0, nanoseconds: 1 },
-            links: LINKS_MAX,
-            name: u32::try_from(NAME_MAX).unwrap_or(u32::MAX),
-        }
+        ExportLimits { file_size: FILE_MAX, links: LINKS_MAX, ..ExportLimits::default() }
     }
 
     fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError> {

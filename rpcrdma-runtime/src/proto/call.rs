@@ -4,7 +4,7 @@ mod traffic;
 mod transport_error;
 
 pub use traffic::Traffic;
-pub use transport_error::TransportError;
+pub use transport_error::{TransportError, Unsendable};
 
 use crate::proto::work::CloseReason;
 use crate::xdr::{Message, Received};

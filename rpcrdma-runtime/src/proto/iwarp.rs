@@ -50,6 +50,28 @@ pub struct StreamConfig {
     pub ird: u32,
     /// Maximum size of a region, in octets.
     pub max_region: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
+}
+
+impl StreamConfig {
+    /// Returns the settings of a stream with CRCs and without markers, with messages and FPDUs that fit an
+    /// Ethernet frame, and with 16 outstanding RDMA Reads in each direction.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        StreamConfig {
+            role,
+            receive_size: 1024,
+            max_fpdu: 1436,
+            crc: true,
+            markers_in: false,
+            markers_out: false,
+            ord: 16,
+            ird: 16,
+            max_region: u32::MAX,
+            non_exhaustive: (),
+        }
+    }
 }
 
 /// An unpredictable source of random numbers for handles and offsets.

@@ -15,7 +15,7 @@ mod responder;
 mod returned;
 mod sink_pool;
 
-pub use super::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
+pub use super::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError, Unsendable};
 pub use crate::wire::rdma::MessageLimits;
 pub use backward::{BackwardRequester, BackwardResponder};
 pub use config::{Config, LongCall};
@@ -23,6 +23,7 @@ pub use counts::{Refusals, TrafficCounts};
 pub use credits::Credits;
 pub use fatal::FatalCalls;
 pub use peer_limits::{Link, PeerLimits};
+pub use reply::{NoRoom, Place};
 pub use requester::{OutgoingCall, Requester};
-pub use resources::{ReplyResources, Unbounded};
+pub use resources::{OfferError, ReplyResources};
 pub use responder::{CallKey, IncomingCall, Responder, ResponderEvent};

@@ -23,7 +23,7 @@ pub use policy::{Backoff, Policy, Reconnect};
 pub use requester::{CreditCounts, SessionRequester};
 
 use self::policy::Attempts;
-use crate::proto::call::{CallId, IncomingReply, RequesterEvent, TransportError};
+use crate::proto::call::{CallId, IncomingReply, RequesterEvent, TransportError, Unsendable};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::time::Time;
@@ -104,6 +104,7 @@ impl CallEntry {
                 TransportError::Unsendable(_)
                 | TransportError::Registration
                 | TransportError::UnboundedReply
+                | TransportError::ReplyTooLong { .. }
                 | TransportError::Unsent(_),
             ) => TransportError::Closed(lost.clone()),
             (_, why) => why,
@@ -245,9 +246,9 @@ impl<R: SessionRequester> Session<R> {
         let (id, xid) = CallId::new(self.submitted, &call.message);
         let refused = match (&self.closing, xid) {
             (Some(reason), _) => Some(TransportError::Unsent(reason.clone())),
-            (None, None) => Some(TransportError::Unsendable("it has no XID")),
+            (None, None) => Some(TransportError::Unsendable(Unsendable::NoXid)),
             (None, Some(xid)) if self.calls.contains(xid) => {
-                Some(TransportError::Unsendable("another call has its XID"))
+                Some(TransportError::Unsendable(Unsendable::RepeatedXid))
             }
             (None, Some(_)) => None,
         };

@@ -6,7 +6,17 @@ use tokio::net::lookup_host;
 
 use super::{BoxError, ConnectError};
 
-/// Resolves a name with a port, and connects to the first of its addresses that accepts a connection.
+/// Resolves text as `ToAddress` returns it: names with ports, separated by commas.
+pub(crate) async fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses = Vec::new();
+    for name in text.split(',') {
+        addresses.extend(lookup_host(name).await?);
+    }
+    Ok(addresses)
+}
+
+/// Resolves a name with a port, and connects to the first of its addresses that accepts a connection. Several
+/// names may be separated by commas.
 ///
 /// # Errors
 /// [`ConnectError::Resolve`], or [`ConnectError::Connect`] with the error of the last address.
@@ -20,7 +30,7 @@ where
 {
     let unresolved = |source| ConnectError::Resolve { address: name.to_owned(), source };
     let mut last = None;
-    for address in lookup_host(name).await.map_err(unresolved)? {
+    for address in addresses(name).await.map_err(unresolved)? {
         match connect(address).await {
             Ok(connection) => return Ok(connection),
             Err(error) => last = Some(error),

@@ -1,9 +1,16 @@
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use tokio::net::TcpListener;
+
+use crate::provider::addresses;
+
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, a socket address, or a pair such
-/// as `("host", 7800)`. Names are resolved for each connection.
+/// as `("host", 7800)`. All types of `std::net::ToSocketAddrs` implement this trait. Names are resolved
+/// for each connection. Of several addresses, the first that works is used.
 pub trait ToAddress {
-    /// Returns the host and the port as text. An IPv6 address is in brackets.
+    /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
+    /// by commas.
     fn to_address(&self) -> String;
 }
 
@@ -50,6 +57,23 @@ impl ToAddress for (String, u16) {
     }
 }
 
+impl ToAddress for [SocketAddr] {
+    fn to_address(&self) -> String {
+        self.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl<const LEN: usize> ToAddress for [SocketAddr; LEN] {
+    fn to_address(&self) -> String {
+        self[..].to_address()
+    }
+}
+
+/// Binds the first of these addresses that can be bound.
+pub(super) async fn bind(address: &str) -> io::Result<TcpListener> {
+    TcpListener::bind(&*addresses(address).await?).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +88,7 @@ mod tests {
         {
             assert_eq!(address, "[::1]:1");
         }
+        let both = [SocketAddr::from((v6, 1)), SocketAddr::from((Ipv4Addr::LOCALHOST, 2))];
+        assert_eq!([both.to_address(), both[..].to_address()], ["[::1]:1,127.0.0.1:2"; 2]);
     }
 }

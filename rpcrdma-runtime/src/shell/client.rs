@@ -106,7 +106,7 @@ impl Client {
         options: ClientOptions,
     ) -> Self {
         let ClientOptions { timeout, idle, max_silence, reconnect, .. } = options;
-        let policy = Policy { timeout, idle, max_silence, keep: false, reconnect };
+        let policy = Policy { timeout, idle, max_silence, reconnect, ..Policy::default() };
         let stats = ClientStats::default();
         let peer = Peer::new(&options.config, None);
         let (calls, driver) = Shared::new(

@@ -156,6 +156,6 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         let retransmit = sends.retransmit(self.retransmit);
         let call =
             SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
-        transact(self.session(), procedure, call).await
+        transact(self.session(), procedure, Some(bounds.whole), call).await
     }
 }

@@ -8,7 +8,7 @@ use crate::proto::call::TransportError;
 use crate::proto::rpc::gss::GssFailure;
 use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
-use crate::xdr;
+use crate::xdr::{self, Size};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,15 +29,30 @@ pub enum CallError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The server did not accept a call that exceeds the default limit of servers.
+    /// The bound of the reply exceeds the maximum size of a chunk. Nothing was sent.
     #[error(
-        "the server did not accept the call of {procedure}: {bytes} bytes, default limit {MAX_TRANSFER} (MessageLimits::max_transfer, over TCP TcpOptions::max_record): {source}"
+        "the reply of {procedure} can have {bytes} bytes, more than a chunk: limit {max}; lower its bound in the document or in the binding (`[binding.reply.\"{procedure}\"]`)"
     )]
+    ReplyTooLong {
+        /// The procedure.
+        procedure: &'static str,
+        /// The bound of the reply or of an item in it, in bytes.
+        bytes: u64,
+        /// The maximum size of a chunk.
+        max: u64,
+    },
+    /// The call or its reply may exceed a limit. Either the server answered with ERR_CHUNK
+    /// ([`TransportError::Chunk`]), or the connection ended during a call above 4 KiB
+    /// ([`TransportError::Closed`]), as it does over TCP if a record is too long.
+    #[error("{}", too_long(procedure, *bytes, *reply, source))]
     TooLong {
         /// The procedure.
         procedure: &'static str,
         /// The length of the call in bytes.
         bytes: u64,
+        /// The bound of the reply without its RPC header, in bytes. `None` for a backward call, whose reply
+        /// must fit inline.
+        reply: Option<Size>,
         /// The error of the transport.
         source: TransportError,
     },
@@ -67,6 +82,27 @@ pub enum CallError {
     /// The client was closed, or its only connection ended and it cannot reconnect.
     #[error("the connection is closed")]
     Disconnected,
+}
+
+fn too_long(procedure: &str, bytes: u64, reply: Option<Size>, source: &TransportError) -> String {
+    let limits = format!(
+        "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default {MAX_TRANSFER} or the longest call of its programs"
+    );
+    if !matches!(source, TransportError::Chunk) {
+        return format!(
+            "the server may not have accepted the call of {procedure}: {bytes} bytes ({limits}): {source}"
+        );
+    }
+    let Some(reply) = reply else {
+        return format!(
+            "the call of {procedure} has {bytes} bytes, and its reply does not fit inline: {source}"
+        );
+    };
+    let reply =
+        reply.bound().map_or("without a bound".to_owned(), |bytes| format!("of at most {bytes} bytes"));
+    format!(
+        "{source}: the call of {procedure} has {bytes} bytes ({limits}), and the client offered memory for a reply {reply} (raised by `[binding.reply.\"{procedure}\"]`)"
+    )
 }
 
 /// Why a server failed to start or stopped.

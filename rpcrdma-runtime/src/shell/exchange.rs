@@ -3,8 +3,6 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use rpcrdma_layout::MAX_TRANSFER;
-
 use super::CallError;
 use super::checks;
 use super::result_memory::Lease;
@@ -13,7 +11,7 @@ use crate::proto::call::{CallId, IncomingReply, Traffic, TransportError};
 use crate::proto::program::{Credential, Procedure, Program};
 use crate::proto::session::SessionCall;
 use crate::wire::rpc::{CallHeader, decode_reply};
-use crate::xdr::{Decode, Encode, Message, Reader, Reducer};
+use crate::xdr::{Decode, Encode, Message, Reader, Reducer, Size};
 
 /// Encodes a call into an empty sink.
 pub(super) fn encode<Q: Procedure>(
@@ -50,13 +48,18 @@ pub(super) fn decode<Q: Procedure>(
     Ok((result, reply.traffic))
 }
 
-/// Makes a call and waits for its reply. Dropping the future abandons the call.
+/// The size in bytes of the longest call that every server is assumed to accept.
+const SHORT: u64 = 4096;
+
+/// Makes a call and waits for its reply. Dropping the future abandons the call. Errors name the procedure and
+/// the bound of its reply.
 ///
 /// # Errors
 /// As [`Submit::submit`], and the reason why the call failed.
 pub(super) async fn transact(
     calls: &(impl Submit + ?Sized),
     procedure: &'static str,
+    reply: Option<Size>,
     call: SessionCall,
 ) -> Result<IncomingReply, CallError> {
     let bytes = call.message.unreduced_len();
@@ -67,12 +70,15 @@ pub(super) async fn transact(
     })
     .await;
     abandon.call = None;
+    let too_long = |source| CallError::TooLong { procedure, bytes, reply, source };
     match outcome {
         Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { procedure }),
-        Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
-        Some(Err(source @ (TransportError::Chunk | TransportError::Closed(_)))) if bytes > MAX_TRANSFER => {
-            Err(CallError::TooLong { procedure, bytes, source })
+        Some(Err(TransportError::ReplyTooLong { bytes, max })) => {
+            Err(CallError::ReplyTooLong { procedure, bytes, max })
         }
+        Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
+        Some(Err(source @ TransportError::Chunk)) => Err(too_long(source)),
+        Some(Err(source @ TransportError::Closed(_))) if bytes > SHORT => Err(too_long(source)),
         Some(outcome) => Ok(outcome?),
         None => Err(CallError::Disconnected),
     }

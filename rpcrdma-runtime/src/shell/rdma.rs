@@ -23,7 +23,7 @@ use super::stats::ServerStats;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::rdma::{
-    BackwardRequester, BackwardResponder, CallKey, Config, IncomingCall, Link, PeerLimits, Requester,
+    BackwardRequester, BackwardResponder, CallKey, Config, IncomingCall, Link, NoRoom, PeerLimits, Requester,
     Responder, ResponderEvent,
 };
 use crate::proto::rpc::Services;
@@ -104,9 +104,15 @@ impl<C: Connection> RdmaInbound<C> {
 
     /// Returns the next event of the responder.
     fn take_event(&mut self) -> Option<Event<Key>> {
-        if let Some(TooLarge { xid, bytes, max }) = self.responder.take_too_large() {
+        if let Some(TooLarge { xid, bytes, max, call }) = self.responder.take_too_large() {
+            let program = call.map(|call| call.program);
+            let version = call.map(|call| call.version);
+            let procedure = call.map(|call| call.procedure);
             let limit = "MessageLimits::max_transfer, by default at most half of Limits::max_memory";
-            warn!(xid, peer = ?self.peer, "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})");
+            warn!(
+                program, version, procedure, xid, peer = ?self.peer,
+                "ERR_CHUNK: call too large: {bytes} bytes in Read chunks, limit {max} ({limit})"
+            );
         }
         while let Some(event) = self.responder.poll_event() {
             match event {
@@ -200,9 +206,9 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
 
     fn reply(&mut self, Ended { key: (call, memory), info, span, reply }: Ended<Key>) {
         let Some(reply) = reply else { return self.responder.drop_call(call) };
-        let (bytes, before) = (reply.unreduced_len(), self.responder.refused());
+        let reply_bytes = reply.unreduced_len();
         let traffic = match memory {
-            Some(memory) if bytes > SMALL => {
+            Some(memory) if reply_bytes > SMALL => {
                 memory.set_reply(&reply);
                 self.responder.reply_with(call, reply, |bytes| memory.hold(bytes))
             }
@@ -211,11 +217,19 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
         if let Some(traffic) = traffic {
             spans::record_traffic(&span, &traffic);
         }
-        if self.responder.refused() > before
+        if let Some(NoRoom { place, bytes, max }) = self.responder.take_no_room()
             && let Some(CallInfo { xid, program, version, procedure, peer }) = info
         {
             let what = "ERR_CHUNK: the reply does not fit into the chunks that the client offered, by the bounds of its binding";
-            warn!(program, version, procedure, xid, ?peer, bytes, "{what}");
+            warn!(
+                program,
+                version,
+                procedure,
+                xid,
+                ?peer,
+                bytes = reply_bytes,
+                "{what}: {bytes} bytes for {place}, limit {max}"
+            );
         }
         if let Some(client) = self.link.announced() {
             self.responder.limit(client);

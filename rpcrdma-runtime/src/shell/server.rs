@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span, info};
 
 use super::accept::{Listening, stopped};
+use super::address::bind;
 use super::inbound::serve;
 use super::rdma::RdmaInbound;
 use super::serving::Serving;
@@ -58,7 +59,8 @@ impl Server {
         }
         options.iwarp.prepare_capture().map_err(ServeError::Capture)?;
         let address = address.to_address();
-        match iwarp::IwarpListener::bind(&address, options.iwarp.clone()).await {
+        let listener = bind(&address).await;
+        match listener.and_then(|listener| iwarp::IwarpListener::of(listener, options.iwarp.clone())) {
             Ok(listener) => Server::with_acceptor(listener, options),
             Err(source) => Err(ServeError::Bind { address, source }),
         }
@@ -103,7 +105,7 @@ impl Server {
     /// [`ServeError::Bind`].
     pub async fn also_tcp(self, address: impl ToAddress, options: TcpOptions) -> Result<Self, ServeError> {
         let name = address.to_address();
-        match TcpListener::bind(&name).await {
+        match bind(&name).await {
             Ok(listener) => Ok(self.also_tcp_listener(listener, options)),
             Err(source) => Err(ServeError::Bind { address: name, source }),
         }

@@ -4,7 +4,7 @@ use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use super::CallError;
-use crate::proto::call::{CallId, IncomingReply, TransportError};
+use crate::proto::call::{CallId, IncomingReply, TransportError, Unsendable};
 use crate::proto::session::SessionCall;
 use crate::proto::table::Table;
 
@@ -85,7 +85,7 @@ impl Waiters {
             return Err(CallError::TooMany(self.max_calls));
         }
         if CallId::new(0, &call.message).1.is_some_and(|xid| self.callers.contains(xid)) {
-            return Err(TransportError::Unsendable("another call has its XID").into());
+            return Err(TransportError::Unsendable(Unsendable::RepeatedXid).into());
         }
         let call = submit(call);
         let _ = self.callers.insert(call.xid(), Caller { call, state: CallerState::New });

@@ -183,6 +183,7 @@ fn policy(rng: &mut Rng) -> Policy {
         factor: one(rng, &[1, 2, 10]),
         max: ms(one(rng, &[1, 50, 500])),
         jitter: one(rng, &[0, 50, 100]),
+        ..Backoff::default()
     };
     let reconnect = Reconnect {
         retransmit: rng.chance(3, 4),

@@ -124,7 +124,10 @@ async fn a_call_too_long_for_inline_fails_alone() {
     let long = notices.notify(&notice(1, room + 1)).await;
     assert!(matches!(long, Err(CallError::Transport(TransportError::Unsendable(_)))), "{long:?}");
     let long_reply = notices.notify(&Notice { number: 2, text: "A".as_bytes().to_vec().into() }).await;
-    assert!(matches!(long_reply, Err(CallError::Transport(TransportError::Chunk))), "{long_reply:?}");
+    assert!(
+        matches!(long_reply, Err(CallError::TooLong { reply: None, source: TransportError::Chunk, .. })),
+        "{long_reply:?}"
+    );
     notices.notify(&notice(3, room)).await.expect("the call fits the threshold exactly");
     drop(client);
     serving.end().await;

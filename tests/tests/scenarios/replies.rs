@@ -187,7 +187,7 @@ async fn exchange<C: Connection>(
     let is_expected = match (expected, &outcome) {
         (Expected::Result | Expected::NoReply, Ok(got)) => *got == result,
         (Expected::BadReply, Err(CallError::Transport(TransportError::BadReply(_)))) => true,
-        (Expected::Chunk, Err(CallError::Transport(TransportError::Chunk))) => true,
+        (Expected::Chunk, Err(CallError::TooLong { source: TransportError::Chunk, .. })) => true,
         (Expected::Version, Err(CallError::Transport(TransportError::Version { low: 2, high: 3 }))) => true,
         _ => false,
     };

@@ -31,7 +31,7 @@ fn info(addresses: &[String]) -> anyhow::Result<()> {
 fn run(arguments: &Explain) -> anyhow::Result<()> {
     let trace = trace(&arguments.file)?;
     let Explain { connection, xid, calls: brief, all, .. } = *arguments;
-    let selection = Selection { connection, xid, brief, all };
+    let selection = Selection { connection, xid, brief, all, ..Selection::default() };
     if selection.connection.is_some() && selection.connections(&trace).next().is_none() {
         bail!("{}: {}", arguments.file.display(), explain::empty_report(&trace, &selection));
     }

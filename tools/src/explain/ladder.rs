@@ -23,6 +23,8 @@ pub struct Selection {
     pub brief: bool,
     /// Every call. By default, one row represents repeated calls.
     pub all: bool,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 /// The subject of a row.

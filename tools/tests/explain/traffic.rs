@@ -70,6 +70,12 @@ async fn the_ladder_of_a_short_conversation() {
     assert_eq!(redacted(&trace).trim_end(), expected.trim_end(), "\n{}", redacted(&trace));
 }
 
+/// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
+#[test]
+fn a_selection_may_have_more_fields_later() {
+    let () = Selection::default().non_exhaustive;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_selected_calls_are_shown() {
     let trace = read(&short().await[..]).unwrap();

@@ -29,13 +29,12 @@ impl<'m> Messages<'m> {
     }
 }
 
-/// X321: a bound that no result or item can have, or that is larger than any message.
+/// X321: a bound that no result or item can have, or that is larger than any chunk.
 pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
         let procedure = || name.clone();
         for sum in item.iter().chain(whole) {
-            let bytes = numbers(sum).fold(0, |sum, number| number.unwrap_or(0).saturating_add(sum));
-            if bytes > u64::from(u32::MAX) {
+            if let Some(bytes) = beyond_a_chunk(sum) {
                 found.push(MessageKind::LongReply { procedure: procedure(), bytes }.at(sum.span));
             }
         }
@@ -52,6 +51,31 @@ pub(super) fn impossible_bounds(messages: &Messages<'_>, found: &mut Found) {
             found.push(MessageKind::EmptyItem { procedure: procedure() }.at(item.span));
         }
     }
+    long_results(messages, found);
+}
+
+/// X321: the types of a result allow a reply that no chunk can hold.
+fn long_results(messages: &Messages<'_>, found: &mut Found) {
+    let Messages { version, binding, layouts } = *messages;
+    let is_reported = |procedure: &Procedure| {
+        let mut bounded = messages.bounded().filter(|(bounded, _)| bounded.name == procedure.name);
+        bounded
+            .any(|(_, reply)| reply.item.iter().chain(&reply.whole).any(|sum| beyond_a_chunk(sum).is_some()))
+    };
+    let long = |procedure: &Procedure| match is_reported(procedure) {
+        true => None,
+        false => sizes::beyond_a_chunk(procedure, version, layouts),
+    };
+    let procedures = version.procedures.iter();
+    let Some(bytes) = procedures.clone().filter_map(long).max() else { return };
+    let procedures = few(procedures.filter(|procedure| long(procedure).is_some()));
+    found.push(MessageKind::LongResult { procedures, bytes }.at(binding.version.span));
+}
+
+/// Returns the numbers of a sum, if their sum exceeds the largest chunk.
+fn beyond_a_chunk(sum: &Placed<Vec<Term>>) -> Option<u64> {
+    let bytes = numbers(sum).fold(0, |sum, number| number.unwrap_or(0).saturating_add(sum));
+    (bytes > u64::from(u32::MAX)).then_some(bytes)
 }
 
 /// Returns the numbers in a sum, and `None` for each field.

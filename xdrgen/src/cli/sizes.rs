@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments, reporting: &Reporting) -> Result<(), Fa
     let sources = arguments.inputs.read()?;
     let options = arguments.inputs.options(Options::module("measured"));
     let Arguments { inline, credential, verifier, .. } = *arguments;
-    let assumed = Assumed { inline, credential, verifier };
+    let assumed = Assumed { inline, credential, verifier, ..Assumed::default() };
     let found = sizes::sizes(&sources, &options, &assumed);
     reporting.report(&sources, &found.diagnostics)?;
     if reporting.is_json() {

@@ -140,8 +140,8 @@ kinds! {
     /// an impossible bound
     ///
     /// The bound is for the largest result, but even the smallest result is larger, or an eligible item
-    /// would always be empty. A void result needs no bound. Lengths have 32 bits, so a bound is at most
-    /// 4294967295.
+    /// would always be empty. A void result needs no bound. Lengths of chunks have 32 bits, so a bound is at
+    /// most 4294967295. If the types of a result allow more, its reply needs a smaller bound.
     ///
     /// ```toml
     /// [[binding]]
@@ -178,6 +178,14 @@ kinds! {
     X321 Error LongReply { procedure: String, bytes: u64 } => text(format!("a reply of `{procedure}` cannot have {bytes} bytes"))
         .label("too large")
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
+    /// A result whose types allow more than a chunk.
+    X321 Error LongResult { procedures: Few<String>, bytes: u64 } => {
+        let first = procedures.first.first().map_or("", String::as_str);
+        let names = procedures.shown(|name| format!("`{name}`"));
+        text(format!("the reply of {names} can have {bytes} bytes, and a chunk has at most 4294967295"))
+            .label("each such call fails: a chunk's length has 32 bits (RFC 8166 section 3.4)")
+            .help(format!("lower the bounds in the document, or bound the reply below `[binding.reply.\"{first}\"]`"))
+    };
     /// an unbounded reply
     ///
     /// With each call over RPC-over-RDMA, a client offers memory for the longest reply (RFC 8166 section

@@ -18,12 +18,14 @@ pub struct Assumed {
     pub credential: u32,
     /// The length of the verifier's body in a reply.
     pub verifier: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Assumed {
     /// The largest AUTH_SYS credential (RFC 5531 appendix A), and the largest verifier.
     fn default() -> Self {
-        Assumed { inline: None, credential: 340, verifier: 400 }
+        Assumed { inline: None, credential: 340, verifier: 400, non_exhaustive: () }
     }
 }
 
@@ -164,6 +166,30 @@ fn sizes_of(procedure: &Procedure, version: &Version, layouts: &Layouts, assumed
 /// Returns true if neither the result's type nor the binding bounds the reply.
 pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
+}
+
+/// Returns the size of an item of the longest reply, or of the reply without its items, if it exceeds every
+/// chunk. Returns `None` if the bound depends on the arguments of a call.
+pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
+    let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
+    if sums.any(|sum| !sum.fields.is_empty()) {
+        return None;
+    }
+    let assumed = Assumed::default();
+    let Needs { chunks, long, .. } = sizes_of(procedure, version, layouts, assumed).reply.needs;
+    let Reply { whole, reduced, item } = bounds(procedure, layouts.ty(&procedure.result));
+    let stream = match long {
+        true if chunks.fits(WRITE_CHUNKS) => reduced,
+        true => whole,
+        false => Bound::Bytes(0),
+    };
+    let item = if chunks == Size::ZERO { Bound::Bytes(0) } else { item };
+    let header = REPLY + u64::from(assumed.verifier);
+    let sizes = [(item, 0), (stream, header)].into_iter().filter_map(|(bound, header)| match bound {
+        Bound::Bytes(bytes) => Some(bytes.saturating_add(header)),
+        Bound::Arguments(_) | Bound::Unbounded => None,
+    });
+    sizes.filter(|bytes| *bytes > u64::from(u32::MAX)).max()
 }
 
 /// Returns true if a reply that does not fit inline can hold more eligible items than a call offers Write

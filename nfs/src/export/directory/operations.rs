@@ -11,8 +11,8 @@ use super::identity::ThreadIdentity;
 use super::{DirectoryExport, Located, Purpose, Stat, after, at_name};
 use crate::export::{
     Attributes, Before, Cookie, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime,
-    Found, Listed, NAME_MAX, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes,
-    SetTime, Space, Stability, TRANSFER_MAX, Wcc, WriteResult, names,
+    Found, Listed, NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, SetTime,
+    Space, Stability, TRANSFER_MAX, Wcc, WriteResult, names,
 };
 
 /// S_ISGID: new files in the directory get its group.
@@ -36,14 +36,7 @@ impl Export for DirectoryExport {
     }
 
     fn limits(&self) -> ExportLimits {
-        ExportLimits {
-            transfer: TRANSFER_MAX,
-            listing: TRANSFER_MAX,
-            file_size: i64::MAX.cast_unsigned(),
-            time_step: FileTime { seconds: 0, nanoseconds: 1 },
-            links: 32_000,
-            name: u32::try_from(NAME_MAX).unwrap_or(u32::MAX),
-        }
+        ExportLimits::default()
     }
 
     fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError> {

@@ -6,9 +6,9 @@ use crate::proto::work::CloseReason;
 /// The reason for a call without a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The call's chunk lists alone exceed the inline threshold, or its message has no unique XID.
+    /// The call exceeds a limit of this connection, or its message has no unique XID.
     #[error("the call cannot be sent: {0}")]
-    Unsendable(&'static str),
+    Unsendable(Unsendable),
     /// The provider could not register memory.
     #[error("memory could not be registered")]
     Registration,
@@ -45,4 +45,66 @@ pub enum TransportError {
     /// The reply has no upper bound, so no memory can be offered for it.
     #[error("the reply has no upper bound")]
     UnboundedReply,
+    /// The bound of the reply, or of an item in it, exceeds the maximum size of a chunk.
+    #[error("the reply can have {bytes} bytes, more than a chunk: limit {max}")]
+    ReplyTooLong {
+        /// The bound in bytes.
+        bytes: u64,
+        /// The maximum size of a chunk.
+        max: u64,
+    },
+}
+
+/// The reason why a call cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsendable {
+    /// The header with the chunk lists exceeds the inline threshold.
+    #[error(
+        "its chunk lists take {bytes} bytes, limit {max} (the negotiated inline threshold: raise Config::private_data on both peers, or Config::max_segment)"
+    )]
+    Header {
+        /// The size of the header in bytes.
+        bytes: u64,
+        /// The inline threshold of the call or of its reply.
+        max: u32,
+    },
+    /// The chunks have more segments than the local limit.
+    #[error(
+        "its chunks have {segments} segments, limit {max} (MessageLimits::max_segments; or raise Config::max_segment)"
+    )]
+    Segments {
+        /// The number of segments.
+        segments: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The call offers more Write chunks than the local limit.
+    #[error("it offers {chunks} Write chunks, limit {max} (MessageLimits::max_write_chunks)")]
+    WriteChunks {
+        /// The number of Write chunks.
+        chunks: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The call does not fit inline and must not have chunks: it is a backward call, or the responder does no
+    /// RDMA Reads.
+    #[error(
+        "it takes {bytes} bytes and cannot have Read chunks, limit {max} (the negotiated inline threshold, Config::private_data of both peers)"
+    )]
+    NotInline {
+        /// The size of the message in bytes.
+        bytes: u64,
+        /// The inline threshold.
+        max: u32,
+    },
+    /// The message exceeds a record of RPC over TCP.
+    #[error("it has {0} bytes, and a record must be shorter than 2 GiB")]
+    Record(u64),
+    /// Another unanswered call has the XID of the message.
+    #[error("another call has its XID")]
+    RepeatedXid,
+    /// The message has less than the four bytes of an XID.
+    #[error("it has no XID")]
+    NoXid,
 }

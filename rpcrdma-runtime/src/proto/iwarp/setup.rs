@@ -224,6 +224,7 @@ impl Agreed {
             ord: self.ord,
             ird: self.ird,
             max_region,
+            non_exhaustive: (),
         }
     }
 }

@@ -36,15 +36,12 @@ pub(super) fn entropy(seed: u64) -> Box<dyn Entropy> {
 
 pub(super) fn config(role: Role) -> StreamConfig {
     StreamConfig {
-        role,
         receive_size: 4096,
         max_fpdu: 600,
-        crc: true,
-        markers_in: false,
-        markers_out: false,
         ord: 2,
         ird: 2,
         max_region: 1 << 20,
+        ..StreamConfig::new(role)
     }
 }
 

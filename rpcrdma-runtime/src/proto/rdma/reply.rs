@@ -1,6 +1,7 @@
 //! Places a reply in the memory that its call offered (RFC 8166 section 4.3.2, 4.3.3).
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use bytes::Bytes;
 
@@ -21,9 +22,37 @@ pub(super) struct ReplyPlan {
     pub(super) stream: u64,
 }
 
-/// The reply does not fit into the offered memory.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
+/// A part of a reply does not fit into the memory that its call offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// The destination of this part.
+    pub place: Place,
+    /// The size of this part in bytes.
+    pub bytes: u64,
+    /// The size of the destination in bytes.
+    pub max: u64,
+}
+
+/// The destination of a part of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The message, because the call offered no Reply chunk.
+    Inline,
+    /// A Write chunk.
+    WriteChunk,
+    /// The Reply chunk.
+    ReplyChunk,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Inline => "the inline message",
+            Place::WriteChunk => "a Write chunk",
+            Place::ReplyChunk => "the Reply chunk",
+        })
+    }
+}
 
 /// Places a reply: eligible items in the Write chunks, in order, and the stream inline if it fits, or else in
 /// the Reply chunk. `writes` is an empty list whose memory is reused. `wrap` replaces the stream and each
@@ -46,7 +75,7 @@ pub(super) fn place(
     let mut placed = items.drain(..);
     for chunk in returned.writes.iter_mut().filter(|chunk| !chunk.0.is_empty()) {
         match placed.next() {
-            Some(item) => scatter(wrap(item.data), chunk, &mut writes)?,
+            Some(item) => scatter(wrap(item.data), Place::WriteChunk, chunk, &mut writes)?,
             None => chunk.fill(0),
         }
     }
@@ -61,8 +90,13 @@ pub(super) fn place(
         return Ok(ReplyPlan { writes, body: Body::Msg(returned), inline: Some(stream), stream: len });
     }
     match &mut returned.reply {
-        Some(chunk) if header_len <= u64::from(threshold) => scatter(stream, chunk, &mut writes)?,
-        _ => return Err(NoRoom),
+        Some(chunk) if header_len <= u64::from(threshold) => {
+            scatter(stream, Place::ReplyChunk, chunk, &mut writes)?;
+        }
+        _ => {
+            let max = u64::from(threshold).saturating_sub(header_len);
+            return Err(NoRoom { place: Place::Inline, bytes: len, max });
+        }
     }
     Ok(ReplyPlan { writes, body: Body::NoMsg(returned), inline: None, stream: len })
 }
@@ -70,13 +104,15 @@ pub(super) fn place(
 /// Splits data along a chunk's segments and sets each segment's length to the bytes placed in it.
 fn scatter(
     mut data: Bytes,
+    place: Place,
     chunk: &mut WriteChunk,
     writes: &mut Vec<(Segment, Bytes)>,
 ) -> Result<(), NoRoom> {
-    if data.len() as u64 > chunk.len() {
-        return Err(NoRoom);
+    let (bytes, max) = (data.len() as u64, chunk.len());
+    if bytes > max {
+        return Err(NoRoom { place, bytes, max });
     }
-    chunk.fill(data.len() as u64);
+    chunk.fill(bytes);
     for segment in chunk.0.iter().filter(|segment| segment.length > 0) {
         let len = usize::try_from(segment.length).unwrap_or(usize::MAX).min(data.len());
         writes.push((*segment, data.split_to(len)));
@@ -158,14 +194,13 @@ mod tests {
     #[test]
     fn h33_h71_a_reply_that_does_not_fit_is_rejected() {
         let none = ChunkLists::default();
-        assert_eq!(
-            place(message(997, &[]), none.clone(), 1024, Vec::new(), |bytes| bytes).err(),
-            Some(NoRoom)
-        );
+        let refused = |message, offered| place(message, offered, 1024, Vec::new(), |bytes| bytes).err();
+        let no_room = |place, bytes, max| Some(NoRoom { place, bytes, max });
+        assert_eq!(refused(message(997, &[]), none.clone()), no_room(Place::Inline, 997, 996));
         assert!(place(message(996, &[]), none.clone(), 1024, Vec::new(), |bytes| bytes).is_ok());
         let small = ChunkLists { reply: Some(chunk(&[1])), ..ChunkLists::default() };
-        assert_eq!(place(message(1024, &[]), small, 1024, Vec::new(), |bytes| bytes).err(), Some(NoRoom));
+        assert_eq!(refused(message(1024, &[]), small), no_room(Place::ReplyChunk, 1024, 1));
         let write = ChunkLists { writes: vec![chunk(&[3])], ..ChunkLists::default() };
-        assert_eq!(place(message(40, &[(8, 4)]), write, 1024, Vec::new(), |bytes| bytes).err(), Some(NoRoom));
+        assert_eq!(refused(message(40, &[(8, 4)]), write), no_room(Place::WriteChunk, 4, 3));
     }
 }

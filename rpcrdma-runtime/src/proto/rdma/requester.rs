@@ -13,10 +13,10 @@ use bytes::Bytes;
 use tracing::debug;
 
 use self::call::{CallState, Outcome, Phase};
-use self::plan::{Plan, PlanError, Planner};
+use self::plan::{Plan, Planner};
 use super::region::{Region, RegionState, Spare};
-use super::{Config, Credits, PeerLimits, ReplyResources, Unbounded};
-use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError};
+use super::{Config, Credits, OfferError, PeerLimits, ReplyResources};
+use crate::proto::call::{CallId, RequesterEvent, Traffic, TransportError, Unsendable};
 use crate::proto::program::ReplyBounds;
 use crate::proto::table::Table;
 use crate::proto::work::{Action, CloseReason, Completion, Token};
@@ -148,8 +148,8 @@ impl Requester {
     /// Returns the memory that a call must offer for a reply within these bounds.
     ///
     /// # Errors
-    /// Returns [`Unbounded`] if the reply has no upper bound.
-    pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, Unbounded> {
+    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
+    pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, OfferError> {
         ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
     }
 
@@ -387,30 +387,23 @@ impl Requester {
     }
 
     /// Returns the XID of a call and how to send it, or why it cannot be sent.
-    fn plan(&mut self, call: OutgoingCall) -> Result<(u32, Plan), &'static str> {
+    fn plan(&mut self, call: OutgoingCall) -> Result<(u32, Plan), Unsendable> {
         let xid = call.message.stream.first_chunk().map(|word| u32::from_be_bytes(*word));
-        let xid = xid.ok_or("it has no XID")?;
+        let xid = xid.ok_or(Unsendable::NoXid)?;
         if self.calls.contains(xid) {
-            return Err("another call has its XID");
+            return Err(Unsendable::RepeatedXid);
         }
         let planner = Planner {
             threshold: self.negotiated.call_threshold.max(self.inline),
             inline: self.inline,
-            reads: self.reads,
+            // In the backward direction, calls have no chunks.
+            reads: self.reads && !self.backward,
             reply_threshold: self.negotiated.reply_threshold,
             max_segment: self.max_segment,
             long_call: self.config.long_call,
             limits: self.config.limits,
         };
-        let plan = planner.plan(call, &mut self.spare).map_err(|why| match why {
-            PlanError::TooLarge => "its chunk lists exceed the inline threshold",
-            PlanError::TooMany => "it has more segments or Write chunks than the limits allow",
-            PlanError::NoReads => "it does not fit inline, and the responder does no RDMA Reads",
-        })?;
-        if self.backward && !plan.is_inline() {
-            return Err("it does not fit inline");
-        }
-        Ok((xid, plan))
+        Ok((xid, planner.plan(call, &mut self.spare)?))
     }
 
     fn set_region_state(&mut self, token: Token, state: RegionState) {

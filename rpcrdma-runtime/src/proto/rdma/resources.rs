@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use bytes::BytesMut;
 use rpcrdma_layout::WRITE_CHUNKS;
 
+use crate::proto::call::TransportError;
 use crate::proto::program::ReplyBounds;
 use crate::wire::rdma::ChunkLists;
 use crate::wire::rpc::MAX_AUTH_BYTES;
@@ -19,9 +20,31 @@ pub struct ReplyResources {
     pub memory: Option<BytesMut>,
 }
 
-/// A reply without an upper bound, for which no memory can be offered. The binding must define a bound.
+/// The maximum size of a chunk (RFC 8166 section 3.4.1).
+const MAX_CHUNK: u32 = u32::MAX;
+
+/// The reason why no memory can be offered for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unbounded;
+pub enum OfferError {
+    /// The reply has no upper bound. The binding must define one.
+    Unbounded,
+    /// An item of the reply, or the reply without its items, can exceed every chunk.
+    TooLong {
+        /// Its bound in bytes.
+        bytes: u64,
+        /// The maximum size of a chunk.
+        max: u64,
+    },
+}
+
+impl From<OfferError> for TransportError {
+    fn from(why: OfferError) -> Self {
+        match why {
+            OfferError::Unbounded => TransportError::UnboundedReply,
+            OfferError::TooLong { bytes, max } => TransportError::ReplyTooLong { bytes, max },
+        }
+    }
+}
 
 /// The size of an RPC reply header without the verifier's body: XID, REPLY, MSG_ACCEPTED, flavor and length
 /// of the verifier, SUCCESS (RFC 5531 section 9).
@@ -38,8 +61,8 @@ impl ReplyResources {
     /// Assumes one segment per chunk.
     ///
     /// # Errors
-    /// Returns [`Unbounded`] if the reply has no upper bound.
-    pub fn for_reply(bounds: &ReplyBounds, reply_threshold: u32) -> Result<Self, Unbounded> {
+    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
+    pub fn for_reply(bounds: &ReplyBounds, reply_threshold: u32) -> Result<Self, OfferError> {
         ReplyResources::in_segments(bounds, reply_threshold, u32::MAX)
     }
 
@@ -47,12 +70,12 @@ impl ReplyResources {
     /// returns these segments, so they take up space there.
     ///
     /// # Errors
-    /// Returns [`Unbounded`] if the reply has no upper bound.
+    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
     pub fn in_segments(
         bounds: &ReplyBounds,
         reply_threshold: u32,
         max_segment: u32,
-    ) -> Result<Self, Unbounded> {
+    ) -> Result<Self, OfferError> {
         ReplyResources::in_memory(Vec::new(), bounds, reply_threshold, max_segment)
     }
 
@@ -62,7 +85,7 @@ impl ReplyResources {
         bounds: &ReplyBounds,
         reply_threshold: u32,
         max_segment: u32,
-    ) -> Result<Self, Unbounded> {
+    ) -> Result<Self, OfferError> {
         let fits = |size: Size, writes: (u64, u64)| {
             let header = ChunkLists::header_len_for(0, writes, None).saturating_add(REPLY_HEADER);
             u64::from(reply_threshold).checked_sub(header).is_some_and(|room| size.fits(room))
@@ -90,8 +113,9 @@ impl ReplyResources {
     }
 }
 
-fn length(size: Size) -> Result<u32, Unbounded> {
-    size.bound().and_then(|bound| u32::try_from(bound).ok()).ok_or(Unbounded)
+fn length(size: Size) -> Result<u32, OfferError> {
+    let bytes = size.bound().ok_or(OfferError::Unbounded)?;
+    u32::try_from(bytes).map_err(|_| OfferError::TooLong { bytes, max: u64::from(MAX_CHUNK) })
 }
 
 #[cfg(test)]
@@ -153,6 +177,17 @@ mod tests {
     #[test]
     fn r236_an_unbounded_reply_is_rejected() {
         let unbounded = ReplyBounds { whole: Size::Unbounded, reduced: Size::Unbounded, ..bounds(0, 0, 0) };
-        assert_eq!(ReplyResources::for_reply(&unbounded, 1 << 18), Err(Unbounded));
+        assert_eq!(ReplyResources::for_reply(&unbounded, 1 << 18), Err(OfferError::Unbounded));
+    }
+
+    #[test]
+    fn a_reply_beyond_every_chunk_is_rejected_with_its_bound() {
+        let max = u64::from(u32::MAX);
+        let longest = ReplyResources::for_reply(&bounds(max - 424, max - 424, 0), 4096).expect("fits");
+        assert_eq!(longest.reply_chunk, Some(u32::MAX));
+        let too_long = Err(OfferError::TooLong { bytes: max + 1, max });
+        let over = max - 423;
+        assert_eq!(ReplyResources::for_reply(&bounds(over, over, 0), 4096), too_long, "the Reply chunk");
+        assert_eq!(ReplyResources::for_reply(&bounds(max + 200, 100, max + 1), 4096), too_long, "an item");
     }
 }

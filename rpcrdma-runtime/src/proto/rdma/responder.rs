@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tracing::debug;
 
 use super::reads::{Fetch, SegmentRead};
-use super::reply;
+use super::reply::{self, NoRoom};
 use super::requester::FIRST_BACKWARD;
 use super::{Config, PeerLimits, Refusals, TrafficCounts};
 use crate::proto::call::Traffic;
@@ -82,6 +82,8 @@ pub struct Responder {
     fetched: u64,
     /// The last call that exceeded the limit of Read chunks.
     too_large: Option<TooLarge>,
+    /// The last reply that did not fit.
+    no_room: Option<NoRoom>,
     /// Answers that wait because the requester does not receive the preceding ones.
     queued_answers: VecDeque<Answer>,
     /// Calls to reject on arrival ([`Responder::refuse_calls`]).
@@ -163,6 +165,7 @@ impl Responder {
             reading: Vec::new(),
             fetched: 0,
             too_large: None,
+            no_room: None,
             queued_answers: VecDeque::new(),
             fatal: BTreeSet::new(),
             recent: VecDeque::new(),
@@ -306,6 +309,11 @@ impl Responder {
     /// ERR_CHUNK.
     pub fn take_too_large(&mut self) -> Option<TooLarge> {
         self.too_large.take()
+    }
+
+    /// Removes and returns the last reply that did not fit. Its call was answered with ERR_CHUNK.
+    pub fn take_no_room(&mut self) -> Option<NoRoom> {
+        self.no_room.take()
     }
 
     /// Closes the connection.
@@ -585,10 +593,14 @@ impl Responder {
         let CallState { xid, lists, mut traffic, .. } = self.remove_call(key.0)?;
         let invalidate = self.invalidates(&lists);
         let writes = mem::take(&mut self.spare_writes);
-        let Ok(plan) = reply::place(message, lists, self.reply_inline, writes, wrap) else {
-            let why = "the reply does not fit into the chunks that the call offered";
-            self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
-            return None;
+        let plan = match reply::place(message, lists, self.reply_inline, writes, wrap) {
+            Ok(plan) => plan,
+            Err(no_room) => {
+                self.no_room = Some(no_room);
+                let why = "the reply does not fit into the chunks that the call offered";
+                self.refuse_chunks(xid, why, |refusals| &mut refusals.room);
+                return None;
+            }
         };
         let written = plan.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
         traffic.reply_chunk_bytes = if plan.inline.is_none() { plan.stream } else { 0 };

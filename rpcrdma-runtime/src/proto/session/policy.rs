@@ -23,6 +23,8 @@ pub struct Policy {
     pub keep: bool,
     /// What to do when a connection with outstanding calls ends. `None` fails its calls and ends the session.
     pub reconnect: Option<Reconnect>,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Policy {
@@ -40,6 +42,7 @@ impl Default for Policy {
             max_silence: Duration::from_secs(30),
             keep: false,
             reconnect: Some(Reconnect::default()),
+            non_exhaustive: (),
         }
     }
 }
@@ -90,11 +93,19 @@ pub struct Backoff {
     /// The random part of each delay, in percent (default 50: between half of the delay and all of it). It
     /// keeps the clients of a restarted server from reconnecting at the same moment.
     pub jitter: u32,
+    #[doc(hidden)]
+    pub non_exhaustive: (),
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Backoff { initial: Duration::from_millis(250), factor: 2, max: Duration::from_secs(30), jitter: 50 }
+        Backoff {
+            initial: Duration::from_millis(250),
+            factor: 2,
+            max: Duration::from_secs(30),
+            jitter: 50,
+            non_exhaustive: (),
+        }
     }
 }
 
@@ -156,18 +167,19 @@ mod tests {
 
     #[test]
     fn delays_grow_up_to_the_maximum() {
-        let backoff = Backoff { initial: MS(100), factor: 3, max: MS(2000), jitter: 0 };
+        let backoff = Backoff { initial: MS(100), factor: 3, max: MS(2000), jitter: 0, ..Backoff::default() };
         let mut rng = Rng::new(1);
         let delays: Vec<_> = (1..6).map(|failures| backoff.delay(failures, &mut rng)).collect();
         assert_eq!(delays, [MS(100), MS(300), MS(900), MS(2000), MS(2000)]);
         assert_eq!(backoff.delay(u32::MAX, &mut rng), MS(2000));
-        let none = Backoff { initial: Duration::MAX, factor: 0, max: Duration::MAX, jitter: 300 };
+        let (initial, max) = (Duration::MAX, Duration::MAX);
+        let none = Backoff { initial, factor: 0, max, jitter: 300, ..Backoff::default() };
         assert!(none.delay(9, &mut rng) <= Duration::MAX);
     }
 
     #[test]
     fn jitter_shortens_delays_and_differs_between_seeds() {
-        let backoff = Backoff { initial: MS(1000), factor: 2, max: MS(1000), jitter: 50 };
+        let backoff = Backoff { initial: MS(1000), max: MS(1000), ..Backoff::default() };
         let delays = |seed| {
             let mut rng = Rng::new(seed);
             [(); 200].map(|()| backoff.delay(1, &mut rng))

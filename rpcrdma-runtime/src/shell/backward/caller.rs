@@ -28,7 +28,7 @@ use crate::xdr::{Layout, Reducer};
 /// A `BackwardClient` calls programs that are [`BackwardOnly`]. [`BackwardClient::bidirectional`] returns a
 /// client for other programs. Over RDMA, a call and its reply must fit inline. A call that is too long fails
 /// with [`TransportError::Unsendable`] before it is sent. A call whose reply is too long fails with
-/// [`TransportError::Chunk`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
+/// [`CallError::TooLong`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
 /// [`TcpOptions::max_concurrent_backward_calls`](super::super::TcpOptions::max_concurrent_backward_calls)
 /// wait. More than
@@ -37,7 +37,6 @@ use crate::xdr::{Layout, Reducer};
 ///
 /// [`TransportError::NotReady`]: crate::proto::call::TransportError::NotReady
 /// [`TransportError::Unsendable`]: crate::proto::call::TransportError::Unsendable
-/// [`TransportError::Chunk`]: crate::proto::call::TransportError::Chunk
 #[derive(Clone)]
 pub struct BackwardClient {
     shared: Arc<Shared>,
@@ -127,9 +126,8 @@ impl BackwardClient {
         Bidirectional(self)
     }
 
-    /// Makes one call. For a program that is not [`BackwardOnly`], the compiler reports a single error,
-    /// unlike with [`Caller::call`]. A procedure whose messages have eligible items does not compile, because
-    /// nothing is placed directly in this direction.
+    /// Makes one call of a program that is [`BackwardOnly`]. A procedure whose messages have eligible items
+    /// does not compile, because nothing is placed directly in this direction.
     ///
     /// # Errors
     /// [`CallError`].
@@ -151,7 +149,8 @@ impl BackwardClient {
         let message = encode::<Q>(xid, &self.credential, args, Reducer::disabled())?;
         let bounds = ReplyBounds::of::<()>();
         let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
-        let reply = tokio::time::timeout(self.timeout, transact(&*self.shared.calls, Q::NAME, call)).await;
+        let reply =
+            tokio::time::timeout(self.timeout, transact(&*self.shared.calls, Q::NAME, None, call)).await;
         decode::<Q>(xid, &reply.unwrap_or(Err(CallError::Timeout(self.timeout)))?, None)
     }
 }

@@ -14,8 +14,8 @@ use crate::proto::session::Counts as SessionCounts;
 counts! {
     /// Calls that failed, by reason ([`CallError`]).
     pub struct Failures {
-        /// No message was sent: arguments out of bounds, no bound for the reply, chunk lists that are too
-        /// long, or too many calls.
+        /// No message was sent: arguments out of bounds, no usable bound for the reply, chunk lists that
+        /// are too long, or too many calls.
         pub unsendable: "unsendable",
         /// Memory could not be registered.
         pub registration: "registration failures",
@@ -44,12 +44,16 @@ impl Failures {
             | CallError::TooMany(_)
             | CallError::ResultMemory(_)
             | CallError::UnboundedReply { .. }
+            | CallError::ReplyTooLong { .. }
             | CallError::Transport(
-                TransportError::Unsendable(_) | TransportError::UnboundedReply | TransportError::NotReady,
+                TransportError::Unsendable(_)
+                | TransportError::UnboundedReply
+                | TransportError::ReplyTooLong { .. }
+                | TransportError::NotReady,
             ) => &mut counts.unsendable,
             CallError::Transport(TransportError::Registration) => &mut counts.registration,
             CallError::Transport(TransportError::Version { .. }) => &mut counts.version,
-            CallError::Transport(TransportError::Chunk) => &mut counts.chunk,
+            CallError::TooLong { source: TransportError::Chunk, .. } => &mut counts.chunk,
             CallError::Gss(
                 GssFailure::Encode(_)
                 | GssFailure::Mechanism(_)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
@@ -21,6 +21,7 @@ use super::{TcpClientOptions, TcpOptions};
 use crate::proto::call::Traffic;
 use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
 use crate::proto::session::Policy;
+use crate::provider::addresses;
 use crate::xdr::{BytesMut, Message, Received};
 
 /// The smallest item that is sent from its own buffer, in octets; smaller ones are copied.
@@ -174,9 +175,8 @@ impl<P: Program> MessageTransport<P> for TcpClient {
 /// Connects to one of the addresses of a name.
 async fn connect_to_any(name: &str, options: &TcpOptions) -> Result<(TcpStream, SocketAddr), ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    let candidates = lookup_host(name)
-        .await
-        .map_err(|source| ConnectError::Resolve { address: name.to_owned(), source })?;
+    let candidates =
+        addresses(name).await.map_err(|source| ConnectError::Resolve { address: name.to_owned(), source })?;
     for candidate in candidates {
         match dial(candidate, options).await {
             Ok(socket) => return Ok((socket, candidate)),

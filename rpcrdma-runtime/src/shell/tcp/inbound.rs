@@ -23,7 +23,7 @@ use crate::proto::call::Traffic;
 use crate::proto::owner::Owner;
 use crate::proto::program::{Extensions, Origin};
 use crate::proto::work::CloseReason;
-use crate::wire::rpc::{MessageKind, RecordError};
+use crate::wire::rpc::{CallNumbers, MessageKind};
 use crate::xdr::Received;
 
 /// The slot, the memory and the length of a call.
@@ -182,8 +182,14 @@ impl Inbound for TcpInbound {
             }
             Ok(None) => Event::Closed(CloseReason::Peer),
             Err(error) => {
-                if error.get_ref().is_some_and(|inner| inner.is::<RecordError>()) {
-                    warn!(peer = %self.peer, "{error}; closing the connection");
+                if let Some(message) = self.incoming.refused(&error) {
+                    let call = CallNumbers::of(message);
+                    let program = call.map(|call| call.program);
+                    let version = call.map(|call| call.version);
+                    let procedure = call.map(|call| call.procedure);
+                    let xid = call.map(|call| call.xid);
+                    let peer = self.peer;
+                    warn!(program, version, procedure, xid, %peer, "{error}; closing the connection");
                 }
                 Event::Closed(CloseReason::Io(error.to_string()))
             }

@@ -89,9 +89,9 @@ impl TcpOutbound {
         self.incoming.admit(self.options.raised_max_record(requester.max_reply()));
         let polled = self.incoming.poll_next(cx);
         if let Poll::Ready(Err(error)) = &polled
-            && let Some(xid) = self.incoming.refused_xid(error)
+            && let Some(xid) = self.incoming.refused(error).and_then(|message| message.first_chunk())
         {
-            requester.fail(xid, error);
+            requester.fail(u32::from_be_bytes(*xid), error);
         }
         polled
     }

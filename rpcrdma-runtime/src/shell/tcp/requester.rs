@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::TcpOptions;
-use crate::proto::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError};
+use crate::proto::call::{CallId, IncomingReply, RequesterEvent, Traffic, TransportError, Unsendable};
 use crate::proto::session::{SessionCall, SessionRequester};
 use crate::proto::table::Table;
 use crate::proto::work::CloseReason;
@@ -79,7 +79,8 @@ impl TcpRequester {
     /// # Errors
     /// The message is 2 GiB or longer.
     pub(super) fn enqueue(&mut self, call: CallId, message: Message) -> Result<(), TransportError> {
-        record_mark(message.unreduced_len()).ok_or(TransportError::Unsendable("it is 2 GiB or longer"))?;
+        let bytes = message.unreduced_len();
+        record_mark(bytes).ok_or(TransportError::Unsendable(Unsendable::Record(bytes)))?;
         self.queue.insert(call, message);
         Ok(())
     }

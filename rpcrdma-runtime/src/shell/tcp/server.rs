@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
+use super::super::address::bind;
 use super::super::server::Server;
 use super::super::{PeerFilter, ServeError, ServerOptions, ServerStats, ToAddress};
 use super::TcpServerOptions;
@@ -39,7 +40,7 @@ impl TcpServer {
     /// [`ServeError::Bind`], [`ServeError::NoConnections`].
     pub async fn bind_with(address: impl ToAddress, options: TcpServerOptions) -> Result<Self, ServeError> {
         let name = address.to_address();
-        let bound = TcpListener::bind(&name).await;
+        let bound = bind(&name).await;
         TcpServer::of(bound.map_err(|source| ServeError::Bind { address: name, source })?, options)
     }
 

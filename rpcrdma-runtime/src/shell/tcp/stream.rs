@@ -102,12 +102,11 @@ impl Incoming {
         self.records.admit(max);
     }
 
-    /// Returns the XID of a message that is too long, if this is the reason of `error` and the first words
-    /// have arrived.
-    pub(super) fn refused_xid(&self, error: &io::Error) -> Option<u32> {
+    /// Returns the start of a message that is too long, as far as it has arrived, if this is the reason of
+    /// `error`.
+    pub(super) fn refused(&self, error: &io::Error) -> Option<&[u8]> {
         error.get_ref()?.downcast_ref::<RecordError>()?;
-        let first = self.records.is_between().then(|| self.input.get(4..))??;
-        first.first_chunk().map(|xid| u32::from_be_bytes(*xid))
+        self.records.refused(&self.input)
     }
 
     /// Suspends the time limits while the caller does not read.

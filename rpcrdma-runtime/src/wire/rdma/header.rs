@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{ChunkLists, MessageLimits, Segment};
 use crate::wire::generated::rpcrdma1 as xdr;
+use crate::wire::rpc::CallNumbers;
 use crate::xdr::{Decode, Encode, Error, Reader, Writer};
 
 /// The only supported version (RFC 8166 section 4.2.2).
@@ -85,6 +86,8 @@ pub struct TooLarge {
     pub bytes: u64,
     /// The limit.
     pub max: u64,
+    /// The program and the procedure, unless the RPC header is in a Read chunk.
+    pub call: Option<CallNumbers>,
 }
 
 /// How a requester handles a message that is not a valid reply.
@@ -218,9 +221,9 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
     }
     let (header, payload) = decode(message).map_err(|error| chunk(error.to_string()))?;
     match &header.body {
-        Body::Msg(lists) => check_call(xid, lists, limits)?,
+        Body::Msg(lists) => check_call(xid, lists, &payload, limits)?,
         Body::NoMsg(lists) => {
-            check_call(xid, lists, limits)?;
+            check_call(xid, lists, &[], limits)?;
             if !payload.is_empty() {
                 return Err(chunk("bytes after an RDMA_NOMSG header".to_string()));
             }
@@ -295,12 +298,13 @@ fn decode(message: &Bytes) -> Result<(Header, Bytes), Error> {
 }
 
 /// Checks the rules for the lists of a call.
-fn check_call(xid: u32, lists: &ChunkLists, limits: &MessageLimits) -> Result<(), Refusal> {
+fn check_call(xid: u32, lists: &ChunkLists, payload: &[u8], limits: &MessageLimits) -> Result<(), Refusal> {
     check_lists(lists, limits).map_err(|why| Refusal::Chunk { xid, why: why.to_string() })?;
     // At most `limits.max_segments` lengths of 32 bits each: the sum cannot overflow.
     let bytes = lists.reads.iter().map(|read| u64::from(read.segment.length)).sum::<u64>();
     if bytes > limits.max_transfer {
-        return Err(Refusal::TooLarge(TooLarge { xid, bytes, max: limits.max_transfer }));
+        let call = CallNumbers::of(payload);
+        return Err(Refusal::TooLarge(TooLarge { xid, bytes, max: limits.max_transfer, call }));
     }
     Ok(())
 }

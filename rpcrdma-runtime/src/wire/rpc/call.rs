@@ -42,6 +42,32 @@ pub struct CallHeader {
     pub credential: Credential,
 }
 
+/// The numbers of a call whose header may be incomplete otherwise, for log events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallNumbers {
+    /// Transaction id.
+    pub xid: u32,
+    /// Program number.
+    pub program: u32,
+    /// Version number.
+    pub version: u32,
+    /// Procedure number.
+    pub procedure: u32,
+}
+
+impl CallNumbers {
+    /// Reads the first 24 bytes of a message. Returns `None` if they are incomplete or start no call.
+    #[must_use]
+    pub fn of(message: &[u8]) -> Option<Self> {
+        let mut reader = Reader::from_slice(message);
+        let mut word = || reader.u32().ok();
+        let (xid, kind, rpc_version) = (word()?, word()?, word()?);
+        let (program, version, procedure) = (word()?, word()?, word()?);
+        let is_call = kind == xdr::MsgType::Call as u32 && rpc_version == RPC_VERSION;
+        is_call.then_some(CallNumbers { xid, program, version, procedure })
+    }
+}
+
 /// The reason why a message is not a valid call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallRefusal {

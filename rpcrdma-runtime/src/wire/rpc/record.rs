@@ -121,6 +121,13 @@ impl Records {
         }
     }
 
+    /// Returns the start of a record that [`Records::next`] rejected, as far as it has arrived: its first
+    /// fragments, or else the octets after its mark.
+    #[must_use]
+    pub fn refused<'a>(&'a self, input: &'a [u8]) -> Option<&'a [u8]> {
+        if self.before.is_empty() { input.get(MARK..) } else { Some(&self.before) }
+    }
+
     fn begin(&self, mark: u32) -> Result<Fragment, RecordError> {
         let claimed = mark & !LAST;
         let len = u64::from(claimed).saturating_add(self.before.len() as u64);
@@ -189,6 +196,14 @@ mod tests {
         assert_eq!(read(&fragment(true, &[0; 65])[..4]), Err(RecordError::TooLong { len: 65, max: 64 }));
         let two = [fragment(false, &[0; 60]), fragment(true, &[0; 5])].concat();
         assert_eq!(read(&two), Err(RecordError::TooLong { len: 65, max: 64 }));
+        let mut input = BytesMut::from(&two[..]);
+        let mut records = Records::new(64);
+        assert!(records.next(&mut input).is_err());
+        assert_eq!(records.refused(&input), Some(&[0; 60][..]), "the first fragment");
+        let (mut records, one) = (Records::new(4), fragment(true, b"start"));
+        let mut input = BytesMut::from(&one[..]);
+        assert!(records.next(&mut input).is_err());
+        assert_eq!(records.refused(&input), Some(&b"start"[..]));
         let huge = Err(RecordError::TooLong { len: 0x7fff_ffff, max: 64 });
         assert_eq!(read(&[0xff; 4]), huge);
         assert_eq!(read(&[0x7f, 0xff, 0xff, 0xff]), huge);

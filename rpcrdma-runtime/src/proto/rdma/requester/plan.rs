@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::super::LongCall;
 use super::super::region::{Region, RegionState, Role, Spare};
 use super::OutgoingCall;
+use crate::proto::call::Unsendable;
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, MessageLimits};
 
@@ -20,24 +21,6 @@ pub(super) struct Plan {
     pub(super) regions: Vec<Region>,
     /// The number of Write chunks.
     pub(super) write_chunks: usize,
-}
-
-impl Plan {
-    /// Returns true if the call has no chunks.
-    pub(super) fn is_inline(&self) -> bool {
-        self.inline.is_some() && self.regions.is_empty() && self.write_chunks == 0
-    }
-}
-
-/// The reason why a call cannot be sent.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum PlanError {
-    /// Its header alone, or a chunk, is too large.
-    TooLarge,
-    /// It exceeds the local limit of segments or Write chunks in one message.
-    TooMany,
-    /// It does not fit inline, and the responder does not support RDMA Reads.
-    NoReads,
 }
 
 pub(super) struct Planner {
@@ -60,26 +43,31 @@ impl Planner {
     /// Chooses the form of a call.
     ///
     /// # Errors
-    /// [`PlanError`] if no form of the call fits.
-    pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, PlanError> {
+    /// [`Unsendable`] if no form of the call fits.
+    pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, Unsendable> {
         let OutgoingCall { message, mut reply } = call;
         let write_segments = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len)));
         let writes = (reply.write_chunks.len() as u64, write_segments.fold(0, u64::saturating_add));
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
         let header = |reads: u64| ChunkLists::header_len_for(reads, writes, reply_segments);
         let offered = writes.1.saturating_add(reply_segments.unwrap_or(0));
-        let within_limits = |reads: u64| {
-            usize::try_from(offered.saturating_add(reads)).is_ok_and(|all| all <= self.limits.max_segments)
-        };
-        if !within_limits(0) || reply.write_chunks.len() > self.limits.max_write_chunks {
-            return Err(PlanError::TooMany);
+        let max_segments = self.limits.max_segments as u64;
+        let within_limits = |reads: u64| offered.saturating_add(reads) <= max_segments;
+        let too_many =
+            |reads: u64| Unsendable::Segments { segments: offered.saturating_add(reads), max: max_segments };
+        if !within_limits(0) {
+            return Err(too_many(0));
+        }
+        let (chunks, max) = (reply.write_chunks.len(), self.limits.max_write_chunks);
+        if chunks > max {
+            return Err(Unsendable::WriteChunks { chunks, max });
         }
         let fits_inline = |reads: u64, payload: u64| {
             within_limits(reads) && header(reads).saturating_add(payload) <= u64::from(self.inline)
         };
         let fits_long = |reads: u64| within_limits(reads) && header(reads) <= u64::from(self.threshold);
-        if ChunkLists::header_len_for(0, writes, reply_segments) > u64::from(self.reply_threshold) {
-            return Err(PlanError::TooLarge);
+        if header(0) > u64::from(self.reply_threshold) {
+            return Err(Unsendable::Header { bytes: header(0), max: self.reply_threshold });
         }
         let item_segments = |items: &[crate::xdr::Item]| {
             items.iter().fold(0u64, |sum, item| sum.saturating_add(self.segments(item.data.len() as u64)))
@@ -87,7 +75,8 @@ impl Planner {
         let (inline, position_zero, items) = if fits_inline(0, message.unreduced_len()) {
             (Some(message.flatten()), None, Vec::new())
         } else if !self.reads {
-            return Err(PlanError::NoReads);
+            let bytes = header(0).saturating_add(message.unreduced_len());
+            return Err(Unsendable::NotInline { bytes, max: self.inline });
         } else if fits_inline(item_segments(&message.items), message.stream.len() as u64) {
             (Some(message.stream), None, message.items)
         } else if self.long_call == LongCall::Reduced
@@ -102,7 +91,10 @@ impl Planner {
         let zero_segments = position_zero.as_ref().map_or(0, |stream| self.segments(stream.len() as u64));
         let long_segments = zero_segments.saturating_add(item_segments(&items));
         if inline.is_none() && !fits_long(long_segments) {
-            return Err(if within_limits(long_segments) { PlanError::TooLarge } else { PlanError::TooMany });
+            return Err(match within_limits(long_segments) {
+                true => Unsendable::Header { bytes: header(long_segments), max: self.threshold },
+                false => too_many(long_segments),
+            });
         }
         let mut regions = mem::take(&mut spare.regions);
         if let Some(stream) = position_zero {

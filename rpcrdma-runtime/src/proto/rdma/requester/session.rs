@@ -14,10 +14,9 @@ impl SessionRequester for Requester {
     /// connections (RFC 8797 section 4).
     fn submit(&mut self, id: CallId, call: &SessionCall) -> Result<(), TransportError> {
         let (chunks, threshold) = (mem::take(&mut self.spare.write_chunks), self.negotiated.reply_threshold);
-        let mut reply = ReplyResources::in_memory(chunks, &call.bounds, threshold, self.max_segment)
-            .map_err(|_| TransportError::UnboundedReply)?;
+        let mut reply = ReplyResources::in_memory(chunks, &call.bounds, threshold, self.max_segment)?;
         if !reply.write_chunks.is_empty() {
-            reply.memory = call.memory.as_deref().and_then(ItemMemory::lend);
+            reply.memory = call.memory.as_deref().and_then(ItemMemory::acquire);
         }
         self.submit_as(id, OutgoingCall { message: call.message.clone(), reply });
         Ok(())
