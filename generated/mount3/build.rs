@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x793b9de4f9ea98b0),
+    ("src/lib.rs", 0x62aad5270cad59b0),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xc0c75d9470d53bdc),
+    ("src/lib.rs", 0x5c48f45862c97484),
 ];
 
 fn main() {
