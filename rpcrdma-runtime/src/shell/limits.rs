@@ -13,6 +13,16 @@ use crate::provider::iwarp;
 /// A server holds about [`Limits::memory`] for calls and replies, however many connections it has, and
 /// [`DuplicateLimits::bytes`] for cached replies. One connection over RDMA holds at most [`Limits::fetched`]
 /// bytes of calls; one over TCP holds [`Limits::tcp_calls`] calls of one [`Limits::record`] each.
+///
+/// ```
+/// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};
+///
+/// let limits = Limits { max_connections_per_address: 4, memory: 16 << 20, ..Limits::default() };
+/// let rdma = ServerOptions::default().with_limits(&limits);
+/// let tcp = TcpServerOptions::default().with_limits(&limits);
+/// assert_eq!((rdma.max_connections_per_address, tcp.max_connections_per_address), (4, 4));
+/// assert_eq!(rdma.memory.max(), 16 << 20);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
