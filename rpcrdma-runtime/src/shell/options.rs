@@ -32,8 +32,8 @@ pub struct ClientOptions {
     /// A connection without calls is closed after this time, and the next call reconnects (default 5
     /// minutes). `None` keeps the connection, as does a client that does not reconnect.
     pub idle: Option<Duration>,
-    /// How long the server may be silent while a timed-out call holds a credit (default 30 s). The client then
-    /// closes the connection.
+    /// How long the server may be silent while a timed-out call holds a credit (default 30 s). The client
+    /// then closes the connection.
     pub max_silence: Duration,
     /// How the client reconnects, and which calls it retransmits. With `None`, all outstanding and later
     /// calls fail when the connection ends.
