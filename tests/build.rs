@@ -1,6 +1,6 @@
 //! Compiles the protocols of `specs/` with `arbitrary::Arbitrary` derived, for `tests/reduction.rs`. The list
 //! of types comes from the emitted code, so it is complete. Also compiles the programs of `tests/backward.rs`
-//! and of the guide "Getting started".
+//! and of guides.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -45,14 +45,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(Path::new(&out).join("checks.rs"), checks)?;
     let notices = rpcrdma_xdrgen::Build::new().name("notices").document("backward/notices.x");
     notices.binding("backward/notices.ddp.toml").compile()?;
-    getting_started(Path::new(&out))
+    GUIDES.iter().try_for_each(|(file, document, part)| guide(Path::new(&out), file, document, part))
 }
 
-/// Compiles the document and binding from `docs/getting-started.md` for its program.
-fn getting_started(out: &Path) -> Result<(), Box<dyn Error>> {
-    const GUIDE: &str = "../docs/getting-started.md";
-    println!("cargo::rerun-if-changed={GUIDE}");
-    let guide = fs::read_to_string(GUIDE)?;
+/// Guides with a document and a binding for their program: the name of the document, and a part of its text.
+const GUIDES: &[(&str, &str, &str)] = &[
+    ("../docs/getting-started.md", "kv.txt", "\n/// "),
+    ("../docs/callbacks.md", "watches.x", "\nprogram WATCHES"),
+];
+
+/// Compiles the document and the binding that a guide shows.
+fn guide(out: &Path, guide: &str, document: &str, part: &str) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={guide}");
+    let guide = fs::read_to_string(guide)?;
     let block = |mark: &str| {
         let block = guide.split("```").find(|block| block.contains(mark) && !block.starts_with("rust"));
         block
@@ -60,8 +65,9 @@ fn getting_started(out: &Path) -> Result<(), Box<dyn Error>> {
             .map(|(_, text)| text)
             .ok_or("a block is missing in the guide")
     };
-    let (document, binding) = (out.join("kv.txt"), out.join("kv.ddp.toml"));
-    fs::write(&document, block("\n/// ")?)?;
+    let document = out.join(document);
+    let binding = document.with_extension("ddp.toml");
+    fs::write(&document, block(part)?)?;
     fs::write(&binding, block("[[binding]]")?)?;
     rpcrdma_xdrgen::Build::new().document(document).binding(binding).compile()?;
     Ok(())

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xd465d7041dd6c266),
+    ("src/lib.rs", 0x15efe33c99d0b2b8),
 ];
 
 fn main() {

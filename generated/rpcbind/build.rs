@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x193be4c7b7a4c932),
+    ("src/lib.rs", 0xea06a616bdcf41d0),
 ];
 
 fn main() {

@@ -37,6 +37,19 @@ const WINDOW: usize = 16;
 const GROUPS_MAX: usize = 16;
 
 /// A mounted export.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use rpcrdma_nfs::client::{Remote, Url};
+///
+/// let url: Url = "rdma://192.0.2.1/data".parse()?;
+/// let remote = Remote::mount(&url).await?;
+/// for item in remote.list(&remote.find(&url.path).await?).await? {
+///     println!("{} {}", item.attributes.size, String::from_utf8_lossy(&item.name));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Remote {
     nfs: nfs_v3::Client<NfsConnection>,

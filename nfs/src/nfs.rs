@@ -29,6 +29,19 @@ use self::permits::CallPermits;
 ///
 /// Callers have their AUTH_SYS identity unless a [`ExportPolicy`] changes it. Callers with AUTH_NONE are
 /// anonymous. The export decides what they may do.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use rpcrdma_nfs::export::memory::MemoryExport;
+/// use rpcrdma_nfs::nfs::{ExportPolicy, MountHandler, NfsHandler, Squash};
+///
+/// let export = Arc::new(MemoryExport::default());
+/// let policy = Arc::new(ExportPolicy { squash: Squash::All, ..ExportPolicy::default() });
+/// let nfs = NfsHandler::new(export).policy(policy).read_only(true);
+/// let mount = MountHandler::of(nfs.clone().into());
+/// // `nfs_v3::Server(nfs)` and `mount_v3::Server(mount)` are services.
+/// ```
 #[derive(Debug)]
 pub struct NfsHandler<E> {
     export: Arc<E>,

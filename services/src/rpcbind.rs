@@ -68,6 +68,19 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const SOCKETS: [&str; 2] = ["/run/rpcbind.sock", "/var/run/rpcbind.sock"];
 
 /// A connection to an rpcbind. Clones share it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use rpcrdma_services::rpcbind::{Netid, Rpcbind};
+///
+/// let rpcbind = Rpcbind::of("192.0.2.1").await?;
+/// match rpcbind.lookup(100_003, 3, Netid::Rdma).await? {
+///     Some(address) => println!("NFS version 3 over RDMA at {address}"),
+///     None => println!("not registered"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rpcbind {
     transport: Transport,

@@ -19,6 +19,7 @@ examples! {
     Callbacks: "docs/callbacks.md",
     ClientServer: "docs/client-server.md",
     Compile: "docs/compile.md",
+    Derive: "rpcrdma-derive/README.md",
     Extensions: "docs/extensions.md",
     GettingStarted: "docs/getting-started.md",
     RdmaDevices: "docs/rdma-devices.md",

@@ -32,6 +32,16 @@ use segments::{Classified, Segment};
 use stream::Direction;
 
 /// The contents of a capture.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let trace = rpcrdma_tools::explain::read(std::fs::File::open("nfs.pcap")?)?;
+/// for connection in trace.connections.iter().filter(|connection| connection.is_iwarp) {
+///     println!("{} to {}: {} bytes lost", connection.client, connection.server, connection.lost);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct Trace {
     /// The TCP connections in the order of their start, at most 16,384.

@@ -246,6 +246,17 @@ impl Note {
 }
 
 /// One finding. Each mistake causes one finding.
+///
+/// ```
+/// use rpcrdma_xdrgen::source::{Source, Sources};
+/// use rpcrdma_xdrgen::{Options, check, diag};
+///
+/// let mut sources = Sources::default();
+/// sources.add(Source::new("kv.x", "struct pair { string key<64>; valu value; };"));
+/// let diagnostics = check(&sources, &Options::module("kv")).diagnostics;
+/// assert_eq!((diagnostics[0].code(), diagnostics[0].is_error()), ("X200", true));
+/// print!("{}", diag::plain(&diagnostics, &sources));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Its kind.

@@ -177,6 +177,15 @@ pub struct Include {
 }
 
 /// The documents of a run.
+///
+/// ```
+/// use rpcrdma_xdrgen::source::{Source, Sources};
+///
+/// let mut sources = Sources::default();
+/// let id = sources.add(Source::new("kv.x", "const A = 1;\nconst B = 2;"));
+/// let position = sources.get(id).map(|source| source.line_column(19));
+/// assert_eq!(position.map(|at| (at.line, at.column)), Some((2, 7)));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     all: Vec<Source>,

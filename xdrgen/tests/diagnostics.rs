@@ -1,5 +1,6 @@
 //! Every fixture in `tests/diagnostics/` has one finding, at the expected position and with the expected
-//! text. Every code of the compiler has a page in `DIAGNOSTICS.md` and a fixture.
+//! text. Every code of the compiler has a page in `DIAGNOSTICS.md`, a row in `docs/diagnostics.md` and a
+//! fixture.
 //!
 //! A fixture is named after its code, and its first lines contain the expectations:
 //!
@@ -9,7 +10,8 @@
 //!   binding.
 //! - `args: generate --crate 9p`: the arguments, in place of `check`.
 //!
-//! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files.
+//! `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the `.stderr` files, the
+//! pages and the table.
 
 mod pieces;
 
@@ -92,10 +94,12 @@ impl Fixture {
         }
         let human = String::from_utf8(self.run("human").stderr).expect("text is UTF-8");
         let snapshot = folder().join(format!("{}.stderr", self.file));
-        if bless {
-            std::fs::write(&snapshot, &human).expect("the snapshot can be written");
-        }
         let kept = std::fs::read_to_string(&snapshot).unwrap_or_default();
+        // Other tests read the snapshots, so correct ones are not written.
+        if bless && kept != human {
+            std::fs::write(&snapshot, &human).expect("the snapshot can be written");
+            return None;
+        }
         (kept != human).then(|| format!("the snapshot has\n{kept}\nbut the output is\n{human}"))
     }
 }
@@ -179,6 +183,43 @@ fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
         return std::fs::write(&file, &new).expect("the documentation can be written");
     }
     assert!(kept == new, "DIAGNOSTICS.md differs from the comments in src/diag/");
+}
+
+/// The lines around the table of `docs/diagnostics.md`.
+const BEGIN: &str = "<!-- generated: diagnostics -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the table.
+#[test]
+fn the_guide_lists_each_code_with_its_title_and_severity() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnostics.md");
+    let kept = std::fs::read_to_string(&file).expect("the guide");
+    let (head, rest) = kept.split_once(BEGIN).expect("the begin of the table");
+    let (_, tail) = rest.split_once(END).expect("the end of the table");
+    let mut table = "| code | title | severity |\n|---|---|---|\n".to_owned();
+    for code in diag::codes() {
+        let page = diag::page(code).expect("a page");
+        let (title, _) = page.split_once('\n').expect("a title");
+        let title = title.trim_start_matches(&format!("## {code}: ")).replace('|', "\\|");
+        table += &format!("| {code} | {title} | {} |\n", severities(code).join(" or "));
+    }
+    let new = [head, BEGIN, &table, END, tail].concat();
+    if std::env::var_os("XDRGEN_BLESS").is_some() {
+        return std::fs::write(&file, &new).expect("the guide can be written");
+    }
+    assert!(kept == new, "docs/diagnostics.md is outdated: run this test with XDRGEN_BLESS=1");
+}
+
+/// The severities of the findings of a code, according to its fixtures.
+fn severities(code: &str) -> Vec<&'static str> {
+    let snapshots = files().into_iter().filter(|file| file.starts_with(code) && file.ends_with(".stderr"));
+    let snapshots: String =
+        snapshots.map(|file| std::fs::read_to_string(folder().join(file)).expect("a snapshot")).collect();
+    let is_used =
+        |severity: &&str| snapshots.lines().any(|line| line.starts_with(&format!("{severity}[{code}]")));
+    let severities: Vec<_> = ["error", "warning"].into_iter().filter(is_used).collect();
+    assert!(!severities.is_empty(), "{code} has no snapshot: run this test again");
+    severities
 }
 
 /// The examples of a page: their kinds and texts.

@@ -22,32 +22,37 @@ const GENERATED: &[&str] = &["specs/requirements/README.md", "xdrgen/DIAGNOSTICS
 /// Directories with emitted code.
 const EMITTED: &[&str] = &["generated/", "rpcrdma-runtime/src/wire/generated/"];
 
+/// Shell scripts without an extension.
+const GUEST_SCRIPTS: &str = "tests/interop/guest/";
+
+/// The directory of the guides. Only links inside it work in the book.
+const BOOK: &str = "docs/";
+
 /// The table of contents of the guides.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Checks every Markdown file of the workspace except generated ones, and the comments of its code.
+/// Checks every Markdown file of the workspace except generated ones, and the comments of its files.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();
     let summary = read(&root.join(SUMMARY))?;
     for path in files::below(root)? {
         let name = relative(root, &path);
-        if let Some(mark) = comment_mark(&name) {
+        if let Some(marks) = comment_marks(&name) {
             found.extend(
-                wide_comments(&read(&path)?, mark).map(|(line, what)| format!("{name}:{line}: {what}")),
+                wide_comments(&read(&path)?, marks).map(|(line, what)| format!("{name}:{line}: {what}")),
             );
         }
         if path.extension().is_none_or(|extension| extension != "md") || GENERATED.contains(&&*name) {
             continue;
         }
         let text = read(&path)?;
-        found.extend(wrong(&name, &text).into_iter().map(|(line, what)| format!("{name}:{line}: {what}")));
         let folder = path.parent().unwrap_or(root);
-        for (line, target) in links(&text).filter(|(_, target)| !folder.join(target).exists()) {
-            found.push(format!("{name}:{line}: broken link to `{target}`"));
-        }
-        if let Some(guide) = name.strip_prefix("docs/")
+        let links = links(&text).filter_map(|link| Some((link.line, link.problem(folder, &name, &text)?)));
+        let wrong = wrong(&name, &text).into_iter().chain(links);
+        found.extend(wrong.map(|(line, what)| format!("{name}:{line}: {what}")));
+        if let Some(guide) = name.strip_prefix(BOOK)
             && name != SUMMARY
-            && !links(&summary).any(|(_, target)| target == guide)
+            && !self::links(&summary).any(|link| link.path == guide)
         {
             found.push(format!("{SUMMARY}: `{guide}` is missing"));
         }
@@ -59,25 +64,40 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the comment prefix of a source file, or `None` for other files and for emitted code.
-fn comment_mark(name: &str) -> Option<&'static str> {
+/// Returns the marks of comments in a file, or `None` for files without comments and for emitted code.
+fn comment_marks(name: &str) -> Option<&'static [&'static str]> {
     if EMITTED.iter().any(|folder| name.starts_with(folder)) {
         return None;
     }
-    match Path::new(name).extension()?.to_str()? {
-        "rs" => Some("//"),
-        "toml" | "sh" => Some("#"),
+    let path = Path::new(name);
+    match path.extension().or(path.file_name())?.to_str()? {
+        "rs" => Some(&["//"]),
+        "c" | "x" => Some(&["//", "/*", CONTINUED]),
+        "toml" | "sh" | "run" | "service" | "socket" | "Containerfile" => Some(&["#"]),
+        _ if name.starts_with(GUEST_SCRIPTS) => Some(&["#"]),
         _ => None,
     }
 }
 
-/// Returns the comments of a source file that are too wide, with their lines.
-fn wide_comments(text: &str, mark: &str) -> impl Iterator<Item = (usize, String)> {
-    let comments = (1..).zip(text.lines()).filter(move |(_, line)| line.trim_start().starts_with(mark));
-    comments
-        .map(|(number, line)| (number, line.chars().count()))
-        .filter(|(_, columns)| *columns > COMMENT)
-        .map(|(number, columns)| (number, format!("a comment of {columns} columns (limit {COMMENT})")))
+/// Begins the later lines of a comment in C. After code, it is an operator.
+const CONTINUED: &str = "*";
+
+/// Returns the lines that are too wide and have a comment, alone or after code.
+fn wide_comments(text: &str, marks: &[&str]) -> impl Iterator<Item = (usize, String)> {
+    let columns = |line: &str| line.chars().count();
+    let wide = (1..).zip(text.lines()).filter(move |(_, line)| columns(line) > COMMENT);
+    wide.filter(|(_, line)| marks.iter().any(|mark| has_comment(line, mark))).map(move |(number, line)| {
+        (number, format!("a comment that ends in column {} (limit {COMMENT})", columns(line)))
+    })
+}
+
+/// Returns true if a line has a comment with this mark. A mark after an odd number of quotes is in a string.
+fn has_comment(line: &str, mark: &str) -> bool {
+    let ends_code = |at: usize| {
+        line.get(..at).is_some_and(|code| code.ends_with(' ') && code.matches('"').count() % 2 == 0)
+    };
+    line.trim_start().starts_with(mark)
+        || mark != CONTINUED && line.match_indices(&format!("{mark} ")).any(|(at, _)| ends_code(at))
 }
 
 /// Returns the violations of a document, with their lines.
@@ -89,12 +109,23 @@ fn wrong(name: &str, text: &str) -> Vec<(usize, String)> {
         found.push((lines, format!("{lines} lines (limit {limit}): move details to docs/")));
     }
     for (number, line) in prose(text).filter(|(_, line)| line.starts_with('|')) {
-        let longest = line.split(" | ").map(|cell| cell.chars().count()).max().unwrap_or_default();
+        let longest = cells(line).map(|cell| cell.chars().count()).max().unwrap_or_default();
         if longest > CELL {
             found.push((number, format!("a cell of {longest} characters (limit {CELL}): use a paragraph")));
         }
     }
     found
+}
+
+/// Returns the cells of a table row. `\|` is a character of a cell.
+fn cells(row: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    let parts = row.split(move |c: char| {
+        let ends_cell = c == '|' && !is_escaped;
+        is_escaped = c == '\\';
+        ends_cell
+    });
+    parts.map(str::trim)
 }
 
 /// Returns the lines outside fenced blocks, with their numbers.
@@ -107,12 +138,48 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the files that a document links to, without anchors, with the lines of the links.
-fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// A link to a file of the workspace or to a heading.
+#[derive(Debug, PartialEq)]
+struct Link<'t> {
+    line: usize,
+    /// Empty for a heading of the same document.
+    path: &'t str,
+    anchor: Option<&'t str>,
+}
+
+impl Link<'_> {
+    /// Returns what is wrong with a link of the document `name`, which is in `folder`.
+    fn problem(&self, folder: &Path, name: &str, text: &str) -> Option<String> {
+        let Link { path, anchor, .. } = self;
+        let file = folder.join(path);
+        if !file.exists() {
+            return Some(format!("broken link to `{path}`"));
+        }
+        if name.starts_with(BOOK) && path.starts_with("../") {
+            return Some(format!("the link to `{path}` leaves the book: write the path without a link"));
+        }
+        let anchor = anchor.filter(|_| path.is_empty() || path.ends_with(".md"))?;
+        let other = if path.is_empty() { text.to_owned() } else { read(&file).ok()? };
+        let is_found = prose(&other).any(|(_, line)| line.starts_with('#') && slug(line) == anchor);
+        (!is_found).then(|| format!("broken link to `{path}#{anchor}`: no such heading"))
+    }
+}
+
+/// Returns the anchor of a heading, as GitHub and mdBook form it.
+fn slug(heading: &str) -> String {
+    let title = heading.trim_start_matches('#').trim();
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// Returns the links of a document that do not leave the workspace.
+fn links(text: &str) -> impl Iterator<Item = Link<'_>> {
     let targets = |line| str::split(line, "](").skip(1).filter_map(|rest| rest.split(')').next());
     let all = prose(text).flat_map(move |(number, line)| targets(line).map(move |target| (number, target)));
-    all.filter_map(|(number, target)| Some((number, target.split('#').next()?)))
-        .filter(|(_, target)| !target.is_empty() && !target.contains("://"))
+    all.filter(|(_, target)| !target.contains("://")).map(|(line, target)| match target.split_once('#') {
+        Some((path, anchor)) => Link { line, path, anchor: Some(anchor) },
+        None => Link { line, path: target, anchor: None },
+    })
 }
 
 #[cfg(test)]
@@ -133,24 +200,72 @@ mod tests {
     }
 
     #[test]
+    fn cells_are_counted_without_their_borders() {
+        let row = |length| format!("|{}|b|\n", "a".repeat(length));
+        assert_eq!(wrong("a.md", &row(160)), []);
+        assert_eq!(wrong("a.md", &row(161)).len(), 1);
+        let halves = format!("|{0}|{0}|\n", "a".repeat(150));
+        assert_eq!(wrong("a.md", &halves), [], "two cells");
+        let escaped = format!("| {0} \\| {0} |\n", "a".repeat(150));
+        assert_eq!(wrong("a.md", &escaped).len(), 1, "one cell");
+    }
+
+    #[test]
     fn wide_comments_are_reported() {
         let line = |mark, width: usize| format!("a\n    {mark} {}\n", "b".repeat(width - 5 - str::len(mark)));
-        let lines =
-            |text: &str, mark| wide_comments(text, mark).map(|(line, _)| line).collect::<Vec<usize>>();
-        for mark in ["//", "///", "#"] {
-            let begin = if mark == "#" { "#" } else { "//" };
-            assert!(lines(&line(mark, 110), begin).is_empty(), "{mark}");
-            assert_eq!(lines(&line(mark, 111), begin), [2], "{mark}");
+        let lines = |name, text: &str| {
+            wide_comments(text, comment_marks(name).unwrap()).map(|(line, _)| line).collect::<Vec<usize>>()
+        };
+        let alone = [
+            ("xtask/src/main.rs", "//"),
+            ("a.rs", "///"),
+            ("Cargo.toml", "#"),
+            (".ci/run", "#"),
+            ("nfs/dist/Containerfile", "#"),
+            ("nfs/dist/nfs3d.socket", "#"),
+            ("benches/codec/tirpc.c", "*"),
+        ];
+        let after_code = [("a.rs", "let a = 1; //"), ("a.sh", "run \"a\" #"), ("a.c", "int a; /*")];
+        for (name, mark) in alone.into_iter().chain(after_code) {
+            assert!(lines(name, &line(mark, 110)).is_empty(), "{name}: {mark}");
+            assert_eq!(lines(name, &line(mark, 111)), [2], "{name}: {mark}");
         }
-        assert!(lines(&line("let", 120), "//").is_empty());
-        assert_eq!(comment_mark("xtask/src/main.rs"), Some("//"));
-        assert_eq!(comment_mark("generated/nfs3/src/lib.rs"), None);
-        assert_eq!(comment_mark("README.md"), None);
+        assert!(lines("a.rs", &line("let", 120)).is_empty());
+        assert!(lines("a.rs", &line("let a = \"b //", 120)).is_empty(), "part of a string");
+        assert!(lines("a.c", &line("a = b *", 120)).is_empty(), "an operator");
+        assert_eq!(comment_marks("generated/nfs3/src/lib.rs"), None);
+        assert_eq!(comment_marks("README.md"), None);
     }
 
     #[test]
     fn links_to_files_are_found() {
         let text = "[a](a.md), [b](https://b.example) [c](#c)\n```text\n[d](d.md)\n```\n[e](../e.md#f)";
-        assert_eq!(links(text).collect::<Vec<_>>(), [(1, "a.md"), (5, "../e.md")]);
+        let found: Vec<_> = links(text).map(|Link { line, path, anchor }| (line, path, anchor)).collect();
+        assert_eq!(found, [(1, "a.md", None), (1, "", Some("c")), (5, "../e.md", Some("f"))]);
+    }
+
+    #[test]
+    fn broken_links_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("docs/SUMMARY.md", "[a](a.md)\n[b](b.md)\n");
+        write("docs/b.md", "# B\n\n## One `two`, three\n\n```text\n# Four\n```\n");
+        write("docs/a.md", "[b](b.md) [b](b.md#one-two-three) [a](#a)\n# A\n");
+        write("README.md", "[a](docs/a.md)\n");
+        assert_eq!(check(folder.path()), Ok(()));
+        for (link, problem) in [
+            ("c.md", "docs/a.md:2: broken link to `c.md`"),
+            ("b.md#four", "docs/a.md:2: broken link to `b.md#four`: no such heading"),
+            ("#b", "docs/a.md:2: broken link to `#b`: no such heading"),
+            ("../README.md", "docs/a.md:2: the link to `../README.md` leaves the book"),
+        ] {
+            write("docs/a.md", &format!("# A\n[b]({link})\n"));
+            let found = check(folder.path()).unwrap_err();
+            assert!(found.contains(problem), "{found}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask evidence`: writes the generated parts of `docs/interop.md` and `docs/benchmarks.md`.
+//! `cargo xtask evidence`: writes the generated parts of `docs/interop.md`, `docs/benchmarks.md` and
+//! `docs/errata.md`.
 //!
 //! Each generated part is between `<!-- generated: NAME -->` and `<!-- end -->`.
 
@@ -21,6 +22,7 @@ pub(crate) struct Options {
 
 const INTEROP: &str = "docs/interop.md";
 const BENCHMARKS: &str = "docs/benchmarks.md";
+const ERRATA: &str = "docs/errata.md";
 
 /// A benchmark with recorded output.
 struct Bench {
@@ -81,7 +83,20 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     for bench in BENCHES.iter().filter(|bench| options.benches.iter().any(|name| name == bench.name)) {
         put(root, BENCHMARKS, bench.name, &measure(root, bench)?)?;
     }
-    interop(root)
+    interop(root)?;
+    errata(root)
+}
+
+/// Writes the compiler's findings in published documents to `docs/errata.md`, by the test that checks them.
+fn errata(root: &Path) -> Result<(), String> {
+    if std::env::var_os("XDRGEN_CORPUS").is_none() {
+        println!("{ERRATA}: not written, because XDRGEN_CORPUS does not name the texts of the RFCs");
+        return Ok(());
+    }
+    let arguments = ["test", "--package", "rpcrdma-xdrgen", "--test", "errata"];
+    let mut command = cargo::command(root, &arguments);
+    command.env("XDRGEN_BLESS", "1");
+    cargo::succeed(command, &arguments)
 }
 
 /// Appends a run of a long job to the ledger and updates `docs/interop.md`.

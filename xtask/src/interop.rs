@@ -1,16 +1,15 @@
 //! The tests against Linux's NFS/RDMA client and server in a guest (`tests/interop`), for the gate and
 //! the long jobs.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cargo::{self, scratch};
 use crate::child::{self, End, print};
 use crate::filters::{self, Filters};
 use crate::packages::KRB5_FEATURES;
+use crate::shell::Shell;
 
 /// A group of tests, and the packages that the lab needs for them.
 #[derive(Clone, Copy)]
@@ -161,13 +160,13 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
     lab(root, KERNEL, &["down"])?;
     // Built first, which shortens the wait for the server.
     cargo::run(root, &["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"])?;
-    let printed = scratch(root)?.join("readme-mount");
-    let mut running = Running::start(root, server, &printed)?;
-    running.wait_until_serving(&printed)?;
+    let shell = Shell { directory: root, environment: vec![("RPCRDMA_LAB_KERNEL", KERNEL.into())] };
+    let _server = shell.serve(server, &scratch(root)?.join("readme-mount"))?;
+    let _guest = Guest(root);
     for command in others {
-        bash(root, command)?;
+        shell.run(command)?;
     }
-    let listing = bash(root, listing)?;
+    let listing = shell.run(listing)?;
     if listing.contains("nfs3.txt") { Ok(()) } else { Err("the guest does not list nfs3.txt".to_owned()) }
 }
 
@@ -183,58 +182,12 @@ fn commands_below(text: &str, section: &str) -> Result<Vec<String>, String> {
     if commands.is_empty() { Err(format!("README.md: no commands below `{section}`")) } else { Ok(commands) }
 }
 
-/// Prints a command, runs it, and prints and returns its standard output.
-fn bash(root: &Path, command: &str) -> Result<String, String> {
-    print(&format!("$ {command}"));
-    let mut bash = Command::new("bash");
-    bash.args(["-c", command]).current_dir(root).env("RPCRDMA_LAB_KERNEL", KERNEL);
-    let output = bash.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cannot run bash: {error}"))?;
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    print(&printed);
-    if output.status.success() { Ok(printed) } else { Err(format!("`{command}` failed")) }
-}
+/// Terminates the guest when it is dropped.
+struct Guest<'a>(&'a Path);
 
-/// A running server. Dropping it terminates the server and the guest.
-struct Running<'a> {
-    root: &'a Path,
-    server: Child,
-}
-
-impl<'a> Running<'a> {
-    fn start(root: &'a Path, command: &str, printed: &Path) -> Result<Self, String> {
-        print(&format!("$ {command}&"));
-        let failed = |error: std::io::Error| format!("cannot start the server: {error}");
-        let file = File::create(printed).map_err(failed)?;
-        let errors = file.try_clone().map_err(failed)?;
-        let mut bash = Command::new("bash");
-        // `exec` replaces the shell, so that the server can be killed.
-        bash.args(["-c", &format!("exec {command}")]).current_dir(root).stdout(file).stderr(errors);
-        Ok(Running { root, server: bash.spawn().map_err(failed)? })
-    }
-
-    /// Waits until the server accepts connections.
-    fn wait_until_serving(&mut self, printed: &Path) -> Result<(), String> {
-        let began = Instant::now();
-        loop {
-            let printed = fs::read_to_string(printed).unwrap_or_default();
-            if printed.contains("serving") {
-                return Ok(());
-            }
-            let has_ended = self.server.try_wait().is_ok_and(|status| status.is_some());
-            if has_ended || began.elapsed() > Duration::from_secs(300) {
-                return Err(format!("the server did not start: {printed}"));
-            }
-            sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-impl Drop for Running<'_> {
+impl Drop for Guest<'_> {
     fn drop(&mut self) {
-        let _ = lab(self.root, KERNEL, &["down"]);
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        let _ = lab(self.0, KERNEL, &["down"]);
     }
 }
 

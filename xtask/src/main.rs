@@ -13,6 +13,7 @@ mod filters;
 mod flaky;
 mod fuzz;
 mod gate;
+mod guides;
 mod interop;
 mod jobs;
 mod ledger;
@@ -21,6 +22,7 @@ mod mutants;
 mod packages;
 mod peers;
 mod report;
+mod shell;
 mod soak;
 mod step;
 mod steps;
@@ -53,7 +55,8 @@ enum Task {
     Soak(soak::Options),
     /// List the long jobs by the age of their latest runs
     Ledger,
-    /// Write the generated parts of docs/interop.md, and of docs/benchmarks.md for the named benchmarks
+    /// Write the generated parts of docs/interop.md, of docs/errata.md (needs XDRGEN_CORPUS), and of
+    /// docs/benchmarks.md for the named benchmarks
     Evidence(evidence::Options),
     /// Run the test suite many times on a busy machine
     Flaky(flaky::Options),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::filters::{self, Filters};
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{cargo, child, fuzz, interop, miri};
+use crate::{cargo, child, fuzz, guides, interop, miri};
 
 /// The steps, in order.
 pub(crate) const STEPS: &[Step] = &[
@@ -16,6 +16,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "krb5-tests", minutes: 15, run: krb5_tests },
     Step { name: "tests", minutes: 40, run: tests },
     Step { name: "tour", minutes: 10, run: tour },
+    Step { name: "guides", minutes: 15, run: guides::run },
     Step { name: "short-siege", minutes: 10, run: |root| siege(root, &["--short"]) },
     Step { name: "simulation", minutes: 15, run: |root| simulation(root, "10000") },
     Step { name: "miri", minutes: 20, run: memory },

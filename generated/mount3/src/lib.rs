@@ -5,9 +5,24 @@
 //!
 //! It has 15 types, 3 constants and 1 program.
 //!
+//! # Example
+//!
+//! ```no_run
+//! # use rpcrdma_runtime::program::{Caller, Procedure};
+//! # async fn example<C: Caller<rpcrdma_mount3::mount_v3::MountV3>>(
+//! #     caller: C,
+//! #     args: <rpcrdma_mount3::mount_v3::proc::Mnt as Procedure>::Args,
+//! # ) -> Result<(), C::Error> {
+//! // `caller` is any transport, such as a `Client` or a `TcpClient` of the runtime.
+//! let client = rpcrdma_mount3::mount_v3::Client(caller);
+//! let result = client.mnt(&args).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # `MOUNT_V3`, version 3 of program 100005
 //!
-//! [`mount_v3`] has the [client](mount_v3::Client) and what a server [handles](mount_v3::Handler).
+//! [`mount_v3`] has the [client](mount_v3::Client) and the server's [handler trait](mount_v3::Handler).
 //!
 //! | Number | Procedure | Arguments | Result |
 //! |-------:|-----------|-----------|--------|

@@ -5,9 +5,24 @@
 //!
 //! It has 133 types, 14 constants and 1 program.
 //!
+//! # Example
+//!
+//! ```no_run
+//! # use rpcrdma_runtime::program::{Caller, Procedure};
+//! # async fn example<C: Caller<rpcrdma_nfs3::nfs_v3::NfsV3>>(
+//! #     caller: C,
+//! #     args: <rpcrdma_nfs3::nfs_v3::proc::Getattr as Procedure>::Args,
+//! # ) -> Result<(), C::Error> {
+//! // `caller` is any transport, such as a `Client` or a `TcpClient` of the runtime.
+//! let client = rpcrdma_nfs3::nfs_v3::Client(caller);
+//! let result = client.getattr(&args).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # `NFS_V3`, version 3 of program 100003
 //!
-//! [`nfs_v3`] has the [client](nfs_v3::Client) and what a server [handles](nfs_v3::Handler).
+//! [`nfs_v3`] has the [client](nfs_v3::Client) and the server's [handler trait](nfs_v3::Handler).
 //!
 //! | Number | Procedure | Arguments | Result |
 //! |-------:|-----------|-----------|--------|

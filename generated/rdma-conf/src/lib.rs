@@ -5,9 +5,24 @@
 //!
 //! It has 3 types and 1 program.
 //!
+//! # Example
+//!
+//! ```no_run
+//! # use rpcrdma_runtime::program::{Caller, Procedure};
+//! # async fn example<C: Caller<rpcrdma_conf::vers1::Vers1>>(
+//! #     caller: C,
+//! #     args: <rpcrdma_conf::vers1::proc::ConfRdma as Procedure>::Args,
+//! # ) -> Result<(), C::Error> {
+//! // `caller` is any transport, such as a `Client` or a `TcpClient` of the runtime.
+//! let client = rpcrdma_conf::vers1::Client(caller);
+//! let result = client.conf_rdma(&args).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # `VERS1`, version 1 of program 100417
 //!
-//! [`vers1`] has the [client](vers1::Client) and what a server [handles](vers1::Handler).
+//! [`vers1`] has the [client](vers1::Client) and the server's [handler trait](vers1::Handler).
 //!
 //! | Number | Procedure | Arguments | Result |
 //! |-------:|-----------|-----------|--------|

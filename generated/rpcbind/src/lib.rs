@@ -5,9 +5,24 @@
 //!
 //! It has 27 types, 16 constants and 2 programs.
 //!
+//! # Example
+//!
+//! ```no_run
+//! # use rpcrdma_runtime::program::{Caller, Procedure};
+//! # async fn example<C: Caller<rpcrdma_rpcbind::pmap_vers::PmapVers>>(
+//! #     caller: C,
+//! #     args: <rpcrdma_rpcbind::pmap_vers::proc::Set as Procedure>::Args,
+//! # ) -> Result<(), C::Error> {
+//! // `caller` is any transport, such as a `Client` or a `TcpClient` of the runtime.
+//! let client = rpcrdma_rpcbind::pmap_vers::Client(caller);
+//! let result = client.set(&args).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # `PMAP_VERS`, version 2 of program 100000
 //!
-//! [`pmap_vers`] has the [client](pmap_vers::Client) and what a server [handles](pmap_vers::Handler).
+//! [`pmap_vers`] has the [client](pmap_vers::Client) and the server's [handler trait](pmap_vers::Handler).
 //!
 //! | Number | Procedure | Arguments | Result |
 //! |-------:|-----------|-----------|--------|
@@ -20,7 +35,7 @@
 //!
 //! # `RPCBVERS`, version 3 of program 100000
 //!
-//! [`rpcbvers`] has the [client](rpcbvers::Client) and what a server [handles](rpcbvers::Handler).
+//! [`rpcbvers`] has the [client](rpcbvers::Client) and the server's [handler trait](rpcbvers::Handler).
 //!
 //! | Number | Procedure | Arguments | Result |
 //! |-------:|-----------|-----------|--------|
@@ -36,7 +51,7 @@
 //!
 //! # `RPCBVERS4`, version 4 of program 100000
 //!
-//! [`rpcbvers4`] has the [client](rpcbvers4::Client) and what a server [handles](rpcbvers4::Handler).
+//! [`rpcbvers4`] has the [client](rpcbvers4::Client) and the server's [handler trait](rpcbvers4::Handler).
 //!
 //! | Number | Procedure | Arguments | Result |
 //! |-------:|-----------|-----------|--------|

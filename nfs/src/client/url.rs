@@ -35,6 +35,17 @@ impl Transport {
 /// The location of a file: `rdma://HOST[:PORT]/PATH` or `tcp://HOST[:PORT]/PATH`. In the path, `%` and two
 /// hexadecimal digits encode a byte. After `?`, the options `mountport=PORT`, `rpcbind=PORT`,
 /// `provider=NAME` and `sec=NAME` are separated by `&`.
+///
+/// ```
+/// use rpcrdma_nfs::client::{Transport, Url};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let url: Url = "tcp://[2001:db8::1]/a%20b?mountport=20048".parse()?;
+/// assert_eq!((url.transport, url.port, url.mount_port), (Transport::Tcp, 2049, Some(20048)));
+/// assert_eq!((url.host.as_str(), url.path.as_slice()), ("2001:db8::1", b"/a b".as_slice()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// The transport of NFS.

@@ -68,6 +68,22 @@ use crate::export::Before;
 const HANDLE: usize = 4 * 8 + 16;
 
 /// An export of a directory.
+///
+/// ```no_run
+/// # fn main() -> std::io::Result<()> {
+/// use std::path::Path;
+/// use std::sync::Arc;
+///
+/// use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
+/// use rpcrdma_nfs::nfs::NfsHandler;
+///
+/// // With a stored key, file handles stay valid when the server restarts.
+/// let key = HandleKey::load_or_create(Path::new("/var/lib/server/handle-key"))?;
+/// let export = DirectoryExport::open(Path::new("/srv/files"))?.keyed(key).read_only(true);
+/// let handler = NfsHandler::new(Arc::new(export));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DirectoryExport {
     top: Dir,

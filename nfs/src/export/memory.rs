@@ -25,6 +25,18 @@ use crate::export::{Attributes, TryExport};
 pub const PATH_MAX: usize = 4096;
 
 /// A file system in memory. Every caller may write in its root directory.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use rpcrdma_nfs::export::Export;
+/// use rpcrdma_nfs::export::memory::MemoryExport;
+/// use rpcrdma_nfs::nfs::NfsHandler;
+///
+/// let export = MemoryExport::new(16 << 20, 1000); // 16 MiB in 1,000 files
+/// assert_ne!(export.root(), MemoryExport::default().root(), "handles of another file system are stale");
+/// let handler = NfsHandler::new(Arc::new(export));
+/// ```
 #[derive(Debug)]
 pub struct MemoryExport {
     tree: RwLock<Tree>,

@@ -10,6 +10,18 @@ use crate::export::{Export, FileHandle};
 
 /// The exports of a server, by the paths at which clients mount them. They can be replaced while the server
 /// runs. Each call goes to the export that made its file handle ([`Export::owns`]).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use rpcrdma_nfs::export::memory::MemoryExport;
+/// use rpcrdma_nfs::nfs::{Exports, NfsHandler};
+///
+/// let handler = || NfsHandler::new(Arc::new(MemoryExport::default()));
+/// let exports = Exports::new([("/data".to_owned(), handler())]);
+/// // Later, while a server with a clone of `exports` runs:
+/// exports.replace([("/data".to_owned(), handler().read_only(true))]);
+/// ```
 #[derive(Debug)]
 pub struct Exports<E>(Arc<RwLock<Served<E>>>);
 

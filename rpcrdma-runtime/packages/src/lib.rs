@@ -3,6 +3,13 @@
 //! Without these packages, the crates that generate bindings fail with unhelpful error messages of their
 //! tools. A build script of rpcrdma-verbs would run after theirs. This is a separate crate without
 //! dependencies, so its build script runs early.
+//!
+//! ```
+//! let missing = rpcrdma_verbs_packages::missing();
+//! if !missing.is_empty() {
+//!     println!("apt-get install {}", missing.join(" "));
+//! }
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

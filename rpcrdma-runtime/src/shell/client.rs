@@ -34,6 +34,24 @@ use crate::xdr::{BytesMut, Message, Received};
 /// outstanding ones with the same XID. A server without a duplicate-request cache may execute such a call
 /// twice ([`Client::without_retransmission`]). [`ClientOptions::reconnect`] sets how the client reconnects.
 /// Each call has a deadline ([`ClientOptions::timeout`], [`Client::with_timeout`]).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use rpcrdma_runtime::{Client, Server};
+///
+/// let server = Server::bind("127.0.0.1:0").await?; // `service` adds programs
+/// let address = server.local_addr()?;
+/// tokio::spawn(server.run(std::future::pending()));
+///
+/// let client = Client::connect(address).await?;
+/// let impatient = client.with_timeout(Duration::from_secs(5)); // same connection
+/// assert_eq!((impatient.connections(), client.connections()), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     handle: ClientHandle<dyn RdmaSession>,

@@ -92,6 +92,16 @@ pub struct DuplicateOptions {
 /// runs to completion even if its connection is lost. Replies without a result and replies longer than
 /// [`DuplicateLimits::max_reply`] are not cached. Calls with credentials other than AUTH_NONE, AUTH_SYS and
 /// RPCSEC_GSS are not tracked ([`CallIdentity::of`]).
+///
+/// ```
+/// use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, ServerOptions};
+///
+/// // Procedure 1 must not run twice; the others may.
+/// let policy = CachePolicy::only(|called| called.procedure == 1);
+/// let cache = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
+/// let options = ServerOptions { duplicates: Some(cache.clone()), ..ServerOptions::default() };
+/// assert_eq!(cache.cached_replies(), 0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct DuplicateCache(Arc<Shared>);
 

@@ -36,6 +36,17 @@ const MAX_STEPS: usize = 16;
 /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. The call
 /// may have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
 /// connection with the same context.
+///
+/// ```
+/// use rpcrdma_runtime::program::Binding;
+/// use rpcrdma_runtime::proto::rpc::gss::{GssMechanism, GssService};
+/// use rpcrdma_runtime::{Client, GssClient};
+///
+/// /// Returns a client with integrity, for the client type that the compiler emits.
+/// fn protect<P: Binding>(client: Client, user: impl GssMechanism + 'static) -> GssClient<Client, P> {
+///     GssClient::new(client, user, GssService::Integrity)
+/// }
+/// ```
 pub struct GssClient<C: MessageTransport<P>, P: Program>(Arc<Shared<C, P>>);
 
 struct Shared<C: MessageTransport<P>, P: Program> {

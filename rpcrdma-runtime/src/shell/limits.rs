@@ -14,6 +14,16 @@ use crate::provider::iwarp;
 /// [`DuplicateLimits::max_bytes`] for cached replies. One connection over RDMA holds at most
 /// [`Limits::max_fetched`] bytes of calls; one over TCP holds [`Limits::max_tcp_calls`] calls of one
 /// [`Limits::max_record`] each.
+///
+/// ```
+/// use rpcrdma_runtime::{Limits, ServerOptions, TcpServerOptions};
+///
+/// let limits = Limits { max_connections_per_address: 4, max_memory: 16 << 20, ..Limits::default() };
+/// let rdma = ServerOptions::default().with_limits(&limits);
+/// let tcp = TcpServerOptions::default().with_limits(&limits);
+/// assert_eq!((rdma.max_connections_per_address, tcp.max_connections_per_address), (4, 4));
+/// assert_eq!(rdma.memory.max(), 16 << 20);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.

@@ -30,6 +30,25 @@ use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters,
 /// that blocks or computes for long delays the other calls of its connection; use
 /// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from
 /// the start.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use rpcrdma_runtime::{Client, Limits, Server, ServerOptions};
+///
+/// let options = ServerOptions::default().with_limits(&Limits { max_connections: 64, ..Limits::default() });
+/// let server = Server::bind_with("127.0.0.1:0", options).await?; // `service` adds programs
+/// let (address, stats) = (server.local_addr()?, server.stats());
+/// let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+/// let running = tokio::spawn(server.run(async { stopped.await.unwrap_or_default() }));
+///
+/// let client = Client::connect(address).await?;
+/// drop(stop);
+/// running.await??;
+/// assert_eq!(stats.snapshot().connections.made, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     /// Never empty.
     listeners: Vec<Box<dyn AnyAcceptor>>,

@@ -127,6 +127,17 @@ const fn has_no_items<T: Layout>() -> bool {
 /// nested arrays costs one further decoding. Encoding copies the encoded elements.
 ///
 /// Elements with DDP-eligible items do not compile.
+///
+/// ```
+/// use rpcrdma_runtime::xdr::{ArrayRef, Error, from_slice, to_bytes};
+///
+/// # fn main() -> Result<(), Error> {
+/// let message = to_bytes(&ArrayRef::<u32, 16>::new(&[6, 7]))?;
+/// let marks: ArrayRef<'_, u32, 16> = from_slice(&message)?;
+/// assert_eq!((marks.len(), marks.iter().product::<u32>()), (2, 42));
+/// # Ok(())
+/// # }
+/// ```
 pub struct ArrayRef<'a, T, const MAX: u32 = { u32::MAX }>(Held<'a, T>);
 
 impl<T: Layout, const MAX: u32> Layout for ArrayRef<'_, T, MAX> {

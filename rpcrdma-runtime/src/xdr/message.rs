@@ -131,6 +131,20 @@ pub struct PlacedItem {
 ///
 /// Items are shared by reference count, not copied. Positions refer to the unreduced stream, so the reducer
 /// must process the message from its first byte, including the RPC header.
+///
+/// ```
+/// use rpcrdma_runtime::xdr::{DdpItem, Encode, Error, Opaque, Reducer};
+///
+/// # fn main() -> Result<(), Error> {
+/// let mut reducer = Reducer::new(512);
+/// 7u32.encode(&mut reducer)?;
+/// Opaque::<1024>::from(vec![1; 1000]).encode_eligible(&mut reducer)?;
+/// let message = reducer.into_message();
+/// // The item's count stays in the stream.
+/// assert_eq!((message.stream.len(), message.items[0].data.len()), (8, 1000));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Reducer {
     stream: Buffer,

@@ -33,6 +33,19 @@ pub trait DdpItem: Encode + Sized {
 /// message.
 ///
 /// Encoding and decoding check the bound.
+///
+/// ```
+/// use rpcrdma_runtime::xdr::{Error, Opaque, from_bytes, to_bytes};
+///
+/// # fn main() -> Result<(), Error> {
+/// let data: Opaque<1024> = vec![7; 1000].into();
+/// let message = to_bytes(&data)?;
+/// let received: Opaque<1024> = from_bytes(&message)?;
+/// assert_eq!(received.as_bytes().as_ptr(), message[4..].as_ptr(), "no copy");
+/// assert!(Opaque::<16>::checked(vec![7; 17]).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Opaque<const MAX: u32 = { u32::MAX }>(Bytes);
 

@@ -27,6 +27,18 @@ impl Default for DecodeLimits {
 ///
 /// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5). An item from a chunk advances them by
 /// its padded length, as if it were in the stream.
+///
+/// ```
+/// use rpcrdma_runtime::xdr::{Decode, Error, Opaque, Reader};
+///
+/// # fn main() -> Result<(), Error> {
+/// let mut reader = Reader::from_slice(&[0, 0, 0, 7, 0, 0, 0, 2, 42, 43, 0, 0]);
+/// assert_eq!(u32::decode(&mut reader)?, 7);
+/// assert_eq!(Opaque::<16>::decode(&mut reader)?.as_bytes()[..], [42, 43]);
+/// reader.finish()?; // an error if bytes remain
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reader<'de> {
     rest: &'de [u8],

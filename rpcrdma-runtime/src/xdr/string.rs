@@ -18,6 +18,18 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 ///
 /// It holds bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks for
 /// UTF-8.
+///
+/// ```
+/// use rpcrdma_runtime::xdr::{Error, XdrString, to_bytes};
+///
+/// # fn main() -> Result<(), Error> {
+/// let name: XdrString<8> = "answer".into();
+/// assert_eq!(name.to_str(), Ok("answer"));
+/// assert_eq!(to_bytes(&name)?[..], *b"\0\0\0\x06answer\0\0");
+/// assert!(to_bytes(&XdrString::<4>::from("answer")).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct XdrString<const MAX: u32 = { u32::MAX }>(Text);
 

@@ -16,6 +16,7 @@ impl Files<'_> {
         text.extend(filled("", &format!("regenerate with `{}`.", self.head.command)));
         text.push(String::new());
         self.emitter.contents(&mut text);
+        self.emitter.example(package, &mut text);
         for program in &self.emitter.module.programs {
             for version in &program.versions {
                 text.push(String::new());
@@ -23,7 +24,8 @@ impl Files<'_> {
             }
         }
         self.emitter.features(&mut text);
-        text.iter().map(|line| format!("//! {line}").trim_end().to_owned()).collect()
+        let lines = text.iter().flat_map(|part| part.split('\n'));
+        lines.map(|line| format!("//! {line}").trim_end().to_owned()).collect()
     }
 }
 
@@ -54,6 +56,46 @@ impl Emitter<'_> {
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }
 
+    /// Shows a call of the first procedure with arguments. It compiles without a transport.
+    fn example(&self, package: &Package, text: &mut Vec<String>) {
+        let versions =
+            self.module.programs.iter().flat_map(|program| {
+                program.versions.iter().map(move |version| (self.path_to(program), version))
+            });
+        let mut calls = versions.flat_map(|(above, version)| {
+            version.procedures.iter().map(move |procedure| (above.clone(), version, procedure))
+        });
+        let Some((above, version, procedure)) =
+            calls.find(|(.., procedure)| procedure.arguments != Type::Void)
+        else {
+            return;
+        };
+        if self.is_borrowed() {
+            return;
+        }
+        let module = format!("{}::{above}{}", package.name.replace('-', "_"), version.module);
+        let runtime = self.runtime.trim_start_matches("::");
+        let Procedure { ident, method, parameter, .. } = procedure;
+        text.push(format!(
+            "
+# Example
+
+```no_run
+# use {runtime}::program::{{Caller, Procedure}};
+# async fn example<C: Caller<{module}::{version}>>(
+#     caller: C,
+#     {parameter}: <{module}::proc::{ident} as Procedure>::Args,
+# ) -> Result<(), C::Error> {{
+// `caller` is any transport, such as a `Client` or a `TcpClient` of the runtime.
+let client = {module}::Client(caller);
+let result = client.{method}(&{parameter}).await?;
+# Ok(())
+# }}
+```",
+            version = version.ident
+        ));
+    }
+
     /// Lists the procedures of a version, with links.
     fn procedures_table(&self, program: &Program, version: &Version, text: &mut Vec<String>) {
         let above = self.path_to(program);
@@ -61,7 +103,7 @@ impl Emitter<'_> {
         text.push(format!("# `{}`, version {} of program {}", version.name, version.number, program.number));
         text.push(String::new());
         text.push(format!(
-            "[`{module}`] has the [client]({module}::Client) and what a server [handles]({module}::Handler)."
+            "[`{module}`] has the [client]({module}::Client) and the server's [handler trait]({module}::Handler)."
         ));
         if version.procedures.is_empty() {
             return;

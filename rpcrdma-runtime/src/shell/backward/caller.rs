@@ -35,6 +35,20 @@ use crate::xdr::{Layout, Reducer};
 /// [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) calls fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use rpcrdma_runtime::BackwardClient;
+/// use rpcrdma_runtime::program::{CallContext, Reject};
+///
+/// /// Handles the call with which a client subscribes.
+/// fn subscribe(context: &CallContext) -> Result<BackwardClient, Reject> {
+///     let client = context.backward().ok_or(Reject::SystemError)?;
+///     client.ready(); // In this protocol, subscribers accept calls.
+///     Ok(client.with_timeout(Duration::from_secs(5)))
+/// }
+/// ```
+///
 /// [`TransportError::NotReady`]: crate::proto::call::TransportError::NotReady
 /// [`TransportError::Unsendable`]: crate::proto::call::TransportError::Unsendable
 #[derive(Clone)]

@@ -23,6 +23,16 @@ pub(super) const GUARANTEED: u64 = 16 * SMALL;
 /// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
 /// up to 16 KiB count but do not wait. Over TCP they wait if their owner has used up its share and uses 256
 /// KiB.
+///
+/// ```
+/// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
+///
+/// let budget = MemoryBudget::new(16 << 20);
+/// let rdma = ServerOptions { memory: budget.clone(), ..ServerOptions::default() };
+/// let tcp = TcpServerOptions { memory: budget.clone(), ..TcpServerOptions::default() };
+/// budget.limit(32 << 20); // for both servers
+/// assert_eq!((rdma.memory.max(), tcp.memory.max(), budget.used()), (32 << 20, 32 << 20, 0));
+/// ```
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<Shared>);
 

@@ -37,6 +37,24 @@ const MIN_ITEM: usize = 16 << 10;
 /// cache may execute such a call twice ([`TcpClient::without_retransmission`]). A call that times out does
 /// not affect the others, unless the server was silent for the whole stall limit
 /// ([`TcpOptions::stall_timeout`]).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use rpcrdma_runtime::{TcpClient, TcpServer};
+///
+/// let server = TcpServer::bind("127.0.0.1:0").await?; // `service` adds programs
+/// let address = server.local_addr()?;
+/// tokio::spawn(server.run(std::future::pending()));
+///
+/// let client = TcpClient::connect(address).await?;
+/// let impatient = client.with_timeout(Duration::from_secs(5)); // same connection
+/// assert_eq!((impatient.connections(), client.connections()), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TcpClient {
     handle: ClientHandle<Shared<TcpOutbound>>,

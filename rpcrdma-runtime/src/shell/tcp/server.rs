@@ -22,6 +22,19 @@ impl Server {
 }
 
 /// Serves programs over TCP alone, in the same way as a [`Server`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use rpcrdma_runtime::{TcpClient, TcpServer};
+///
+/// let server = TcpServer::bind("127.0.0.1:0").await?; // `service` adds programs
+/// let address = server.local_addr()?;
+/// tokio::spawn(server.run(std::future::pending()));
+/// assert_eq!(TcpClient::connect(address).await?.peer(), address);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TcpServer(Server);
 

@@ -52,6 +52,17 @@ impl Default for GssServerOptions {
 /// The RPCSEC_GSS server, for [`Services::with_gss`](crate::proto::rpc::Services::with_gss). It
 /// creates contexts, authenticates callers and protects results. Servers that share it share the contexts: a
 /// context created over TCP is valid over RPC-over-RDMA.
+///
+/// ```
+/// use rpcrdma_runtime::Services;
+/// use rpcrdma_runtime::proto::rpc::gss::{GssMechanism, GssServer, GssServerOptions, GssService};
+///
+/// /// Accepts RPCSEC_GSS calls with at least integrity.
+/// fn protect(services: &mut Services, keys: impl GssMechanism + 'static) {
+///     let options = GssServerOptions { at_least: GssService::Integrity, ..GssServerOptions::default() };
+///     services.with_gss(GssServer::with(keys, options));
+/// }
+/// ```
 pub struct GssServer {
     mechanism: Box<dyn GssMechanism>,
     options: GssServerOptions,
