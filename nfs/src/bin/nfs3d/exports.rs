@@ -27,8 +27,7 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens directories. A directory that is already open with the same options stays open, with its files and
-/// permits.
+/// Opens directories. A directory that is already open with the same options stays open, with its files.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
