@@ -1,6 +1,7 @@
 //! Kerberos for URLs with `?sec=` and for `nfs3d --sec`.
 
 use std::ffi::CString;
+use std::sync::LazyLock;
 
 use nix::unistd::{Gid, User, getgrouplist};
 use rpcrdma_krb5::{Krb5Client, Krb5Server};
@@ -28,10 +29,13 @@ pub fn server() -> Result<GssServer, GssError> {
     Ok(GssServer::new(Krb5Server::new(SERVICE)?))
 }
 
-/// Maps principals to users: looks up a principal's local name in the password database.
+/// Maps principals to users: looks up a principal's local name in the password database. All exports share
+/// the lookups.
 #[must_use]
 pub fn principals() -> Principals {
-    Principals::new(|principal| user(&rpcrdma_krb5::local_name(principal)?))
+    static SHARED: LazyLock<Principals> =
+        LazyLock::new(|| Principals::new(|principal| user(&rpcrdma_krb5::local_name(principal)?)));
+    SHARED.clone()
 }
 
 /// Returns a user of the password database, with all groups.

@@ -82,14 +82,15 @@ impl<E: Export> NfsHandler<E> {
         context: &CallContext,
         call: impl FnOnce(&E, &NfsCaller) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        self.try_or_block(context, None, |_, _| None, call).await
+        self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Calls the export. Runs inline if the call does not block, which avoids waking two threads. Blocking
-    /// calls wait for a permit.
+    /// Calls the export. Runs inline if the call does not block, which avoids waking two threads. Waits for
+    /// memory for a reply of this many bytes. Blocking calls also wait for a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,
+        reply: u64,
         changed: Option<FileHandle>,
         inline: impl FnOnce(&E, &NfsCaller) -> Option<T>,
         call: impl FnOnce(&E, &NfsCaller) -> T + Send + 'static,
@@ -97,6 +98,7 @@ impl<E: Export> NfsHandler<E> {
         if !self.policy.admits(context) || !self.policy.accepts(context) {
             return Err(Reject::AuthError(AuthStat::TooWeak));
         }
+        let memory = context.reserve(reply).await;
         let caller = self.policy.caller(context).await;
         if !E::BLOCKS {
             return Ok(call(&self.export, &caller));
@@ -105,10 +107,10 @@ impl<E: Export> NfsHandler<E> {
             return Ok(answer);
         }
         let permit = self.permits.acquire(Owner::of_call(context), changed).await;
-        let held = (permit.map_err(|_| Reject::SystemError)?, context.reserve(0).await);
+        let held = (permit.map_err(|_| Reject::SystemError)?, memory);
         let export = self.export.clone();
         let call = move || {
-            // Keeps the permits until the work ends, even if the call is abandoned.
+            // Keeps the permits and the memory until the work ends, even if the call is abandoned.
             let _held = held;
             call(&export, &caller)
         };
@@ -145,6 +147,6 @@ impl<E: Export> NfsHandler<E> {
             }
             call(export, caller)
         };
-        self.try_or_block(context, Some(changed), inline, change).await
+        self.try_or_block(context, 0, Some(changed), inline, change).await
     }
 }

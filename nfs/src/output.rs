@@ -52,8 +52,8 @@ pub enum LogFormat {
 /// Whether warnings and errors are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// Starts the log of the program, which `RUST_LOG` configures. In JSON, warnings and errors are events of the
-/// log.
+/// Starts the log of the program, which `RUST_LOG` configures. In JSON, messages, warnings and errors are
+/// events of the log.
 ///
 /// # Panics
 /// Panics if the process already has a log.
@@ -61,8 +61,8 @@ pub fn start_log(format: LogFormat) {
     let is_json = format == LogFormat::Json;
     let level = if is_json { LevelFilter::WARN } else { LevelFilter::ERROR };
     let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    // `RUST_LOG` does not hide warnings and errors of the program.
-    if let Ok(own) = concat!(module_path!(), "=warn").parse() {
+    // `RUST_LOG` does not hide messages of the program.
+    if let Ok(own) = concat!(module_path!(), "=info").parse() {
         filter = filter.add_directive(own);
     }
     let subscriber =
@@ -77,10 +77,20 @@ pub fn start_log(format: LogFormat) {
 
 /// Writes an [`escaped`] warning to standard error and ignores failures.
 pub fn warn(program: &str, what: impl fmt::Display) {
+    log(program, what, |what| tracing::warn!("{what}"));
+}
+
+/// Writes an [`escaped`] message to standard error and ignores failures.
+pub fn inform(program: &str, what: impl fmt::Display) {
+    log(program, what, |what| tracing::info!("{what}"));
+}
+
+fn log(program: &str, what: impl fmt::Display, event: impl FnOnce(&str)) {
+    let what = escaped(&what.to_string());
     if JSON.load(Ordering::Relaxed) {
-        tracing::warn!("{}", escaped(&what.to_string()));
+        event(&what);
     } else {
-        let _ = writeln!(io::stderr(), "{program}: {}", escaped(&what.to_string()));
+        let _ = writeln!(io::stderr(), "{program}: {what}");
     }
 }
 

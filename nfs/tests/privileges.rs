@@ -1,17 +1,25 @@
-//! `nfs3d` with limited rights: as another user, as root without the right to switch users, and with a file
-//! size limit.
+//! `nfs3d` with limited rights: as another user, as root with only some capabilities, and with a file size
+//! limit.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Cursor};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpcrdma_nfs::client::Remote;
+use rpcrdma_nfs::client::{Remote, RemoteFile};
+use rpcrdma_nfs3::nfs_v3::NfsV3;
+use rpcrdma_nfs3::{
+    Devicedata3, Diropargs3, Ftype3, Mknod3Args, Mknod3Res, Mknoddata3, Nfsstat3, Sattr3, Setattr3Args,
+    Setattr3Res, Specdata3,
+};
+use rpcrdma_runtime::program::{AuthSys, Credential};
+use rpcrdma_runtime::{Client, ClientOptions};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
 /// A directory that every user can reach and write to.
@@ -90,6 +98,15 @@ impl Running {
     async fn mount(&self) -> Remote {
         Remote::mount(&self.url.parse().unwrap()).await.unwrap()
     }
+
+    /// Mounts the export as a user with the group of the same number.
+    async fn mount_as(&self, id: u32) -> Remote {
+        let credential = Credential::Sys(AuthSys { uid: id, gid: id, ..AuthSys::default() });
+        let options = ClientOptions { credential, ..ClientOptions::of::<NfsV3>() };
+        let address = self.url.trim_start_matches("rdma://").trim_end_matches('/');
+        let client = Client::connect_with(address, options.clone()).await.unwrap();
+        Remote::mount_over(client, &self.url.parse().unwrap(), &options).await.unwrap()
+    }
 }
 
 impl Drop for Running {
@@ -98,6 +115,35 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+async fn set(remote: &Remote, file: &RemoteFile, new_attributes: Sattr3) -> Result<(), Nfsstat3> {
+    let args = Setattr3Args { object: file.handle, new_attributes, guard: None };
+    match remote.nfs().setattr(&args).await.unwrap() {
+        Setattr3Res::Nfs3Ok(_) => Ok(()),
+        Setattr3Res::Default(status, _) => Err(status),
+    }
+}
+
+async fn set_mode(remote: &Remote, file: &RemoteFile, mode: u32) -> Result<(), Nfsstat3> {
+    set(remote, file, Sattr3 { mode: Some(mode), ..Sattr3::default() }).await
+}
+
+async fn make_node(
+    remote: &Remote,
+    dir: &RemoteFile,
+    name: &'static str,
+    what: Mknoddata3,
+) -> Result<(), Nfsstat3> {
+    let r#where = Diropargs3 { dir: dir.handle, name: Bytes::from_static(name.as_bytes()).into() };
+    match remote.nfs().mknod(&Mknod3Args { r#where, what }).await.unwrap() {
+        Mknod3Res::Nfs3Ok(_) => Ok(()),
+        Mknod3Res::Default(status, _) => Err(status),
+    }
+}
+
+fn mode_of(dir: &TempDir, name: &str) -> u32 {
+    fs::symlink_metadata(dir.path().join(name)).unwrap().mode() & 0o7777
 }
 
 /// New files of all callers belong to the server's user. With setuid bits, they would run with its rights.
@@ -119,8 +165,20 @@ async fn a_server_without_root_sets_no_setuid_bits() {
             );
         }
     }
-    assert!(!dir.path().join("file").exists() && !dir.path().join("dir").exists());
-    assert!(remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.is_ok());
+    let fifo = |mode| Mknoddata3::PipeAttributes(Ftype3::Nf3fifo, Sattr3 { mode, ..Sattr3::default() });
+    assert_eq!(make_node(&remote, &top, "fifo", fifo(Some(0o4755))).await, Err(Nfsstat3::Nfs3errPerm));
+    assert!(["file", "dir", "fifo"].iter().all(|name| !dir.path().join(name).exists()));
+    let file = remote.create(&top, Bytes::from_static(b"file"), 0o1755).await.unwrap();
+    for mode in [0o4777, 0o2777, 0o6000] {
+        assert_eq!(set_mode(&remote, &file, mode).await, Err(Nfsstat3::Nfs3errPerm));
+        assert_eq!(mode_of(&dir, "file"), 0o1755);
+    }
+    // A bit that is already set may stay.
+    fs::set_permissions(dir.path().join("file"), Permissions::from_mode(0o4755)).unwrap();
+    assert_eq!(set_mode(&remote, &file, 0o6755).await, Err(Nfsstat3::Nfs3errPerm));
+    assert_eq!(mode_of(&dir, "file"), 0o4755);
+    assert_eq!(set_mode(&remote, &file, 0o4700).await, Ok(()));
+    assert_eq!(mode_of(&dir, "file"), 0o4700);
 }
 
 /// The owner can read its file even if the mode forbids it, since the server temporarily changes the mode. A
@@ -143,6 +201,124 @@ async fn a_read_only_server_without_root_does_not_change_modes() {
     let read = remote.read_file(&file, &mut |_| Ok(())).await.map(drop);
     assert!(read.as_ref().is_err_and(|error| error.to_string().contains("NFS3ERR_ACCES")), "{read:?}");
     assert_eq!(of(), before);
+}
+
+/// Returns the capabilities of the systemd unit, as setpriv spells them.
+fn unit_capabilities() -> Vec<String> {
+    let unit = include_str!("../dist/nfs3d.service");
+    let sets = unit.lines().filter_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    sets.flat_map(str::split_whitespace).map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect()
+}
+
+/// Returns an `nfs3d` with the rights of the systemd unit, without this capability.
+fn nfs3d_as_unit(without: &str, dir: &TempDir) -> Option<Command> {
+    let kept = unit_capabilities().into_iter().filter(|name| name != without);
+    let set = kept.fold("-all".to_owned(), |set, name| set + ",+" + &name);
+    nfs3d(&["--no-new-privs", "--bounding-set", &set, "--inh-caps", &set], dir)
+}
+
+/// Uses an export as a user and as root. Returns the uses that failed.
+async fn failed_uses(server: &Running, dir: &TempDir) -> Vec<&'static str> {
+    let (user, root) = (server.mount_as(1234).await, server.mount_as(0).await);
+    let top = root.top().await.unwrap();
+    let write = async |remote: &Remote, file: &RemoteFile| {
+        remote.write_file(file, &mut Cursor::new("content"), &|_| {}).await.is_ok()
+    };
+    let owned = user.create(&top, "owned".into(), 0o600).await.unwrap();
+    let closed = user.create(&top, "closed".into(), 0).await.unwrap();
+    let private = user.make_directory(&top, "private".into(), 0o700).await.unwrap();
+    let in_private = user.create(&private, "file".into(), 0o600).await.unwrap();
+    let shared = user.find(b"/shared").await.unwrap();
+    let inherited = user.make_directory(&shared, "inner".into(), 0o750).await.is_ok();
+    let spec = Specdata3 { specdata1: 1, specdata2: 3 };
+    let null = Mknoddata3::Device(Ftype3::Nf3chr, Devicedata3 { dev_attributes: Sattr3::default(), spec });
+    let device = make_node(&root, &top, "null", null).await.is_ok();
+    let mode = set_mode(&root, &owned, 0o2750).await.is_ok();
+    let to_root = Sattr3 { uid: Some(0), gid: Some(0), ..Sattr3::default() };
+    let uses = [
+        ("a user's private directory", write(&user, &in_private).await),
+        ("a user's file without modes", write(&user, &closed).await),
+        ("an inherited group", inherited && mode_of(dir, "shared/inner") == 0o2750),
+        ("another user's file", write(&root, &closed).await),
+        ("a mode", mode && mode_of(dir, "owned") == 0o2750),
+        ("an owner", set(&root, &closed, to_root).await.is_ok()),
+        ("a device", device && fs::metadata(dir.path().join("null")).unwrap().file_type().is_char_device()),
+    ];
+    uses.into_iter().filter(|(_, succeeded)| !succeeded).map(|(what, _)| what).collect()
+}
+
+/// The unit has all capabilities that `nfs3d` needs, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_capability_of_the_unit_is_needed() {
+    let needing = |capability: &str| match capability {
+        "" | "setuid" | "setgid" => &[][..],
+        "dac_override" => {
+            &["a user's private directory", "a user's file without modes", "another user's file"]
+        }
+        "chown" => &["an owner"],
+        "fowner" | "fsetid" => &["an inherited group", "a mode"],
+        "mknod" => &["a device"],
+        other => panic!("nothing needs {other}"),
+    };
+    // In a user namespace, not even root can create devices.
+    let dir = writable_by_all();
+    let node = dir.path().join("null");
+    if let Err(error) = mknodat(CWD, &node, FileType::CharacterDevice, Mode::RUSR, makedev(1, 3)) {
+        return not_run::not_run(format_args!("cannot create devices: {error}"));
+    }
+    for without in unit_capabilities().iter().map(String::as_str).chain([""]) {
+        let dir = writable_by_all();
+        let Some(mut command) = nfs3d_as_unit(without, &dir) else { return };
+        command.arg("--no-root-squash");
+        if without.starts_with("set") {
+            let refused = ends(command);
+            let message = String::from_utf8_lossy(&refused.stderr);
+            assert!(message.contains(&without.to_uppercase()) && !refused.status.success(), "{message}");
+            continue;
+        }
+        // New directories belong to a group of which the user is not a member.
+        fs::create_dir(dir.path().join("shared")).unwrap();
+        chown(dir.path().join("shared"), None, Some(4321)).unwrap();
+        fs::set_permissions(dir.path().join("shared"), Permissions::from_mode(0o2777)).unwrap();
+        let server = Running::start(command, &dir);
+        assert_eq!(failed_uses(&server, &dir).await, needing(without), "without {without:?}");
+    }
+}
+
+/// Returns the line in which an `nfs3d` describes its rights.
+fn logged(mut command: Command, dir: &TempDir) -> String {
+    let log = dir.path().join("log");
+    command.stderr(File::create(&log).unwrap());
+    drop(Running::start(command, dir));
+    let log = fs::read_to_string(log).unwrap();
+    log.lines().find(|line| line.contains("acts as")).unwrap_or(&log).to_owned()
+}
+
+#[test]
+fn the_log_describes_what_the_server_may_do() {
+    let dir = writable_by_all();
+    let each = "nfs3d: /: acts as each caller; root is squashed; accepts sys";
+    let device = format!("{each}; cannot create devices (CAP_MKNOD is missing)");
+    for (without, line) in [("", each), ("mknod", &device)] {
+        let Some(command) = nfs3d_as_unit(without, &dir) else { return };
+        assert_eq!(logged(command, &dir), line);
+    }
+    for (option, identity) in [
+        ("--no-root-squash", "acts as each caller, including root"),
+        ("--all-squash", "acts as user 65534 and group 65534 for every caller"),
+    ] {
+        let Some(mut command) = nfs3d_as_unit("", &dir) else { return };
+        command.arg(option);
+        assert_eq!(logged(command, &dir), format!("nfs3d: /: {identity}; accepts sys"));
+    }
+    let dir = writable_by_all();
+    let Some(command) = nfs3d(&["--reuid=1234", "--regid=1234", "--clear-groups"], &dir) else { return };
+    let line = logged(command, &dir);
+    let user = "nfs3d: /: acts as the server's user for every caller; accepts sys; cannot";
+    assert!(
+        line.starts_with(user) && line.contains("; cannot change owners (CAP_CHOWN is missing)"),
+        "{line}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,10 @@
 //! A file on slow storage delays neither other files nor its own readers. A caller that waits for slow
-//! storage does not delay other callers.
+//! storage does not delay other callers. The memory of such calls counts until they end.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -14,26 +15,38 @@ use rpcrdma_nfs::export::{
     NfsCaller, NfsError, NfsVerifier, Outcome, ReadData, Renamed, SetAttributes, Space, Stability, TryExport,
     WriteResult,
 };
-use rpcrdma_nfs::nfs::NfsHandler;
-use rpcrdma_nfs3::nfs_v3::Handler;
+use rpcrdma_nfs::nfs::{Exports, NfsHandler};
+use rpcrdma_nfs3::nfs_v3::{self, Handler};
 use rpcrdma_nfs3::{
     Diropargs3, Lookup3Args, Lookup3Res, NfsFh3, Read3Args, Read3Res, StableHow, Write3Args, Write3Res,
 };
 use rpcrdma_runtime::program::{CallContext, Credential};
+use rpcrdma_runtime::wire::rpc::CallHeader;
+use rpcrdma_runtime::xdr::{Encode, Writer};
+use rpcrdma_runtime::{MemoryBudget, TcpServer, TcpServerOptions};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// An export in memory in which stable writes to one file and lookups of `slow` wait until they are released.
+/// Reads at this offset wait until they are released.
+const SLOW_OFFSET: u64 = 1 << 40;
+
+/// An export in memory in which stable writes to one file, reads at [`SLOW_OFFSET`] and lookups of `slow`
+/// wait until they are released.
 #[derive(Default)]
 struct Slow {
     inner: MemoryExport,
     file: Mutex<FileHandle>,
     released: Mutex<bool>,
+    /// The number of calls that waited or wait.
+    waiting: AtomicUsize,
     changed: Condvar,
 }
 
 impl Slow {
     fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let released = self.released.lock().unwrap();
         drop(self.changed.wait_while(released, |released| !*released).unwrap());
     }
@@ -77,6 +90,23 @@ impl Export for Slow {
         self.inner.lookup(caller, dir, name)
     }
 
+    fn read(
+        &self,
+        caller: &NfsCaller,
+        file: &FileHandle,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadData, NfsError> {
+        if offset == SLOW_OFFSET {
+            self.wait();
+        }
+        self.inner.read(caller, file, offset, count)
+    }
+
+    fn owns(&self, file: &FileHandle) -> bool {
+        self.inner.attributes(file).is_ok()
+    }
+
     pass_on! {
         fn root(&self) -> FileHandle;
         fn write_verifier(&self) -> NfsVerifier;
@@ -85,7 +115,6 @@ impl Export for Slow {
         fn set_attributes(&self, caller: &NfsCaller, file: &FileHandle, new: &SetAttributes, guard: Option<FileTime>) -> Outcome<()>;
         fn access(&self, caller: &NfsCaller, file: &FileHandle, wanted: u32) -> Result<(u32, Attributes), NfsError>;
         fn readlink(&self, caller: &NfsCaller, file: &FileHandle) -> Result<Bytes, NfsError>;
-        fn read(&self, caller: &NfsCaller, file: &FileHandle, offset: u64, count: u32) -> Result<ReadData, NfsError>;
         fn create(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], how: &CreateHow) -> Outcome<Found>;
         fn mkdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes) -> Outcome<Found>;
         fn symlink(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], to: &Bytes, new: &SetAttributes) -> Outcome<Found>;
@@ -104,7 +133,7 @@ fn context(procedure: u32) -> CallContext {
     CallContext { xid: 1, program: 100_003, version: 3, procedure, credential, peer: None, extensions }
 }
 
-async fn lookup(server: &NfsHandler<Slow>, root: FileHandle, name: &[u8], caller: u8) -> Lookup3Res {
+async fn lookup(server: &impl Handler, root: FileHandle, name: &[u8], caller: u8) -> Lookup3Res {
     let context = CallContext { peer: Some(([192, 0, 2, caller], 700).into()), ..context(3) };
     let what = Diropargs3 { dir: NfsFh3 { data: root }, name: Bytes::copy_from_slice(name).into() };
     server.lookup(&context, Lookup3Args { what }).await.unwrap()
@@ -146,25 +175,42 @@ async fn calls_succeed() {
     }
 }
 
-async fn calls_for_other_files_succeed() {
-    let export = Arc::new(Slow::default());
-    let how = CreateHow::Guarded(SetAttributes::default());
-    let root = export.root();
-    export.inner.create(&NfsCaller::ROOT, &root, b"other", &how).result.unwrap();
-    let server = NfsHandler::new(export.clone());
+/// Slow calls of one caller to several exports leave threads to another caller.
+async fn calls_of_others_succeed(count: usize) {
+    let exports: Vec<Arc<Slow>> = std::iter::repeat_with(Arc::default).take(count).collect();
+    for export in &exports {
+        let how = CreateHow::Guarded(SetAttributes::default());
+        export.inner.create(&NfsCaller::ROOT, &export.root(), b"other", &how).result.unwrap();
+    }
+    let handler = |number: usize| (format!("/{number}"), NfsHandler::new(exports[number].clone()));
+    let server = Exports::new((0..count).map(handler));
+    // A reload keeps the limit.
+    server.replace((0..count).map(handler));
     let mut slow = JoinSet::new();
-    for _ in 0..256 {
-        let server = server.clone();
-        slow.spawn(async move { lookup(&server, root, b"slow", 1).await });
+    for root in exports.iter().map(|export| export.root()) {
+        for _ in 0..256 {
+            let server = server.clone();
+            slow.spawn(async move { lookup(&server, root, b"slow", 1).await });
+        }
     }
     // Waits until the lookups occupy all their threads.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let tried = timeout(Duration::from_secs(10), lookup(&server, root, b"other", 2)).await;
-    export.release();
+    let tried = timeout(Duration::from_secs(10), lookup(&server, exports[0].root(), b"other", 2)).await;
+    exports.iter().for_each(|export| export.release());
     assert!(matches!(tried.expect("a call waits for that of another caller"), Lookup3Res::Nfs3Ok(_)));
     while let Some(done) = slow.join_next().await {
         assert!(matches!(done.unwrap(), Lookup3Res::Default(..)));
     }
+}
+
+/// Waits until a condition holds. Returns false if it does not become true.
+async fn until(mut holds: impl FnMut() -> bool) -> bool {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), waiting).await.is_ok()
 }
 
 fn run(threads: usize, test: impl Future<Output = ()>) {
@@ -184,5 +230,44 @@ fn writes_to_a_slow_file_leave_threads_to_others() {
 
 #[test]
 fn calls_of_one_caller_leave_threads_to_others() {
-    run(96, calls_for_other_files_succeed());
+    run(96, calls_of_others_succeed(1));
+}
+
+#[test]
+fn calls_of_one_caller_to_several_exports_leave_threads_to_others() {
+    run(96, calls_of_others_succeed(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_a_waiting_read_counts_after_its_connection_is_closed() {
+    const COUNT: u32 = 4 << 20;
+    let export = Arc::new(Slow::default());
+    let how = CreateHow::Guarded(SetAttributes { mode: Some(0o666), ..SetAttributes::default() });
+    let made = export.inner.create(&NfsCaller::ROOT, &export.root(), b"file", &how).result.unwrap();
+    let memory = MemoryBudget::new(64 << 20);
+    let options = TcpServerOptions { memory: memory.clone(), ..TcpServerOptions::default() };
+    let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap();
+    let (address, stats) = (server.local_addr().unwrap(), server.stats());
+    let service = nfs_v3::Server(NfsHandler::new(export.clone()));
+    tokio::spawn(server.service(service).run(std::future::pending()));
+    let header =
+        CallHeader { xid: 1, program: 100_003, version: 3, procedure: 6, credential: Credential::None };
+    let args = Read3Args { file: NfsFh3 { data: made.handle }, offset: SLOW_OFFSET, count: COUNT };
+    let mut call = Writer::new();
+    header.encode(&mut call).and_then(|()| args.encode(&mut call)).unwrap();
+    let mark = u32::try_from(call.as_slice().len()).unwrap() | 1 << 31;
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_all(&[&mark.to_be_bytes()[..], call.as_slice()].concat()).await.unwrap();
+    let runs = until(|| export.waiting.load(Ordering::SeqCst) == 1).await;
+    // A connection of which only one direction is closed stays open for the reply.
+    socket.set_zero_linger().unwrap();
+    drop(socket);
+    let closed = until(|| stats.snapshot().connected == 0).await;
+    // The server has time to drop the call.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let used = memory.used();
+    // A thread that waits would block the end of the test.
+    export.release();
+    assert!(runs && closed && used >= COUNT.into(), "runs: {runs}, closed: {closed}, {used} bytes");
+    assert!(until(|| memory.used() == 0).await, "{memory:?}");
 }

@@ -5,8 +5,10 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
+use crate::peers::is_installed;
+
 /// Passed on; `--help` lists them.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -18,4 +20,28 @@ pub(crate) fn run(root: &Path, task: &[&str], arguments: &Arguments) -> Result<(
     cargo.args(["run", "--quiet", "--package", "rpcrdma-dist", "--"]).args(task).args(&arguments.arguments);
     let status = cargo.current_dir(root).status().map_err(|error| format!("cannot run `cargo`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`cargo xtask {}` failed", task.join(" "))) }
+}
+
+/// Builds the archive, and tests it in minimal roots, as a long job.
+pub(crate) fn checked(root: &Path) -> Result<(), String> {
+    if let Some(why) = missing() {
+        not_run::record("dist", why);
+        return Ok(());
+    }
+    run(root, &["dist", "--check"], &Arguments::default())
+}
+
+/// Returns why the archive cannot be built and tested on this machine.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("only root can run programs in another root directory".to_owned());
+    }
+    if !is_installed("debootstrap") {
+        return Some("debootstrap is not installed (package debootstrap)".to_owned());
+    }
+    let target = format!("{}-unknown-linux-musl", env::consts::ARCH);
+    let libraries = Command::new("rustc").args(["--print", "target-libdir", "--target", &target]).output();
+    let has_library =
+        libraries.is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim()).exists());
+    (!has_library).then(|| format!("no standard library for {target}; run `rustup target add {target}`"))
 }

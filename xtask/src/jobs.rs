@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::dist;
 use crate::interop::{self, Group};
 use crate::ledger::Ledger;
 use crate::mutants;
@@ -30,6 +31,7 @@ pub(crate) const JOBS: &[Step] = &[
     job("kerberos", 30, |root| interop::run(root, "kerberos", &KERBEROS)),
     job("libnfs", 30, peers::libnfs),
     job("ganesha", 30, peers::ganesha),
+    job("dist", 30, dist::checked),
     job("bench", 30, |root| interop::bench(root, "bench", &[], &["--verbs"])),
     job("profile", 30, |root| {
         interop::bench(root, "profile", &["--profile", "--functions", "5"], &["--verbs", "--profiler"])

@@ -52,7 +52,7 @@ fn run(root: &Path, name: &str, needs: &Needs, test: &str) -> Result<(), String>
 }
 
 /// Returns true if a program is in a directory of `PATH`.
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

@@ -30,6 +30,7 @@ use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::{CachePolicy, DuplicateCache, DuplicateOptions, PeerFilter, ServerOptions, TcpOptions};
 use rpcrdma_services::rpcbind::{Netid, Registration, Rpcbind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -160,6 +161,7 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
         None => None,
     };
     let listening = Listening::at(&arguments, files).await?;
+    log_access(&directories);
     warn_of_access(&directories, listening.is_open());
     let this_machine = listening.this_machine();
     let exports = Exports::new(directories.iter().map(|directory| directory.served(&this_machine)));
@@ -298,6 +300,7 @@ impl Running {
                 self.exports.replace(exports);
                 self.peers.recheck();
                 self.directories = directories;
+                log_access(&self.directories);
                 if (Nfs3dArguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
                     warn("only the exports were reloaded; other options need a restart");
                 }
@@ -337,6 +340,15 @@ fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_user = || named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
     named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
+}
+
+/// Logs what the server may do in each export.
+fn log_access(directories: &[Directory]) {
+    // Threads of the server have the capabilities of this one when they do not act as a caller.
+    let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    for directory in directories {
+        output::inform("nfs3d", directory.access(capabilities));
+    }
 }
 
 /// Warns about the admitted callers and their identities.

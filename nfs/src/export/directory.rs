@@ -9,7 +9,7 @@
 //!   caller's user, group and supplementary groups, and new files belong to the caller. Any other server
 //!   has the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
-//! - A file that another process renames is stale until it is looked up reopened. On file systems without
+//! - A file that another process renames is stale until it is looked up again. On file systems without
 //!   creation times, a handle can refer to a later file with the same number. The file of a handle from an
 //!   earlier server is found by one walk over the whole directory, which ends after a million files.
 //! - Attributes before and after a change are atomic with it only among this server's callers; other
@@ -394,7 +394,7 @@ impl DirectoryExport {
             };
         }
         let _held = self.locks.one(located.stat.key);
-        // Read reopened under the lock.
+        // The attributes may have changed before this call got the lock.
         match Stat::of(&located.file) {
             Ok(stat) => located.stat = stat,
             Err(error) => return Outcome::failed(error),

@@ -6,10 +6,12 @@ use rpcrdma_nfs3::*;
 use rpcrdma_runtime::program::{CallContext, Reject};
 
 use super::NfsHandler;
+use super::permits::CallPermits;
 use crate::export::{Export, FileHandle};
 
 /// The exports of a server, by the paths at which clients mount them. They can be replaced while the server
-/// runs. Each call goes to the export that made its file handle ([`Export::owns`]).
+/// runs. Each call goes to the export that made its file handle ([`Export::owns`]). The limit of an owner's
+/// blocking calls applies to all exports together.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -23,14 +25,17 @@ use crate::export::{Export, FileHandle};
 /// exports.replace([("/data".to_owned(), handler().read_only(true))]);
 /// ```
 #[derive(Debug)]
-pub struct Exports<E>(Arc<RwLock<Served<E>>>);
+pub struct Exports<E> {
+    served: Arc<RwLock<Served<E>>>,
+    permits: Arc<CallPermits>,
+}
 
 /// The paths and handlers of the exports.
 pub(super) type Served<E> = Arc<[(String, NfsHandler<E>)]>;
 
 impl<E> Clone for Exports<E> {
     fn clone(&self) -> Self {
-        Exports(self.0.clone())
+        Exports { served: self.served.clone(), permits: self.permits.clone() }
     }
 }
 
@@ -38,12 +43,22 @@ impl<E: Export> Exports<E> {
     /// Serves exports at their paths. Without exports, all calls are rejected with SYSTEM_ERR.
     #[must_use]
     pub fn new(exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) -> Self {
-        Exports(Arc::new(RwLock::new(exports.into_iter().collect())))
+        let mut exports = exports.into_iter().peekable();
+        // A server may also use the first handler directly.
+        let permits = exports.peek().map(|(_, handler)| handler.permits.clone()).unwrap_or_default();
+        let served = Exports { served: Arc::new(RwLock::new(Arc::from([]))), permits };
+        served.replace(exports);
+        served
     }
 
     /// Replaces the exports. Running calls continue on their old export.
     pub fn replace(&self, exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = exports.into_iter().collect();
+        let with_permits = |(path, handler)| {
+            let permits = self.permits.clone();
+            (path, NfsHandler { permits, ..handler })
+        };
+        let exports = exports.into_iter().map(with_permits).collect();
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = exports;
     }
 
     /// Returns true if any export allows callers with this address.
@@ -53,7 +68,7 @@ impl<E: Export> Exports<E> {
     }
 
     pub(super) fn served(&self) -> Served<E> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the handler of a file. A handle that no export has made goes to the first export, which

@@ -36,7 +36,7 @@ impl<E: Export> Handler for NfsHandler<E> {
     async fn getattr(&self, cx: &CallContext, args: Getattr3Args) -> Result<Getattr3Res, Reject> {
         let file = args.object.data;
         let inline = |export: &E, _: &_| export.try_attributes(&file).map(Ok);
-        let found = self.try_or_block(cx, None, inline, move |export, _| export.attributes(&file)).await?;
+        let found = self.try_or_block(cx, 0, None, inline, move |export, _| export.attributes(&file)).await?;
         Ok(match found {
             Ok(of) => Getattr3Res::Nfs3Ok(Getattr3Resok { obj_attributes: attributes(&of) }),
             Err(error) => Getattr3Res::Default(status(error)),
@@ -65,7 +65,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let lookup = move |export: &E, caller: &_| {
             (export.lookup(caller, &dir.data, &name), export.attributes(&dir.data).ok())
         };
-        let (found, dir) = self.try_or_block(cx, None, inline, lookup).await?;
+        let (found, dir) = self.try_or_block(cx, 0, None, inline, lookup).await?;
         let dir_attributes = dir.as_ref().map(attributes);
         Ok(match found {
             Ok(found) => Lookup3Res::Nfs3Ok(Lookup3Resok {
@@ -82,7 +82,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let kept = if self.read_only { !access_bits::CHANGES } else { u32::MAX };
         let inline = |export: &E, caller: &_| export.try_access(caller, &file, wanted).map(Ok);
         let ask = move |export: &E, caller: &_| export.access(caller, &file, wanted);
-        let outcome = self.try_or_block(cx, None, inline, ask).await?;
+        let outcome = self.try_or_block(cx, 0, None, inline, ask).await?;
         Ok(match outcome {
             Ok((granted, of)) => Access3Res::Nfs3Ok(Access3Resok {
                 obj_attributes: Some(attributes(&of)),
@@ -113,8 +113,7 @@ impl<E: Export> Handler for NfsHandler<E> {
         let read = move |export: &E, caller: &_| {
             (export.read(caller, &file, offset, count), export.attributes(&file).ok())
         };
-        cx.reserve(count.into()).await;
-        let (read, of) = self.try_or_block(cx, None, inline, read).await?;
+        let (read, of) = self.try_or_block(cx, count.into(), None, inline, read).await?;
         let file_attributes = of.as_ref().map(attributes);
         Ok(match read {
             Ok(read) => Read3Res::Nfs3Ok(Read3Resok {
@@ -232,7 +231,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             }
             export.rename(caller, (&from.dir.data, &from.name), (&to.dir.data, &to.name))
         };
-        let renamed = self.try_or_block(cx, Some(changed), |_, _| None, change).await?;
+        let renamed = self.try_or_block(cx, 0, Some(changed), |_, _| None, change).await?;
         let (fromdir_wcc, todir_wcc) = (wcc(&renamed.from), wcc(&renamed.to));
         Ok(match renamed.result {
             Ok(()) => Rename3Res::Nfs3Ok(Rename3Resok { fromdir_wcc, todir_wcc }),
@@ -273,8 +272,8 @@ impl<E: Export> Handler for NfsHandler<E> {
             let listed = listed.and_then(|end| room.check_progress(end));
             (listed.map(|end| (end, entries)), export.attributes(&dir).ok())
         };
-        cx.reserve(args.count.min(self.export.limits().listing).into()).await;
-        let (listed, of) = self.ask(cx, list).await?;
+        let max = args.count.min(self.export.limits().listing).into();
+        let (listed, of) = self.try_or_block(cx, max, None, |_, _| None, list).await?;
         let dir_attributes = of.as_ref().map(attributes);
         Ok(match listed {
             Ok((end, entries)) => Readdir3Res::Nfs3Ok(Readdir3Resok {
@@ -301,8 +300,8 @@ impl<E: Export> Handler for NfsHandler<E> {
             let listed = listed.and_then(|end| room.check_progress(end));
             (listed.map(|end| (end, entries)), export.attributes(&dir).ok())
         };
-        cx.reserve(args.maxcount.min(self.export.limits().listing).into()).await;
-        let (listed, of) = self.ask(cx, list).await?;
+        let max = args.maxcount.min(self.export.limits().listing).into();
+        let (listed, of) = self.try_or_block(cx, max, None, |_, _| None, list).await?;
         let dir_attributes = of.as_ref().map(attributes);
         Ok(match listed {
             Ok((end, entries)) => Readdirplus3Res::Nfs3Ok(Readdirplus3Resok {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::export::NfsCaller;
 
@@ -12,7 +13,8 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// Maximum number of cached users.
 const KEPT_MAX: usize = 4096;
 
-/// Maps the names that RPCSEC_GSS proves to users of this machine. A user is cached for a minute.
+/// Maps the names that RPCSEC_GSS proves to users of this machine. A user is cached for a minute. Concurrent
+/// calls share the lookup of a name, so each name occupies at most one thread.
 #[derive(Clone)]
 pub struct Principals(Arc<Inner>);
 
@@ -21,7 +23,15 @@ type Find = dyn Fn(&[u8]) -> Option<NfsCaller> + Send + Sync;
 
 struct Inner {
     find: Box<Find>,
-    kept: Mutex<HashMap<Bytes, (Instant, Option<NfsCaller>)>>,
+    kept: Mutex<HashMap<Bytes, Lookup>>,
+}
+
+/// The lookup of a name: `None` while it runs, then its end and the user. It is closed if it panicked.
+type Lookup = watch::Receiver<Option<(Instant, Option<NfsCaller>)>>;
+
+/// Returns true if a lookup still runs.
+fn is_running(lookup: &Lookup) -> bool {
+    lookup.borrow().is_none() && lookup.has_changed().is_ok()
 }
 
 impl Principals {
@@ -32,22 +42,35 @@ impl Principals {
 
     /// Returns the user of a name.
     pub(super) async fn user(&self, name: &Bytes) -> Option<NfsCaller> {
-        if let Some((found, user)) = self.kept().get(name)
-            && found.elapsed() < KEPT_FOR
-        {
-            return user.clone();
-        }
-        let (own, requested) = (self.clone(), name.clone());
-        let user = tokio::task::spawn_blocking(move || (own.0.find)(&requested)).await.ok().flatten();
-        let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
-        }
-        kept.insert(name.clone(), (Instant::now(), user.clone()));
-        user
+        let mut lookup = self.lookup(name);
+        let found = lookup.wait_for(Option::is_some).await.ok()?;
+        found.as_ref().and_then(|(_, user)| user.clone())
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Bytes, (Instant, Option<NfsCaller>)>> {
+    /// Returns the running or cached lookup of a name, or starts one.
+    fn lookup(&self, name: &Bytes) -> Lookup {
+        let mut kept = self.kept();
+        if let Some(lookup) = kept.get(name) {
+            let is_recent = lookup.borrow().as_ref().is_some_and(|(end, _)| end.elapsed() < KEPT_FOR);
+            if is_recent || is_running(lookup) {
+                return lookup.clone();
+            }
+        }
+        if kept.len() >= KEPT_MAX {
+            kept.retain(|_, lookup| is_running(lookup));
+        }
+        let (sender, lookup) = watch::channel(None);
+        kept.insert(name.clone(), lookup.clone());
+        let (own, name) = (self.clone(), name.clone());
+        // Runs to completion even if all its calls are abandoned.
+        tokio::task::spawn_blocking(move || {
+            let user = (own.0.find)(&name);
+            sender.send_replace(Some((Instant::now(), user)));
+        });
+        lookup
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<Bytes, Lookup>> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,5 +85,59 @@ impl Default for Principals {
 impl fmt::Debug for Principals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Principals").field("kept", &self.kept().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn alice() -> NfsCaller {
+        NfsCaller { uid: 1000, gid: 100, gids: vec![4] }
+    }
+
+    #[tokio::test]
+    async fn calls_share_the_lookup_of_a_name() {
+        let lookups = Arc::new(AtomicUsize::new(0));
+        let (release, held) = mpsc::channel::<()>();
+        let (counted, held) = (lookups.clone(), Mutex::new(held));
+        let principals = Principals::new(move |name| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            // Returns once the sender is dropped.
+            let _ = held.lock().unwrap().recv();
+            (name == b"alice").then(alice)
+        });
+        let call = || {
+            let principals = principals.clone();
+            tokio::spawn(async move { principals.user(&"alice".into()).await })
+        };
+        let abandoned: Vec<_> = (0..100).map(|_| call()).collect();
+        tokio::task::yield_now().await;
+        for call in abandoned {
+            call.abort();
+            assert!(call.await.unwrap_err().is_cancelled());
+        }
+        let waiting = [call(), call()];
+        tokio::task::yield_now().await;
+        drop(release);
+        for call in waiting {
+            assert_eq!(call.await.unwrap(), Some(alice()));
+        }
+        assert_eq!(principals.user(&"alice".into()).await, Some(alice()));
+        assert_eq!(lookups.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_lookup_that_panicked_is_repeated() {
+        let lookups = AtomicUsize::new(0);
+        let principals = Principals::new(move |_| {
+            assert!(lookups.fetch_add(1, Ordering::SeqCst) > 0, "the first lookup fails");
+            Some(alice())
+        });
+        assert_eq!(principals.user(&"alice".into()).await, None);
+        assert_eq!(principals.user(&"alice".into()).await, Some(alice()));
     }
 }

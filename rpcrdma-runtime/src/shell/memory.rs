@@ -77,11 +77,16 @@ impl CallContext {
     /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold it until
     /// it ends.
     ///
-    /// Returns `None` for calls that are too small to be counted one by one, or outside of a server. Over
-    /// RPC-over-RDMA, memory for the offered reply chunks is reserved before the handler runs. Over TCP, a
-    /// reply without a reservation counts once it is produced.
+    /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is reserved
+    /// before the handler runs. Calls of up to 16 KiB with their chunks are counted together there: for them,
+    /// the result is `None` if `bytes` is small too, and otherwise must be held while the memory is in use.
+    /// Over TCP, a reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
-        let memory = self.extensions.get::<CallMemory>()?.clone();
+        let memory = match self.extensions.get::<CallMemory>() {
+            Some(memory) => memory.clone(),
+            None if bytes <= SMALL => return None,
+            None => CallMemory::new(self.extensions.get::<Arc<Account>>()?),
+        };
         memory.0.reserve(bytes).await;
         Some(memory)
     }

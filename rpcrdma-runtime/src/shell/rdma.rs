@@ -72,12 +72,12 @@ impl<C: Connection> RdmaInbound<C> {
         let backward = BackwardRequester::new(config, negotiated);
         let backward = Calling::new(backward, serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), Endpoints { local: info.local, peer });
-        let extensions = Extensions::default().with(link.clone()).with(client);
+        let account = serving.memory().account(Owner::of_peer(peer));
+        let extensions = Extensions::default().with(account.clone()).with(link.clone()).with(client);
         let executor = serving.executor(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, ord);
         serving.refuse_fatal_calls(&mut responder, peer);
         responder.hold_calls(SMALL);
-        let account = serving.memory().account(Owner::of_peer(peer));
         let inbound = RdmaInbound {
             _credits: Gauged::new("rpcrdma_server_credits", f64::from(config.credits)),
             connection,

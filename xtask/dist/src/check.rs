@@ -77,7 +77,7 @@ pub(crate) fn run(workspace: &Workspace, archive: &Path) -> Result<()> {
     for (name, check) in CHECKS {
         match check(&unpacked) {
             Ok(()) => println!("passed: {name}"),
-            Err(error) if error.is::<NotRun>() => println!("NOT RUN: {name}: {error}"),
+            Err(error) if error.is::<NotRun>() => not_run::record(&format!("dist: {name}"), error),
             Err(error) => {
                 println!("FAILED: {name}: {error:#}");
                 failed.push(*name);

@@ -9,6 +9,7 @@ use rpcrdma_nfs::cli::nfs3d::ExportOptions;
 use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{ExportPolicy, NfsHandler, Squash};
+use rustix::thread::CapabilitySet;
 
 /// One exported directory.
 pub(crate) struct Directory {
@@ -17,8 +18,16 @@ pub(crate) struct Directory {
     pub(crate) impersonates_callers: bool,
 }
 
-/// Opens directories. A directory that is already open with the same options stays open, with its files and
-/// permits.
+/// What a server cannot do without a capability.
+const NEEDS: [(CapabilitySet, &str, &str); 5] = [
+    (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "bypass file modes for root and owners"),
+    (CapabilitySet::CHOWN, "CAP_CHOWN", "change owners"),
+    (CapabilitySet::FOWNER, "CAP_FOWNER", "change modes of files of others"),
+    (CapabilitySet::FSETID, "CAP_FSETID", "keep setgid bits of other groups"),
+    (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
+];
+
+/// Opens directories. A directory that is already open with the same options stays open, with its files.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,
@@ -49,6 +58,24 @@ impl Directory {
     /// Returns true if the export accepts Kerberos.
     pub(crate) fn has_kerberos(&self) -> bool {
         self.options.sec.iter().any(|security| security.service().is_some())
+    }
+
+    /// Describes what the server may and may not do in this export with these capabilities.
+    pub(crate) fn access(&self, capabilities: CapabilitySet) -> String {
+        let options = &self.options;
+        let (uid, gid) = options.anon;
+        let identity = match (self.impersonates_callers, options.all_squash) {
+            (false, _) => "acts as the server's user for every caller".to_owned(),
+            (true, true) => format!("acts as user {uid} and group {gid} for every caller"),
+            (true, false) if options.no_root_squash => "acts as each caller, including root".to_owned(),
+            (true, false) => "acts as each caller; root is squashed".to_owned(),
+        };
+        let security = options.sec.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let mut access = format!("{}: {identity}; accepts {security}", options.path);
+        for (_, name, what) in NEEDS.iter().filter(|(needed, ..)| !capabilities.contains(*needed)) {
+            access += &format!("; cannot {what} ({name} is missing)");
+        }
+        access
     }
 
     /// Returns the path and the handler. Without `--allow`, the handler serves only these networks of this

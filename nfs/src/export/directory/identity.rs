@@ -173,6 +173,8 @@ impl Drop for ThreadIdentity<'_> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
     use super::*;
 
     #[test]
@@ -198,6 +200,31 @@ mod tests {
         }
         drop(acting);
         assert_eq!((geteuid(), getegid(), getgroups().unwrap()), before);
+    }
+
+    /// A call must never run with the server's rights, even if the process loses a capability after the start.
+    #[test]
+    fn a_call_fails_if_its_thread_can_no_longer_switch() {
+        let identities = Identities::of_this_process().unwrap();
+        if !identities.impersonates_callers() {
+            return;
+        }
+        let caller = NfsCaller { uid: 1234, gid: 1235, gids: vec![7] };
+        let of_thread = || (geteuid(), getegid(), getgroups().unwrap());
+        let before = of_thread();
+        for lost in [CapabilitySet::SETUID, CapabilitySet::SETGID] {
+            // Each thread has its own capabilities.
+            let (refused, after) = std::thread::scope(|scope| {
+                let without = || {
+                    let CapabilitySets { effective, permitted, inheritable } = capabilities(None).unwrap();
+                    let (effective, permitted) = (effective - lost, permitted - lost);
+                    set_capabilities(None, CapabilitySets { effective, permitted, inheritable }).unwrap();
+                    (identities.impersonate(&caller).map(drop), of_thread())
+                };
+                scope.spawn(without).join().unwrap()
+            });
+            assert_eq!((refused, &after), (Err(NfsError::Acces), &before), "without {lost:?}");
+        }
     }
 
     /// System calls interpret the number as "unchanged": such a caller would be root.

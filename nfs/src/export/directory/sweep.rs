@@ -62,7 +62,7 @@ mod tests {
 
     use super::super::table::SWEEP_MIN;
     use super::*;
-    use crate::export::{Export, NfsCaller};
+    use crate::export::{CreateHow, Export, NfsCaller, SetAttributes};
 
     #[test]
     fn records_of_removed_files_are_dropped() {
@@ -84,5 +84,31 @@ mod tests {
             assert!(start.elapsed() < Duration::from_secs(60), "{} files are kept", export.table.len());
         }
         assert_eq!(export.attributes(&kept).unwrap().size, 7);
+    }
+
+    #[test]
+    fn files_that_a_caller_removes_or_replaces_are_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let export = DirectoryExport::open(dir.path()).unwrap();
+        let (who, root, new) = (NfsCaller::ROOT, export.root(), SetAttributes::default());
+        let how = CreateHow::Guarded(new.clone());
+        let create = |name: &str| export.create(&who, &root, name.as_bytes(), &how).result.unwrap();
+        let before = export.table.len();
+        let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        names.iter().for_each(|name| drop(create(name)));
+        assert_eq!(export.table.len(), before + 1000);
+        for name in &names {
+            export.remove(&who, &root, name.as_bytes()).result.unwrap();
+        }
+        assert_eq!(export.table.len(), before, "REMOVE");
+
+        (create("from"), create("to"));
+        export.rename(&who, (&root, b"from"), (&root, b"to")).result.unwrap();
+        assert_eq!(export.table.len(), before + 1, "RENAME");
+        export.remove(&who, &root, b"to").result.unwrap();
+
+        export.mkdir(&who, &root, b"dir", &new).result.unwrap();
+        export.rmdir(&who, &root, b"dir").result.unwrap();
+        assert_eq!(export.table.len(), before, "RMDIR");
     }
 }

@@ -23,8 +23,8 @@ use crate::xdr::{Reader, Reducer, Sink, Writer};
 /// The size of a long reply.
 const LONG: u32 = 4 << 20;
 
-/// Returns a long item from procedure 1, and no data from other procedures. The work of procedure 2 outlives
-/// its handler.
+/// Returns a long item from procedure 1, and no data from other procedures. The work of procedures 2 and 3
+/// outlives their handlers. Procedure 3 uses more memory than its reply.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,
@@ -53,8 +53,8 @@ impl Service for &'static Files {
                     let item = vec![0; LONG as usize].into();
                     reply.put_item(&item).map_err(|_| Reject::SystemError)
                 }
-                2 => {
-                    let memory = context.reserve(0).await;
+                procedure @ (2 | 3) => {
+                    let memory = context.reserve(if procedure == 2 { 0 } else { LONG.into() }).await;
                     self.outliving.lock().unwrap().extend(memory);
                     std::future::pending().await
                 }
@@ -251,15 +251,18 @@ async fn calls_are_fetched_when_there_is_memory() {
 async fn memory_of_closed_connections_counts_until_it_returns() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
-    let connection = UnreadConnection::from(1);
-    let served = connection.serve(&serving, None);
-    connection.call(1, 2, 0, LONG);
-    settle().await;
-    connection.complete(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
-    served.await.unwrap();
-    assert_eq!(memory.used(), u64::from(LONG));
-    files.outliving.lock().unwrap().clear();
-    assert_eq!(memory.used(), 0);
+    // A call without chunks can still use much memory.
+    for (procedure, offered) in [(2, LONG), (3, 0)] {
+        let connection = UnreadConnection::from(1);
+        let served = connection.serve(&serving, None);
+        connection.call(1, procedure, 0, offered);
+        settle().await;
+        connection.complete(Completion::Closed { reason: CloseReason::Peer, returned: Vec::new() });
+        served.await.unwrap();
+        assert_eq!(memory.used(), u64::from(LONG), "procedure {procedure}");
+        files.outliving.lock().unwrap().clear();
+        assert_eq!(memory.used(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]
