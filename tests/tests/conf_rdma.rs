@@ -184,6 +184,7 @@ fn auth_sys() -> Credential {
     Credential::Sys(AuthSys { machine_name: "here".into(), ..AuthSys::default() })
 }
 
+/// Requirement: R816
 #[tokio::test]
 async fn r271_anonymous_callers_are_rejected_if_required() {
     let gss = Credential::Other { flavor: 6, body: Bytes::from_static(&[0; 20]) };

@@ -395,6 +395,7 @@ fn a_call_matches_inline_and_in_chunks() {
     }
 }
 
+/// Requirement: H78
 #[test]
 fn only_the_first_bytes_and_the_length_are_compared() {
     let call = inline_call(1, &[0; 4000]).stream;
@@ -415,6 +416,8 @@ fn only_the_first_bytes_and_the_length_are_compared() {
 }
 
 /// The bits are anywhere in the compared prefix, less than 16 bytes apart.
+///
+/// Requirement: H78
 #[test]
 fn calls_that_differ_in_two_bits_do_not_match() {
     let call = inline_call(1, &[0; 64]).stream;

@@ -1,14 +1,15 @@
 //! An extension adds a header type (`specs/rpcrdma1-keepalive.txt`). Messages of the base protocol are
-//! unchanged, and a peer without the extension rejects the new type.
+//! unchanged, and a peer without the extension rejects the new type. If the extension has a new version
+//! number, such a peer names its own versions.
 
 use bytes::Bytes;
-use rpcrdma_keepalive::rpcrdma1::RdmaMsg;
+use rpcrdma_keepalive::rpcrdma1::{RdmaMsg, RpcRdmaError, RpcRdmaErrvers, RpcRdmaHeader};
 use rpcrdma_keepalive::rpcrdma1_keepalive::{
     RDMA_KEEPALIVE_FLAG_CLOSING, RdmaBody, RdmaProc, RpcRdmaKeepalive,
 };
 use rpcrdma_runtime::wire::rdma::{
     Body, ChunkLists, ErrorBody, Header, MessageLimits, ReadSegment, Refusal, ReplyRefusal, Segment,
-    WriteChunk, decode_call, decode_reply,
+    WriteChunk, decode_call, decode_reply, encode_version_error,
 };
 use rpcrdma_runtime::xdr::{self, Decode, Layout, Reader, Size};
 use rpcrdma_sim::fabric::Rng;
@@ -96,6 +97,37 @@ fn a_peer_without_the_extension_answers_err_chunk() {
     let answer = Header { xid: 0x1234_5678, credits: 32, body: Body::Error(ErrorBody::Chunk) }.encode();
     let extended: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
+}
+
+/// The way of RFC 8166 section 7, as in docs/extensions.md. A requester of versions 1 and 2 tries its highest
+/// version first, and continues with the highest version that both peers support.
+///
+/// Requirement: R821
+#[test]
+fn a_new_version_is_negotiated_with_err_vers() {
+    const SUPPORTED: std::ops::RangeInclusive<u32> = 1..=2;
+    let request = RdmaMsg { rdma_vers: *SUPPORTED.end(), ..keepalive(RdmaBody::Keepalive) };
+    let request = xdr::to_bytes(&request).expect("a message without bounds");
+    let refused = decode_call(&request, &MessageLimits::default());
+    let Err(Refusal::Version { xid: 0x1234_5678, version: 2 }) = refused else { panic!("{refused:?}") };
+
+    let answer = encode_version_error(0x1234_5678, 2, 32);
+    let answer: RdmaMsg = xdr::from_bytes(&answer).expect("an error");
+    assert_eq!((answer.rdma_xid, answer.rdma_vers), (0x1234_5678, 2));
+    let RdmaBody::Error(RpcRdmaError::Vers(RpcRdmaErrvers { rdma_vers_low: 1, rdma_vers_high: high @ 1 })) =
+        answer.rdma_body
+    else {
+        panic!("{answer:?}")
+    };
+
+    // Version 1 has no keepalives, so the next message is a call.
+    let version = high.min(*SUPPORTED.end());
+    assert!(SUPPORTED.contains(&version));
+    let body = RdmaBody::Msg(RpcRdmaHeader::default());
+    let call = RdmaMsg { rdma_xid: 7, rdma_vers: version, rdma_credit: 32, rdma_body: body };
+    let call = xdr::to_bytes(&call).expect("a message without bounds");
+    let (header, _) = decode_call(&call, &MessageLimits::default()).expect("a call of version 1");
+    assert_eq!(header, Header { xid: 7, credits: 32, body: Body::Msg(ChunkLists::default()) });
 }
 
 #[test]

@@ -64,7 +64,10 @@ const RUNS: &[Run] = &[
         sources: &["rpcrdma1.txt", "rpcrdma1-keepalive.txt"],
         directory: "generated/keepalive",
         options: || {
-            Options::member("rpcrdma-keepalive", "RPC-over-RDMA version 1 with keepalives, an extension")
+            Options::member(
+                "rpcrdma-keepalive",
+                "Keepalives for RPC-over-RDMA version 1, an example of the extension model of a withdrawn draft",
+            )
         },
     },
 ];

@@ -39,7 +39,7 @@ pub(crate) const JOBS: &[Step] = &[
     job("siege", 30, |root| steps::siege(root, &[])),
     job("long-fuzz", 90, |root| steps::fuzzing(root, "long-fuzz", 600)),
     job("mutants", 60, mutants::listed),
-    job("generated-mutants", 120, mutants::generated),
+    job("generated-mutants", 30, mutants::generated),
     job("million-seeds", 60, |root| steps::simulation(root, "1000000")),
 ];
 

@@ -11,7 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde::Deserialize;
-use xtask::{files, trace};
+use xtask::files;
+use xtask::trace::{self, Claim, Trace};
 
 use crate::cargo::{self, target};
 use crate::child::{self, End, print};
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
     /// Only check that each listed mistake can be made, without running tests
     #[arg(long)]
     check: bool,
-    /// Try only one part of the generated mistakes, such as `0/8`
+    /// Try only one part of the generated mistakes, such as `0/240` (default: all parts in turn)
     #[arg(long, value_name = "K/N", conflicts_with_all = ["names", "check"])]
     shard: Option<String>,
 }
@@ -36,8 +37,8 @@ const LIST: &str = "tests/mutants.toml";
 const LIMIT: Duration = Duration::from_secs(300);
 /// Time limit for a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
-/// Time limit for all generated mistakes.
-const GENERATED_LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// Time limit for each run of cargo-mutants on a part of the generated mistakes.
+const PART_LIMIT: Duration = Duration::from_secs(3600);
 /// The parts of the runtime that cargo-mutants changes.
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
@@ -45,8 +46,8 @@ const GENERATED_IN: [&str; 3] =
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
-/// The number of runs that cover all generated mistakes.
-const PARTS: usize = 40;
+/// The number of parts of the generated mistakes. Each takes about half an hour.
+const PARTS: usize = 240;
 const INSTALL: &str = "cargo-mutants is missing: cargo install cargo-mutants --locked";
 
 #[derive(Debug, Deserialize)]
@@ -131,13 +132,14 @@ impl List {
     fn read(root: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
         let list: List = toml::from_str(&text).map_err(|error| format!("{LIST}: {error}"))?;
-        let rules = trace::entries(&root.join(trace::RULES), root)?;
-        let rules: BTreeSet<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+        let trace = trace::read(root)?;
         let mut names = BTreeSet::new();
         let mut found = Vec::new();
         for mutation in &list.mutations {
-            let unknown = mutation.breaks.iter().filter(|id| !rules.contains(id.as_str()));
-            found.extend(unknown.map(|id| format!("{}: unknown rule {id}", mutation.name)));
+            let untested = mutation.breaks.iter().filter(|id| !mutation.selects_a_test_of(id, &trace));
+            found.extend(untested.map(|id| {
+                format!("{}: `cargo test {}` runs no test that names {id}", mutation.name, mutation.test)
+            }));
             if mutation.breaks.is_empty() || !names.insert(&mutation.name) {
                 found.push(format!("{}: listed without a rule, or listed twice", mutation.name));
             }
@@ -159,6 +161,27 @@ impl Mutation {
             count => Err(format!("{name}: expected 1 match in {}, found {count}", file.display())),
         }
     }
+
+    /// Returns true if `cargo test` with the mistake's arguments runs a test that names the rule.
+    fn selects_a_test_of(&self, rule: &str, trace: &Trace) -> bool {
+        trace.tests.get(rule).into_iter().flatten().any(|claim| selects(&self.test, claim))
+    }
+}
+
+/// Returns true if `cargo test` with these arguments runs the test. The arguments are a package, a target
+/// and an optional filter: `-p rpcrdma-runtime --lib iwarp`.
+fn selects(arguments: &str, claim: &Claim) -> bool {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let (package, target, filter) = match words.as_slice() {
+        ["-p", package, "--lib", filter @ ..] => (*package, "src".to_owned(), filter),
+        ["-p", package, "--test", name, filter @ ..] => (*package, format!("tests/{name}"), filter),
+        _ => return false,
+    };
+    let folder = if package == "rpcrdma-tests" { "tests" } else { package };
+    let module = claim.file.strip_prefix(&format!("{folder}/{target}"));
+    let Some(module) = module.filter(|rest| rest.starts_with(['/', '.'])) else { return false };
+    let path = format!("{}::{}", module.trim_end_matches(".rs").replace('/', "::"), claim.test);
+    filter.iter().all(|word| path.contains(word))
 }
 
 fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), String> {
@@ -276,49 +299,109 @@ impl Scratch {
     }
 }
 
-/// Runs cargo-mutants, which makes its own scratch copy, and compares the survivors with the list. The
-/// unit tests of runtime and codec run first, since they build much faster. Only survivors run the other
-/// tests.
-fn try_generated(root: &Path, list: &List, shard: Option<&str>) -> Result<(), String> {
-    let output = target(root).join("mutants");
-    let in_runtime = cargo_mutants(root, &output, &FIRST_TESTS, |command| {
-        command.args(shard.into_iter().flat_map(|shard| ["--shard", shard]));
-    })?;
-    let missed = if in_runtime.is_empty() {
-        in_runtime
-    } else {
-        cargo_mutants(root, &output, &ALL_TESTS, |command| {
-            command.args(in_runtime.lines().flat_map(|line| ["--re".to_owned(), exactly(line)]));
-        })?
+/// The generated mistakes by outcome, one per line, as cargo-mutants writes them.
+#[derive(Default)]
+struct Generated {
+    caught: String,
+    missed: String,
+    timeout: String,
+    unviable: String,
+}
+
+impl Generated {
+    /// Reads the outcomes of a run.
+    fn read(output: &Path) -> Result<Self, String> {
+        let read = |outcome: &str| {
+            let path = output.join(format!("mutants.out/{outcome}.txt"));
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        Ok(Generated {
+            caught: read("caught")?,
+            missed: read("missed")?,
+            timeout: read("timeout")?,
+            unviable: read("unviable")?,
+        })
+    }
+
+    fn add(&mut self, other: &Generated) {
+        self.caught += &other.caught;
+        self.missed += &other.missed;
+        self.timeout += &other.timeout;
+        self.unviable += &other.unviable;
+    }
+
+    /// Returns a line for each layer of the runtime, with the number of its mistakes by outcome.
+    fn by_layer(&self) -> Vec<String> {
+        let line = |pattern: &&str| {
+            let folder = pattern.trim_end_matches("**");
+            let count = |list: &str| list.lines().filter(|line| line.starts_with(folder)).count();
+            let Generated { caught, missed, timeout, unviable } = self;
+            let [caught, missed, timeout, unviable] =
+                [caught, missed, timeout, unviable].map(|list| count(list));
+            format!("{folder}: {caught} caught, {missed} missed, {timeout} timed out, {unviable} unviable")
+        };
+        GENERATED_IN.iter().map(line).collect()
+    }
+}
+
+/// Tries the generated mistakes of one part, or of all parts one after another. Compares the survivors with
+/// the list.
+fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), String> {
+    let parts = match part {
+        Some(part) => vec![part.to_owned()],
+        None => (0..PARTS).map(|part| format!("{part}/{PARTS}")).collect(),
     };
-    let found = unexplained(&missed, &list.survivors);
-    print(&format!("generated mistakes: {} survived, {} unexplained", missed.lines().count(), found.len()));
+    let mut all = Generated::default();
+    let mut found = Vec::new();
+    for part in parts {
+        match try_part(root, &part) {
+            Ok(outcomes) => all.add(&outcomes),
+            Err(error) => found.push(format!("part {part}: {error}")),
+        }
+        print(&format!("generated mistakes, up to part {part}:"));
+        all.by_layer().iter().for_each(|line| print(line));
+    }
+    found.extend(unexplained(&all.missed, &list.survivors));
+    print(&format!(
+        "generated mistakes: {} survived, {} unexplained",
+        all.missed.lines().count(),
+        found.len()
+    ));
     cargo::report(&found)
 }
 
-/// Runs cargo-mutants once, with the tests of one package. Returns the surviving mistakes, one per line.
-fn cargo_mutants(
-    root: &Path,
-    output: &Path,
-    tests: &[&str],
-    select: impl Fn(&mut Command),
-) -> Result<String, String> {
+/// Tries a part of the generated mistakes. The unit tests of runtime and codec run first, since they build
+/// much faster. Only survivors run the other tests.
+fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
+    let mut first = cargo_mutants(root, &FIRST_TESTS, |command| {
+        command.args(["--shard", part]);
+    })?;
+    if !first.missed.is_empty() {
+        let survivors = std::mem::take(&mut first.missed);
+        first.add(&cargo_mutants(root, &ALL_TESTS, |command| {
+            command.args(survivors.lines().flat_map(|line| ["--re".to_owned(), exactly(line)]));
+        })?);
+    }
+    Ok(first)
+}
+
+/// Runs cargo-mutants once, with the tests of one package. cargo-mutants makes its own scratch copy.
+fn cargo_mutants(root: &Path, tests: &[&str], select: impl Fn(&mut Command)) -> Result<Generated, String> {
+    let output = target(root).join("mutants");
     let mut command = cargo::command(root, &["mutants", "--package", "rpcrdma-runtime", "--no-shuffle"]);
     for part in GENERATED_IN {
         command.args(["--file", part]);
     }
-    command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(output);
+    command.args(["--exclude", "**/generated/**", "--minimum-test-timeout", "60", "--output"]).arg(&output);
     select(&mut command);
     command.arg("--test-package").args(tests).env_remove("RPCRDMA_LAB");
     // Exit status 2: mistakes survived. Exit status 3: some reached the time limit, which counts as
     // detected.
-    match child::run(command, GENERATED_LIMIT, print)? {
-        End::Succeeded | End::Failed(Some(2 | 3)) => {}
-        End::TimedOut => return Err("cargo-mutants timed out: use --shard".to_owned()),
-        End::Failed(_) => return Err("cargo-mutants failed".to_owned()),
+    match child::run(command, PART_LIMIT, print)? {
+        End::Succeeded | End::Failed(Some(2 | 3)) => Generated::read(&output),
+        End::TimedOut => Err(format!("cargo-mutants timed out: limit {} s", PART_LIMIT.as_secs())),
+        End::Failed(_) => Err("cargo-mutants failed".to_owned()),
     }
-    let missed = output.join("mutants.out/missed.txt");
-    fs::read_to_string(&missed).map_err(|error| format!("{}: {error}", missed.display()))
 }
 
 /// Returns a regular expression that matches exactly this text.
@@ -361,8 +444,61 @@ mod tests {
     }
 
     #[test]
+    fn outcomes_are_counted_by_layer() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("mutants.out")).unwrap();
+        let mistake = |layer: &str| format!("rpcrdma-runtime/src/{layer}/a.rs:3:5: replace x -> y\n");
+        for (outcome, text) in [
+            ("caught", mistake("wire") + &mistake("wire") + &mistake("proto")),
+            ("missed", mistake("xdr")),
+            ("timeout", mistake("proto")),
+            ("unviable", String::new()),
+        ] {
+            fs::write(folder.path().join(format!("mutants.out/{outcome}.txt")), text).unwrap();
+        }
+        let mut all = Generated::read(folder.path()).unwrap();
+        all.add(&Generated { unviable: mistake("wire"), ..Generated::default() });
+        assert_eq!(
+            all.by_layer(),
+            [
+                "rpcrdma-runtime/src/wire/: 2 caught, 0 missed, 0 timed out, 1 unviable",
+                "rpcrdma-runtime/src/proto/: 1 caught, 0 missed, 1 timed out, 0 unviable",
+                "rpcrdma-runtime/src/xdr/: 0 caught, 1 missed, 0 timed out, 0 unviable",
+            ]
+        );
+    }
+
+    #[test]
     fn a_line_matches_only_itself() {
         assert_eq!(exactly("a.rs:1: b -> (c)"), r"^a\.rs:1: b -> \(c\)$");
+    }
+
+    #[test]
+    fn the_list_matches_the_workspace() {
+        List::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+    }
+
+    #[test]
+    fn a_mistake_runs_a_test_of_its_rule() {
+        let claim = |file: &str, test: &str| Claim {
+            ids: vec!["R001".to_owned()],
+            test: test.to_owned(),
+            file: file.to_owned(),
+            line: 1,
+        };
+        let unit = claim("rpcrdma-runtime/src/proto/iwarp/regions.rs", "r001_it_is_so");
+        let scenario = claim("tests/tests/iwarp/hostile_stream.rs", "h60_it_is_so");
+        for (arguments, selected) in [
+            ("-p rpcrdma-runtime --lib iwarp", [true, false]),
+            ("-p rpcrdma-runtime --lib", [true, false]),
+            ("-p rpcrdma-runtime --lib rdma::", [false, false]),
+            ("-p rpcrdma-tests --test iwarp hostile", [false, true]),
+            ("-p rpcrdma-tests --test iwarp h60", [false, true]),
+            ("-p rpcrdma-tests --test iwarp setup", [false, false]),
+            ("-p rpcrdma-tests --test iw", [false, false]),
+        ] {
+            assert_eq!([&unit, &scenario].map(|claim| selects(arguments, claim)), selected, "{arguments}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub trait Program: 'static {
     /// The version's name in its document.
     const NAME: &'static str;
     /// The number and name of each procedure, in the document's order. Calls of other procedures do not
-    /// compile.
+    /// compile. The check is part of a call: a program that is only served, and never called, is not checked.
     const PROCEDURES: &'static [(u32, &'static str)];
 }
 

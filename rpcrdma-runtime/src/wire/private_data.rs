@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(private_data(false, 0, u32::MAX).encode()[6..], [0, 255]);
     }
 
-    /// Requirement: R041, R043
+    /// Requirement: R041, R043, R288
     #[test]
     fn r285_the_smaller_size_applies_in_each_direction() {
         let negotiated =

@@ -79,6 +79,11 @@ pub struct VerbsOptions {
     /// `None` disables the checks, and a dead peer is then detected only while a call is outstanding. A check
     /// is an RDMA Write of no octets. It fails when the device stops retransmitting
     /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
+    ///
+    /// So a dead peer is detected within twice this time, plus the time of the retransmissions: on InfiniBand
+    /// and RoCE `retries + 1` times the acknowledgement timeout that the kernel derives from the path, on
+    /// RoCE usually less than 20 s in total. On siw, `net.ipv4.tcp_retries2` applies, by default about 16
+    /// minutes.
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

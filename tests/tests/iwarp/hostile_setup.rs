@@ -6,7 +6,7 @@ use rpcrdma_runtime::proto::iwarp::SetupError;
 use rpcrdma_runtime::proto::work::{Action, Completion, Token};
 use rpcrdma_runtime::provider::Connection;
 use rpcrdma_runtime::provider::iwarp::{IwarpConnection, IwarpError, IwarpOptions, connect};
-use rpcrdma_runtime::wire::iwarp::MpaError;
+use rpcrdma_runtime::wire::iwarp::{DdpHeader, MpaError, Opcode, fpdu};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -128,7 +128,7 @@ async fn depths_have_a_limit_of_their_own() {
         assert_eq!((end.info().ord, end.info().ird), (kept_ord, kept_ird), "{octets:?}");
     }
     for (octets, kept_ord) in [
-        (reply(0x50, 2, 4, &[0x3f, 0xfe, 0x3f, 0xfe]), 128),
+        (reply(0x50, 2, 4, &[0x3f, 0xfe, 0, 128]), 128),
         (reply(0x50, 2, 4, &[0x3f, 0xff, 0x3f, 0xff]), 128),
         (reply(0x40, 1, 0, &[]), 1),
     ] {
@@ -190,17 +190,26 @@ async fn request_and_result(
     octets: Vec<u8>,
     options: &IwarpOptions,
 ) -> (Result<IwarpConnection, IwarpError>, [u8; 4]) {
+    let (outcome, depths, _raw) = exchange(octets, options).await;
+    (outcome, depths)
+}
+
+/// Like [`request_and_result`]. Also returns the responder's socket.
+async fn exchange(
+    octets: Vec<u8>,
+    options: &IwarpOptions,
+) -> (Result<IwarpConnection, IwarpError>, [u8; 4], TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let replying = async {
         let (mut raw, _) = listener.accept().await.unwrap();
-        let mut request = [0; 24];
+        let mut request = [0; 24 + b"hello".len()];
         raw.read_exact(&mut request).await.unwrap();
         raw.write_all(&octets).await.unwrap();
-        (raw, *request.last_chunk().unwrap())
+        (raw, request[20..24].try_into().unwrap())
     };
-    let (outcome, (_raw, depths)) = tokio::join!(connect(address, b"hello", 1024, options), replying);
-    (outcome, depths)
+    let (outcome, (raw, depths)) = tokio::join!(connect(address, b"hello", 1024, options), replying);
+    (outcome, depths, raw)
 }
 
 fn reply(flags: u8, revision: u8, length: u16, rest: &[u8]) -> Vec<u8> {
@@ -229,6 +238,31 @@ async fn an_initiator_rejects_invalid_replies() {
     assert!(matches!(outcome, Err(IwarpError::Timeout { .. })));
     let end = answered(reply(0x50, 2, 7, &[0, 1, 0, 1, b'y', b'e', b's'])).await.unwrap();
     assert_eq!(end.info().private_data, "yes");
+}
+
+/// The initiator closes with a Terminate of layer 2, code 6. It has a CRC if a peer requires CRCs.
+///
+/// Requirement: R714, R715
+#[tokio::test]
+async fn an_ord_above_the_offered_ird_ends_the_connection() {
+    for ird in [1u8, 16, 128] {
+        for crc in [true, false] {
+            let options = IwarpOptions { ird: ird.into(), crc, ..impatient() };
+            let flags = if crc { 0x50 } else { 0x10 };
+            let (outcome, _, mut raw) = exchange(reply(flags, 2, 4, &[0, 1, 0, ird]), &options).await;
+            assert_eq!(outcome.unwrap().info().ird, u32::from(ird));
+            assert_eq!(raw.read(&mut [0]).await.unwrap(), 0, "no Terminate");
+
+            let (outcome, _, raw) = exchange(reply(flags, 2, 4, &[0, 1, 0, ird + 1]), &options).await;
+            let expected = SetupError::Depth { ord: u16::from(ird) + 1, ird: ird.into() };
+            assert!(matches!(outcome, Err(IwarpError::Setup(error)) if error == expected), "{outcome:?}");
+            let fpdu = rest(raw).await;
+            let (header, payload) = DdpHeader::parse(fpdu::open(&fpdu, crc).unwrap()).unwrap();
+            assert_eq!(Opcode::from_control(header.control()), Ok(Opcode::Terminate));
+            assert_eq!(payload[..2], [0x20, 6], "layer 2, type 0, code 6");
+            assert_eq!(fpdu.ends_with(&[0; 4]), !crc);
+        }
+    }
 }
 
 #[tokio::test]

@@ -230,12 +230,39 @@ fn write_chunks() -> Vec<Case> {
         .writes(&[&[8]], &[])
         .gets(Gets::Closed),
     ];
+    cases.extend(limits());
     for len in 1..=8 {
         let case = || Case::inline(format!("a result of {len} bytes"), NONE, [0, len, 0]);
         cases.push(case().writes(&[&[len]], &[&[len]]));
         cases.push(case().writes(&[&[len + 1]], &[&[len]]));
     }
     cases
+}
+
+/// As many Write chunks and segments as [`Link::of_table`] allows, and one more.
+fn limits() -> Vec<Case> {
+    const CHUNKS: usize = Link::LIMITS.max_write_chunks;
+    const SEGMENTS: usize = Link::LIMITS.max_segments;
+    let mut chunks = [&[0][..]; CHUNKS];
+    chunks[0] = &[5];
+    let mut segments = [0; SEGMENTS];
+    segments[..5].fill(1);
+    vec![
+        Case::inline("as many Write chunks as the limit", NONE, [0, 5, 0])
+            .writes(&[&[8][..]; CHUNKS], &chunks),
+        Case::inline("a Write chunk above the limit", NONE, [0, 5, 0])
+            .writes(&[&[8][..]; CHUNKS + 1], &[])
+            .gets(Gets::ErrChunk),
+        Case::inline("as many segments as the limit", NONE, [0, 5, 0])
+            .writes(&[&[1; SEGMENTS]], &[&segments]),
+        Case::inline("a segment above the limit", NONE, [0, 5, 0])
+            .writes(&[&[1; SEGMENTS + 1]], &[])
+            .gets(Gets::ErrChunk),
+        Case::inline("a segment above the limit in another list", NONE, [0, 5, 0])
+            .writes(&[&[1; SEGMENTS]], &[])
+            .reply(&[976], &[])
+            .gets(Gets::ErrChunk),
+    ]
 }
 
 /// The header has 28 bytes and a reply without data 52 bytes. 944 more bytes fill the threshold, or 924 bytes

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rpcrdma_runtime::Services;
-use rpcrdma_runtime::proto::rdma::Config;
+use rpcrdma_runtime::proto::rdma::{Config, MessageLimits};
 use rpcrdma_runtime::provider::{Connection, iwarp};
 use rpcrdma_runtime::serve_connection;
 use rpcrdma_runtime::wire::private_data::PrivateData;
@@ -12,6 +12,12 @@ use rpcrdma_sim::Echo;
 use rpcrdma_sim::fabric::{EndConfig, Fabric, FabricConfig};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// The limits of a message.
+pub(crate) struct Limits {
+    pub(crate) max_write_chunks: usize,
+    pub(crate) max_segments: usize,
+}
 
 /// The settings of both peers of a connection.
 #[derive(Clone)]
@@ -22,10 +28,15 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Limits that a message within the inline threshold can exceed.
+    pub(crate) const LIMITS: Limits = Limits { max_write_chunks: 16, max_segments: 24 };
+
     /// Returns settings with few credits, so that a Receive that is not posted again is soon missing.
     pub(crate) fn of_table() -> Self {
         let private_data = PrivateData::new(false, INLINE, INLINE);
-        Link { config: Config { credits: 2, private_data, ..Config::default() }, reads: 16 }
+        let Limits { max_write_chunks, max_segments } = Link::LIMITS;
+        let limits = MessageLimits { max_write_chunks, max_segments, ..MessageLimits::default() };
+        Link { config: Config { credits: 2, private_data, limits, ..Config::default() }, reads: 16 }
     }
 
     /// The size of each Receive.
@@ -91,13 +102,32 @@ impl Provider for Iwarp {
     type ServerSide = Self::ClientSide;
 
     async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
-        let (options, private_data) = (link.iwarp(), link.private_data());
-        let listener = iwarp::IwarpListener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
-        let address = listener.local_addr().expect("a local address");
-        let connecting = iwarp::connect(address, &private_data, link.receive(), &options);
-        let (client, server) = tokio::join!(connecting, accepted(&listener, link));
-        (client.expect("a connection"), server)
+        over_tcp(link, link.iwarp()).await
     }
+}
+
+/// iWARP with markers and without CRCs.
+pub(crate) struct Marked;
+
+impl Provider for Marked {
+    type ClientSide = iwarp::IwarpConnection;
+    type ServerSide = Self::ClientSide;
+
+    async fn connect(link: &Link) -> (Self::ClientSide, Self::ServerSide) {
+        over_tcp(link, iwarp::IwarpOptions { markers: true, crc: false, ..link.iwarp() }).await
+    }
+}
+
+async fn over_tcp(
+    link: &Link,
+    options: iwarp::IwarpOptions,
+) -> (iwarp::IwarpConnection, iwarp::IwarpConnection) {
+    let private_data = link.private_data();
+    let listener = iwarp::IwarpListener::bind("127.0.0.1:0", options.clone()).await.expect("a free port");
+    let address = listener.local_addr().expect("a local address");
+    let connecting = iwarp::connect(address, &private_data, link.receive(), &options);
+    let (client, server) = tokio::join!(connecting, accepted(&listener, link));
+    (client.expect("a connection"), server)
 }
 
 pub(crate) async fn accepted(listener: &iwarp::IwarpListener, link: &Link) -> iwarp::IwarpConnection {

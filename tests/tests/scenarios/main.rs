@@ -12,7 +12,7 @@ mod over_verbs;
 mod raw;
 mod replies;
 
-use link::{Iwarp, Memory};
+use link::{Iwarp, Marked, Memory};
 
 /// Requirement: R042, R202
 #[tokio::test]
@@ -20,12 +20,17 @@ async fn each_scenario_is_the_same_over_each_provider() {
     let all = calls::scenarios();
     let mut failed = Vec::new();
     for scenario in &all {
-        let (memory, iwarp) = (calls::over::<Memory>(scenario).await, calls::over::<Iwarp>(scenario).await);
-        match (memory, iwarp) {
-            (Ok(memory), Ok(iwarp)) if memory == iwarp => {}
-            (Ok(_), Ok(_)) if scenario.varies() => {}
-            (memory, iwarp) => {
-                failed.push(format!("{}:\n  fabric {memory:?}\n  iwarp {iwarp:?}", scenario.name))
+        let memory = calls::over::<Memory>(scenario).await;
+        for (provider, other) in [
+            ("iwarp", calls::over::<Iwarp>(scenario).await),
+            ("iwarp with markers", calls::over::<Marked>(scenario).await),
+        ] {
+            match (&memory, other) {
+                (Ok(memory), Ok(other)) if *memory == other => {}
+                (Ok(_), Ok(_)) if scenario.varies() => {}
+                (memory, other) => {
+                    failed.push(format!("{}:\n  fabric {memory:?}\n  {provider} {other:?}", scenario.name))
+                }
             }
         }
     }
@@ -39,19 +44,23 @@ async fn each_scenario_is_the_same_over_each_provider() {
 async fn every_invalid_header_gets_its_error() {
     headers::over::<Memory>().await;
     headers::over::<Iwarp>().await;
+    headers::over::<Marked>().await;
 }
 
 /// Requirement: R045, R070, R073, R076, R077, R083, R091, R092, R093, R097, R099, R100, R102, R106, R109
-/// Requirement: R111, R121, R122, R123, R125, R128, R129, R131, R133, R144, R177, H33, H71
+/// Requirement: R111, R121, R122, R123, R125, R128, R129, R131, R133, R144, R177, H24, H33, H71
 #[tokio::test]
 async fn every_layout_of_a_call_has_its_result_or_its_error() {
     layouts::over::<Memory>().await;
     layouts::over::<Iwarp>().await;
+    layouts::over::<Marked>().await;
 }
 
+/// Requirement: R187, R188, R220
 /// Requirement: R144, R163, R164, R170, R192, R194, R210, H13, H14, H16, H18, H30, H31, H32, H36, H37
 #[tokio::test]
 async fn a_reply_that_does_not_match_its_call_fails_it_or_is_dropped() {
     replies::over::<Memory>().await;
     replies::over::<Iwarp>().await;
+    replies::over::<Marked>().await;
 }

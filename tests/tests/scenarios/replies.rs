@@ -21,12 +21,22 @@ use crate::raw::{Raw, words};
 enum Expected {
     Result,
     BadReply,
+    /// The result and the Write chunks do not match.
+    Decode,
     /// ERR_CHUNK.
     Chunk,
     /// ERR_VERS with versions 2 to 3.
     Version,
     /// The message is dropped, and the call waits for its reply.
     NoReply,
+    /// The message is answered with ERR_CHUNK, and the call waits for its reply.
+    NoReplyButErrChunk,
+}
+
+impl Expected {
+    fn waits(self) -> bool {
+        matches!(self, Expected::NoReply | Expected::NoReplyButErrChunk)
+    }
 }
 
 /// A valid reply.
@@ -38,6 +48,8 @@ struct Reply {
     returned: ChunkLists,
     /// The stream without its items.
     stream: Bytes,
+    /// The stream with its items.
+    complete: Bytes,
 }
 
 impl Reply {
@@ -61,6 +73,11 @@ impl Reply {
         self.message(lists, &self.stream)
     }
 
+    /// A call in the backward direction, with chunks.
+    fn backward(&self, lists: ChunkLists) -> Bytes {
+        self.message(lists, &words(&[self.xid, 0, 2, 0, 0, 0, 0, 0, 0, 0]))
+    }
+
     fn error(&self, body: ErrorBody) -> Bytes {
         Header { xid: self.xid, credits: 8, body: Body::Error(body) }.encode()
     }
@@ -72,7 +89,7 @@ const ITEMS: [u32; 2] = [16, 7];
 type MakeReply = fn(&Reply) -> Bytes;
 
 fn table() -> Vec<(&'static str, MakeReply, Expected)> {
-    [accepted(), bad_chunks(), errors(), dropped()].concat()
+    [accepted(), bad_chunks(), bad_items(), errors(), dropped(), backward_calls()].concat()
 }
 
 fn accepted() -> Vec<(&'static str, MakeReply, Expected)> {
@@ -121,6 +138,49 @@ fn bad_chunks() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::BadReply)).to_vec()
 }
 
+/// The chunks are valid, but do not match the result.
+fn bad_items() -> Vec<(&'static str, MakeReply, Expected)> {
+    let cases: [(&str, MakeReply); 3] = [
+        ("R188 items inline although Write chunks are free", |reply| {
+            let mut lists = reply.returned.clone();
+            lists.writes.iter_mut().for_each(|chunk| *chunk = chunk.filled(0));
+            reply.message(lists, &reply.complete)
+        }),
+        ("R188 items inline and in Write chunks", |reply| {
+            reply.message(reply.returned.clone(), &reply.complete)
+        }),
+        ("R187 a Write chunk with data that is not eligible", |reply| {
+            // The last word is the length of the item in the second chunk.
+            let mut stream = reply.stream.to_vec();
+            *stream.last_mut().expect("a result") = 0;
+            reply.message(reply.returned.clone(), &stream)
+        }),
+    ];
+    cases.map(|(name, make_reply)| (name, make_reply, Expected::Decode)).to_vec()
+}
+
+/// A client without services rejects calls with chunks. It drops other calls: see [`dropped`].
+fn backward_calls() -> Vec<(&'static str, MakeReply, Expected)> {
+    const READ: ReadSegment = ReadSegment { position: 40, segment: MEMORY };
+    const MEMORY: Segment = Segment { handle: 1, length: 4, offset: 0 };
+    let cases: [(&str, MakeReply); 4] = [
+        ("R220 a backward call with a Read chunk", |reply| {
+            reply.backward(ChunkLists { reads: vec![READ], ..ChunkLists::default() })
+        }),
+        ("R220 a backward call with a Write chunk", |reply| {
+            reply.backward(ChunkLists { writes: vec![WriteChunk(vec![MEMORY])], ..ChunkLists::default() })
+        }),
+        ("R220 a backward call with a Reply chunk", |reply| {
+            reply.backward(ChunkLists { reply: Some(WriteChunk(vec![MEMORY])), ..ChunkLists::default() })
+        }),
+        ("R220 a long backward call", |reply| {
+            let reads = vec![ReadSegment { position: 0, ..READ }];
+            reply.long(ChunkLists { reads, ..ChunkLists::default() })
+        }),
+    ];
+    cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReplyButErrChunk)).to_vec()
+}
+
 fn errors() -> Vec<(&'static str, MakeReply, Expected)> {
     vec![
         ("ERR_CHUNK", |reply| reply.error(ErrorBody::Chunk), Expected::Chunk),
@@ -149,7 +209,7 @@ fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }
 
-/// The number of calls for a message that is dropped. It exceeds the number of Receives.
+/// The number of calls for a message after which the call waits. It exceeds the number of Receives.
 const CALLS: usize = 8;
 
 async fn run<P: Provider>(make_reply: MakeReply, expected: Expected) {
@@ -158,7 +218,7 @@ async fn run<P: Provider>(make_reply: MakeReply, expected: Expected) {
     let mut raw = Raw::new(peer);
     let options = ClientOptions { config: link.config, ..ClientOptions::default() };
     let client = Client::over(local, options);
-    for _ in 0..if matches!(expected, Expected::NoReply) { CALLS } else { 1 } {
+    for _ in 0..if expected.waits() { CALLS } else { 1 } {
         exchange(&client, &mut raw, make_reply, expected).await;
     }
 }
@@ -175,7 +235,10 @@ async fn exchange<C: Connection>(
     let answering = async {
         let reply = place(raw, &result).await;
         assert!(raw.send(vec![make_reply(&reply)]).await, "the connection has ended");
-        if matches!(expected, Expected::NoReply) {
+        if matches!(expected, Expected::NoReplyButErrChunk) {
+            assert_eq!(raw.receive().await, Some(words(&[reply.xid, 1, 1, 4, 2])));
+        }
+        if expected.waits() {
             assert!(raw.send(vec![reply.valid()]).await, "the connection has ended");
         }
         raw.receive().await
@@ -185,8 +248,9 @@ async fn exchange<C: Connection>(
         received = answering => panic!("R164: unexpected message of a requester: {received:?}"),
     };
     let is_expected = match (expected, &outcome) {
-        (Expected::Result | Expected::NoReply, Ok(got)) => *got == result,
+        (Expected::Result | Expected::NoReply | Expected::NoReplyButErrChunk, Ok(got)) => *got == result,
         (Expected::BadReply, Err(CallError::Transport(TransportError::BadReply(_)))) => true,
+        (Expected::Decode, Err(CallError::Decode(_))) => true,
         (Expected::Chunk, Err(CallError::TooLong { source: TransportError::Chunk, .. })) => true,
         (Expected::Version, Err(CallError::Transport(TransportError::Version { low: 2, high: 3 }))) => true,
         _ => false,
@@ -203,7 +267,9 @@ async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
     let mut sink = Reducer::new(1);
     let placed = sink.put(&words(&[xid, 1, 0, 0, 0, 0])).and_then(|()| result.encode(&mut sink));
     placed.expect("a result within its bounds");
-    let Message { stream, items } = sink.into_message();
+    let message = sink.into_message();
+    let complete = message.clone().flatten();
+    let Message { stream, items } = message;
     let mut returned = offered.clone();
     assert_eq!((returned.writes.len(), items.len()), (2, 2));
     for (chunk, item) in returned.writes.iter_mut().zip(items) {
@@ -211,7 +277,7 @@ async fn place<C: Connection>(raw: &mut Raw<C>, result: &Res) -> Reply {
         raw.write(chunk.0[0], item.data).await;
     }
     returned.reply.as_mut().expect("a Reply chunk").fill(0);
-    Reply { xid, offered, returned, stream }
+    Reply { xid, offered, returned, stream, complete }
 }
 
 /// Runs each case on a separate connection.

@@ -298,6 +298,7 @@ mod tests {
         regions.register(Memory::Sink(BytesMut::zeroed(size)), u32::MAX).unwrap()
     }
 
+    /// Requirement: R377
     #[test]
     fn ranges_are_checked_to_the_octet() {
         let mut regions = regions();
@@ -349,6 +350,20 @@ mod tests {
         assert!(regions.response_sent(handle).is_none());
         let returned = regions.response_sent(handle);
         assert!(matches!(returned, Some(Completion::Invalidated { token: Token(5), .. })), "{returned:?}");
+    }
+
+    /// Requirement: R380
+    #[test]
+    fn fenced_regions_accept_no_access_and_return_their_memory() {
+        let mut regions = regions();
+        let sink = sink(&mut regions, 8);
+        let source = Memory::Source(Bytes::from_static(b"abcdef"));
+        let source = regions.register(source, u32::MAX).unwrap();
+        regions.fence_all();
+        assert_eq!(regions.place(sink.handle, sink.offset, &[1; 8], 0), Err(Refusal::Unknown));
+        assert_eq!(regions.source(source.handle, source.offset, 6), Err(Refusal::Unknown));
+        assert!(!regions.invalidate_by_peer(sink.handle) && !regions.invalidate_by_peer(source.handle));
+        assert_eq!(regions.take_all().len(), 2);
     }
 
     #[test]

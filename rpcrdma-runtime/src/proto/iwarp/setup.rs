@@ -1,8 +1,10 @@
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::Role;
+use super::outbound::Outbound;
 use crate::wire::iwarp::mpa::{MAX_SENT_PRIVATE_DATA, NOT_NEGOTIATED, REVISION};
-use crate::wire::iwarp::{FrameHeader, FrameKind, ReadDepths};
+use crate::wire::iwarp::{Code, FrameHeader, FrameKind, ReadDepths, Terminate};
 
 /// The maximum number of outstanding RDMA Reads in each direction, the same as in Linux's siw.
 const MAX_DEPTH: u16 = 128;
@@ -47,6 +49,14 @@ pub enum SetupError {
     /// The peer serves no RDMA Reads, so no Read chunk can be fetched.
     #[error("the peer serves no RDMA Reads (its IRD is 0)")]
     NoReads,
+    /// The peer's ORD exceeds the local IRD, which was in the request (RFC 6581 section 9.1).
+    #[error("the peer announces an ORD of {ord}, above the local IRD of {ird}")]
+    Depth {
+        /// The responder's ORD.
+        ord: u16,
+        /// The local IRD.
+        ird: u16,
+    },
     /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9).
     #[error("the peer supports no common ready-to-receive message")]
     NoReadyMessage,
@@ -163,6 +173,12 @@ impl Offer {
             return Err(SetupError::Revision(0));
         }
         let own = self.depths();
+        match depths {
+            Some(ReadDepths { ord, .. }) if ord != NOT_NEGOTIATED && ord > own.ird => {
+                return Err(SetupError::Depth { ord, ird: own.ird });
+            }
+            _ => {}
+        }
         let kept_ord = match depths {
             None => own.ord.min(UNKNOWN_DEPTH),
             Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
@@ -177,6 +193,18 @@ impl Offer {
             ird: own.ird.into(),
             ord: kept_ord.into(),
         })
+    }
+
+    /// Returns the FPDU that an initiator sends before it closes because of [`SetupError::Depth`]: a
+    /// Terminate.
+    #[must_use]
+    pub fn terminate(&self, reply: &FrameHeader) -> Vec<u8> {
+        let mut outbound = Outbound::new(0, self.crc || reply.crc, reply.markers);
+        outbound.end(Some(Terminate { code: Code::INSUFFICIENT_IRD, segment: None, read_request: None }));
+        let mut octets = VecDeque::new();
+        outbound.emit(&mut octets);
+        outbound.flush(&mut octets);
+        octets.into_iter().flatten().collect()
     }
 
     /// Creates the MPA reply to a request: with the same revision, and enhanced if the request is.

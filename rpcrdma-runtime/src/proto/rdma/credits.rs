@@ -109,7 +109,7 @@ mod tests {
         assert!(credits.send());
     }
 
-    /// Requirement: R026
+    /// Requirement: R023, R026
     #[test]
     fn h62_zero_credits_count_as_one_and_excess_is_capped() {
         let mut credits = Credits::new(8);

@@ -197,6 +197,7 @@ mod tests {
         assert_eq!(fetched(&[read(48, 0)], inline(60)).items, Placed::None);
     }
 
+    /// Requirement: R071
     #[test]
     fn h22_a_position_beyond_the_stream_is_rejected() {
         assert!(Fetch::new(&[read(60, 4)], inline(60)).is_ok());

@@ -151,7 +151,10 @@ mod tests {
     use super::*;
     use crate::xdr::Reader;
 
-    struct OfVersion(u32);
+    struct OfVersion {
+        version: u32,
+        max_args: u64,
+    }
 
     impl Service for OfVersion {
         fn program(&self) -> u32 {
@@ -159,7 +162,11 @@ mod tests {
         }
 
         fn version(&self) -> u32 {
-            self.0
+            self.version
+        }
+
+        fn max_args(&self) -> u64 {
+            self.max_args
         }
 
         fn dispatch<'a>(
@@ -185,16 +192,21 @@ mod tests {
     }
 
     #[test]
-    fn a_second_service_for_a_program_and_version_is_logged() {
+    fn a_second_service_for_a_program_and_version_is_logged_and_not_called() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let written = log.clone();
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(written.clone())).finish();
         tracing::subscriber::with_default(subscriber, || {
             let mut services = Services::new();
-            for (version, logged) in [(1, false), (2, false), (1, true)] {
-                services.add(OfVersion(version));
+            for (version, max_args, logged) in [(1, 10, false), (2, 20, false), (1, 30, true)] {
+                services.add(OfVersion { version, max_args });
                 assert_eq!(!log.lock().unwrap().is_empty(), logged, "version {version}");
+            }
+            for (version, max_args) in [(1, 10), (2, 20)] {
+                let credential = Credential::None;
+                let call = CallHeader { xid: 1, program: 7, version, procedure: 0, credential };
+                assert_eq!(services.find(&call).unwrap().max_args(), max_args, "the first service wins");
             }
         });
         let text = String::from_utf8(log.lock().unwrap().clone()).unwrap();

@@ -379,7 +379,7 @@ mod tests {
     use super::*;
     use crate::proto::work::Token;
 
-    /// Requirement: R428, R432
+    /// Requirement: R428, R432, R500
     #[tokio::test]
     async fn fpdus_adapt_to_growing_segments() {
         for max_fpdu in [None, Some(200)] {

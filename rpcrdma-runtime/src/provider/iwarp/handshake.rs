@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::capture::Tap;
 use super::{IwarpConnection, IwarpError, IwarpOptions};
-use crate::proto::iwarp::{Agreed, Offer, Role};
+use crate::proto::iwarp::{Agreed, Offer, Role, SetupError};
 use crate::provider::ConnectionInfo;
 use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 
@@ -42,7 +42,14 @@ pub async fn connect(
     if reply.header.reject {
         return Err(IwarpError::Refused { private_data: reply.private_data });
     }
-    let agreed = offer.conclude(&reply.header, reply.depths)?;
+    let agreed = match offer.conclude(&reply.header, reply.depths) {
+        Err(error @ SetupError::Depth { .. }) => {
+            let octets = offer.terminate(&reply.header);
+            send_last(&mut socket, &mut tap, &octets, options.reply_timeout).await?;
+            return Err(error.into());
+        }
+        outcome => outcome?,
+    };
     let info = info((&socket, address), reply.private_data, agreed, options);
     Ok(IwarpConnection::new((socket, tap), Role::Initiator, agreed, receive_size, info, options))
 }
@@ -248,6 +255,7 @@ fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     }
 }
 
+/// Rejects the connection: sends these octets and closes the local side.
 async fn send_last(
     socket: &mut TcpStream,
     tap: &mut Tap,
@@ -259,7 +267,7 @@ async fn send_last(
         socket.write_all(octets).await?;
         Ok(socket.shutdown().await?)
     };
-    with_timeout(limit, "sending the MPA reply", sending).await
+    with_timeout(limit, "sending the rejection", sending).await
 }
 
 async fn with_timeout<T>(

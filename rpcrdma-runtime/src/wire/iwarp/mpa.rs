@@ -244,6 +244,7 @@ mod tests {
         }
     }
 
+    /// Requirement: R342
     #[test]
     fn invalid_frames_are_rejected() {
         let refused = |octets: &[u8]| {

@@ -72,6 +72,8 @@ impl Code {
     pub const CRC: Code = code(2, 0, 0x02);
     /// MPA: invalid FPDU length.
     pub const FPDU_LENGTH: Code = code(2, 0, 0x03);
+    /// MPA: the initiator's IRD is below the responder's ORD (RFC 6581 section 9.1).
+    pub const INSUFFICIENT_IRD: Code = code(2, 0, 0x06);
 
     /// Returns true if RFC 5040 (figure 9), RFC 5041 (section 7.2), RFC 5044 (section 8) or RFC 6581 defines
     /// this error.
@@ -249,6 +251,7 @@ mod tests {
             (Code::UNTAGGED_VERSION, (1, 2, 6)),
             (Code::CRC, (2, 0, 2)),
             (Code::FPDU_LENGTH, (2, 0, 3)),
+            (Code::INSUFFICIENT_IRD, (2, 0, 6)),
         ] {
             assert_eq!((layer, etype, code), expected);
         }

@@ -150,7 +150,7 @@ fn only_terminate(what: &str, sent: &[Sent]) -> Vec<u8> {
 ///
 /// Requirement: R426, R437, R467, R469, R507, R515, R549, R550, R551, R553, R556, R557, R558, R605, R612
 /// Requirement: R614, R615, R616, R617, R618, R624, R644, R645, R646, R660, R663, R664, R666, R668, R670
-/// Requirement: R671, R672, R673
+/// Requirement: R671, R672, R673, R344, R365, R368
 #[test]
 fn a_fault_is_answered_with_one_terminate_that_names_it() {
     for Case(what, fpdus, code, with) in CASES {
