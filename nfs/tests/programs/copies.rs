@@ -158,8 +158,8 @@ fn capturing_tcp_or_a_device_causes_a_warning() {
     }
 }
 
-/// Interrupts the program once it is ready and `silence` has stopped its server. Returns the program's output.
-/// The program must not wait for its outstanding calls, which time out after 60 s.
+/// Interrupts the program once it is ready and `silence` has stopped its server. Returns the program's
+/// output. The program must not wait for its outstanding calls, which time out after 60 s.
 fn interrupted(mut command: Command, ready: impl Fn() -> bool, silence: impl Fn()) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -248,8 +248,8 @@ impl Part {
 }
 
 impl Drop for Part {
-    /// Saves the state of a failed or interrupted copy without waiting for the disk. If the disk loses data or
-    /// the state, a later run fetches all data again.
+    /// Saves the state of a failed or interrupted copy without waiting for the disk. If the disk loses data
+    /// or the state, a later run fetches all data again.
     fn drop(&mut self) {
         if self.done {
             return;

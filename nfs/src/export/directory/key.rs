@@ -48,8 +48,8 @@ impl HandleKey {
     /// Loads the key from a file.
     ///
     /// # Errors
-    /// The file cannot be read, is not a key, grants rights to other users, or belongs to a different user than
-    /// the process.
+    /// The file cannot be read, is not a key, grants rights to other users, or belongs to a different user
+    /// than the process.
     pub fn load(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
