@@ -94,14 +94,28 @@ fn log(program: &str, what: impl fmt::Display, event: impl FnOnce(&str)) {
     }
 }
 
+/// Returns true for control characters, line breaks, and characters that change the text direction.
+fn is_steering(c: char) -> bool {
+    let directs =
+        matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || directs || matches!(c, '\u{2028}'..='\u{2029}')
+}
+
 /// Escapes control characters, line breaks, and characters that change the text direction.
 #[must_use]
 pub fn escaped(text: &str) -> String {
-    let steers = |c: char| {
-        let directs = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        c.is_control() || directs || matches!(c, '\u{2028}'..='\u{2029}')
-    };
-    text.chars().map(|c| if steers(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+    text.chars()
+        .map(|c| if is_steering(c) { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}
+
+/// Escapes the characters of [`escaped`] in a line of JSON as `\uXXXX`. The value stays the same, since such
+/// characters occur only in strings.
+#[must_use]
+pub fn escaped_json(line: &str) -> String {
+    line.chars()
+        .map(|c| if is_steering(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() })
+        .collect()
 }
 
 /// Prints the error, if any, as one line and returns the exit status. `status` maps an error to a status.

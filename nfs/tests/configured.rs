@@ -3,10 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "configured/prometheus.rs"]
+mod prometheus;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -16,6 +20,8 @@ use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
+
+use self::prometheus::samples;
 
 /// A directory with a configuration file and directories to export.
 struct Place(TempDir);
@@ -79,7 +85,11 @@ impl Daemon {
     }
 
     fn url(&self, scheme: &str) -> &str {
-        self.line.split_whitespace().find(|word| word.starts_with(scheme)).unwrap().trim_end_matches('/')
+        self.line
+            .split_whitespace()
+            .find(|word| word.starts_with(scheme))
+            .unwrap()
+            .trim_end_matches(['/', ','])
     }
 
     fn signal(&self, signal: Signal) {
@@ -205,6 +215,31 @@ fn a_configuration_is_checked_without_a_server() {
     assert_eq!((refused.status.code(), text(&refused.stderr)), (Some(1), expected.as_str()));
 }
 
+#[test]
+fn a_check_covers_addresses_and_keys() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("key"), "too short").unwrap();
+    fs::set_permissions(place.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let key = place.path("key");
+    for (option, error) in [
+        ("listen = '127.0.0.1'", "the address of --listen (127.0.0.1): "),
+        ("tcp = 'host:port'", "the address of --tcp (host:port): "),
+        ("metrics = '[::1]:99999'", "the address of --metrics ([::1]:99999): "),
+        ("register = true\nrpcbind = '::1'", "the address of --rpcbind (::1): "),
+        ("handle-key = '@key'", &format!("{key}: not a handle key")),
+        ("sec = ['krb5']\nhandle-key = '@new'", ""),
+    ] {
+        place.configure(&format!("dir = '@a'\n{option}\n"));
+        let mut command = place.nfs3d(&["--check-config"]);
+        // Without the feature `krb5`, the keytab cannot be read either.
+        let refused = command.env("KRB5_KTNAME", place.path("none")).output().unwrap();
+        let message = text(&refused.stderr);
+        assert!(message.starts_with(&format!("nfs3d: {error}")), "{option}: {message}");
+        assert_eq!((refused.status.code(), message.lines().count()), (Some(1), 1), "{option}: {message}");
+    }
+    assert!(!Path::new(&place.path("new")).exists(), "a check creates no file");
+}
+
 #[tokio::test]
 async fn a_reload_replaces_exports_and_keeps_connections() {
     let place = Place::new(&["a", "b"]);
@@ -308,7 +343,7 @@ fn stuck_read(address: &str, handle: &[u8]) -> TcpStream {
 async fn a_stop_has_a_deadline() {
     let place = Place::new(&["a"]);
     fs::File::create(place.path("a/file")).unwrap().set_len(8 << 20).unwrap();
-    place.configure("dir = '@a'\nstop-timeout = 1\n");
+    place.configure("dir = '@a'\nstop-timeout = 2\nmetrics = '127.0.0.1:0'\n");
     let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
     let address = daemon.url("tcp://").trim_start_matches("tcp://").to_owned();
     let client = TcpClient::connect(address.as_str()).await.unwrap();
@@ -320,10 +355,20 @@ async fn a_stop_has_a_deadline() {
     let Ok(rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found)) = looked_up else { panic!("{looked_up:?}") };
     let _stuck = stuck_read(&address, found.object.data.as_slice());
     std::thread::sleep(Duration::from_millis(300));
+    let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
     let began = Instant::now();
+    daemon.signal(Signal::TERM);
+    let draining = loop {
+        match fetch(&metrics, "/healthz") {
+            (200, _) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(draining, (503, "stopping\n".to_owned()));
     daemon.stop();
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(5), "{took:?}");
+    assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(5), "{took:?}");
 }
 
 /// A socket that receives the state reports of a service.
@@ -419,27 +464,6 @@ fn fetch(address: &str, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Parses metrics in Prometheus format. Checks that each family has a type before its samples.
-fn samples(text: &str) -> std::collections::HashMap<String, f64> {
-    let mut family = String::new();
-    let mut samples = std::collections::HashMap::new();
-    for line in text.lines() {
-        if let Some(typed) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = typed.split_once(' ').unwrap();
-            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
-            assert!(!samples.contains_key(name), "twice: {line}");
-            name.clone_into(&mut family);
-            continue;
-        }
-        let (sample, value) = line.rsplit_once(' ').unwrap();
-        let name = sample.split('{').next().unwrap();
-        assert!(name.starts_with(&family) && !family.is_empty(), "{line}");
-        assert_eq!(sample.contains('{'), sample.ends_with("\"}"), "{line}");
-        assert!(samples.insert(sample.to_owned(), value.parse().unwrap()).is_none(), "{line}");
-    }
-    samples
-}
-
 #[tokio::test]
 async fn a_scrape_counts_known_traffic() {
     let place = Place::new(&["a"]);
@@ -447,7 +471,7 @@ async fn a_scrape_counts_known_traffic() {
     place.configure("dir = '@a'\nmetrics = '127.0.0.1:0'\n");
     let daemon = place.start(&[]);
     let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
-    let address = daemon.url("rdma://").trim_start_matches("rdma://").trim_end_matches("/,").to_owned();
+    let address = daemon.url("rdma://").trim_start_matches("rdma://").to_owned();
     let client = rpcrdma_runtime::Client::connect(address.as_str()).await.unwrap();
     let mounted = rpcrdma_mount3::mount_v3::Client(client.clone()).mnt(&"/".into()).await.unwrap();
     let rpcrdma_mount3::Mountres3::Mnt3Ok(root) = mounted else { panic!("{mounted:?}") };
@@ -463,7 +487,7 @@ async fn a_scrape_counts_known_traffic() {
     nfs.read(&read).await.unwrap();
     let (status, text) = fetch(&metrics, "/metrics");
     assert_eq!(status, 200);
-    let samples = samples(&text);
+    let samples = samples(&text).unwrap();
     let sample = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("no {name} in {text}"));
     let count = |procedure: u32| {
         let name = "rpcrdma_server_call_duration_seconds_count";
@@ -477,9 +501,9 @@ async fn a_scrape_counts_known_traffic() {
     assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
     assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
     assert_eq!(sample("rpcrdma_server_memory_max_bytes"), f64::from(48 << 20));
-    // Each bucket counts the calls up to its bound.
+    // The parser checks that buckets are cumulative, and that the last one equals the count.
+    let name = "rpcrdma_server_call_duration_seconds_bucket";
     let bucket = |bound: &str| {
-        let name = "rpcrdma_server_call_duration_seconds_bucket";
         sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"1\",le=\"{bound}\"}}"))
     };
     assert!(bucket("0.00005") <= bucket("0.1") && bucket("+Inf") == 5.0, "{text}");
@@ -499,7 +523,7 @@ async fn a_scrape_counts_known_traffic() {
 }
 
 fn samples_of(metrics: &str, name: &str) -> f64 {
-    samples(&fetch(metrics, "/metrics").1)[name]
+    samples(&fetch(metrics, "/metrics").1).unwrap()[name]
 }
 
 /// `a_scrape_counts_known_traffic` shows that the documented metrics exist.

@@ -281,14 +281,14 @@ fn statistics_describe_the_server() {
     let [rdma, tcp] = daemon.urls().map(|url| info(&format!("{url}/")));
     assert!(rdma["server"].starts_with("127.0.0.1 at 127.0.0.1:"), "{rdma:?}");
     assert!(rdma["transport"].contains("iwarp"), "{rdma:?}");
-    assert_eq!(rdma["inline"], "calls up to 4096 bytes, replies up to 4096 bytes");
+    assert_eq!(rdma["inline"], "calls up to 4.00 KiB, replies up to 4.00 KiB");
     let credits: u32 = rdma["credits"].split_once(' ').unwrap().0.parse().unwrap();
     assert!(credits > 1, "{rdma:?}");
     assert_eq!(tcp["transport"], "TCP");
     assert!(!tcp.contains_key("credits"));
     for info in [rdma, tcp] {
         assert_eq!(info["export"], "/");
-        assert_eq!(info["READ"], "up to 4194304 bytes, preferred 4194304");
+        assert_eq!(info["READ"], "up to 4.00 MiB, preferred 4.00 MiB");
         assert!(info["names"].starts_with("up to 255 bytes, longer names are rejected"), "{info:?}");
     }
     daemon.stop(Signal::TERM);
@@ -697,5 +697,17 @@ fn names_are_escaped_for_the_terminal() {
     let json = nfs3(here.path(), &["--log-format", "json", "cat", &url]);
     let line = text(&json.stderr);
     assert!(line.contains(r"\\u{202e}b") && !line.contains('\u{202e}'), "{line}");
+    let name = "\u{7f}\u{85}\u{202e}b\u{2066}";
+    fs::write(dir.join(name), b"").unwrap();
+    for arguments in
+        [&["ls", "--json", &format!("{}/d", daemon.url)][..], &["sync", "--json", &daemon.url, "to"]]
+    {
+        let printed = nfs3(here.path(), arguments);
+        let lines = succeeds(&printed);
+        assert!(lines.contains(r"\u007f\u0085\u202eb\u2066") && !lines.contains(name), "{lines}");
+        let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+        let names: Vec<_> = lines.map(|line: serde_json::Value| line["name"].to_string()).collect();
+        assert!(names.iter().any(|line| line.contains(name)), "the value is the same: {names:?}");
+    }
     daemon.stop(Signal::TERM);
 }

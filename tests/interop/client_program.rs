@@ -80,7 +80,7 @@ pub(crate) fn files_by_name(guest: &Guest, export: &str) {
 
     let info = prints(here, &["info", &at("/one")]);
     for expected in
-        ["credits     64 granted", "inline      calls to 4096 bytes", &format!("export      {export}\n")]
+        ["credits     64 granted", "inline      calls up to 4.00 KiB", &format!("export      {export}\n")]
     {
         assert!(info.contains(expected), "{expected}: {info}");
     }

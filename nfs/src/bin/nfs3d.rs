@@ -10,7 +10,8 @@ mod systemd;
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ use rpcrdma_nfs::export::directory::{DirectoryExport, HandleKey};
 use rpcrdma_nfs::kerberos;
 use rpcrdma_nfs::nfs::{Exports, MountHandler, must_not_run_twice};
 use rpcrdma_nfs::output::{self, Closed, one_line};
+use rpcrdma_nfs::provider::Provider;
 use rpcrdma_nfs::security::Security;
 use rpcrdma_nfs3::nfs_v3;
 use rpcrdma_runtime::Server;
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
     };
     output::start_log(config.server.log_format);
     let ended = if config.server.check_config {
-        exports::open(&config.exports, None, &[]).map(|_| announce("the configuration is valid"))
+        check(&config).map(|()| announce("the configuration is valid"))
     } else {
         run(config, line)
     };
@@ -69,7 +71,33 @@ fn warn(what: impl Display) {
     output::warn("nfs3d", what);
 }
 
+/// Checks what a start needs, without binding an address or creating a file.
+fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
+    let Nfs3dConfig { server, exports } = config;
+    let optional = [("tcp", &server.tcp), ("metrics", &server.metrics), ("rpcbind", &server.rpcbind)];
+    let optional = optional.into_iter().filter_map(|(option, address)| Some((option, address.as_ref()?)));
+    for (option, address) in std::iter::once(("listen", &server.listen)).chain(optional) {
+        let found = address.to_socket_addrs();
+        found.with_context(|| format!("the address of --{option} ({address})"))?;
+    }
+    if let Some(path) = &server.handle_key {
+        match HandleKey::load(path) {
+            // The server will create the file.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            loaded => drop(loaded.with_context(|| path.display().to_string())?),
+        }
+    }
+    let directories = exports::open(exports, None, &[])?;
+    if directories.iter().any(Directory::has_kerberos) {
+        kerberos::server()?;
+    }
+    Ok(())
+}
+
 fn run(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
+    if config.server.provider == Provider::Verbs && std::env::var_os("RPCRDMA_PCAP").is_some() {
+        warn("RPCRDMA_PCAP is ignored with --provider verbs: only iWARP is captured");
+    }
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(serve(config, line));
     // A call to unresponsive storage would delay the exit.

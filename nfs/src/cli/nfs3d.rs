@@ -43,7 +43,7 @@ pub struct Nfs3dArguments {
     /// line overrides the file.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check the options and directories, then exit
+    /// Check options, addresses, directories, handle key and keytab, then exit
     #[arg(long)]
     pub check_config: bool,
     /// The address to listen on; port 0 selects a free port

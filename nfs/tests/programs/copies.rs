@@ -47,7 +47,12 @@ fn output_can_be_quiet_or_json() {
     );
     let info = nfs3(here, &["info", "--json", &url]);
     let line: serde_json::Value = serde_json::from_str(succeeds(&info)).unwrap();
-    assert_eq!(line["export"], "/");
+    assert_eq!((&line["export"], &line["transport"]), (&"/".into(), &"rdma".into()));
+    for (name, expected) in [("inline_call_max", 4096), ("read_max", 4 << 20), ("name_max", 255)] {
+        assert_eq!(line[name], expected, "{line}");
+    }
+    assert!(line["space"]["total"].as_u64() > line["space"]["free"].as_u64(), "{line}");
+    assert_eq!(line["symbolic_links"], true, "{line}");
     for arguments in [&["-q", "get", &url, "copy"][..], &["put", "--quiet", "--verify", "copy", &url]] {
         assert_eq!(succeeds(&nfs3(here, arguments)), "");
     }
@@ -132,19 +137,25 @@ fn a_sync_copies_changes_only() {
 }
 
 #[test]
-fn capturing_tcp_causes_a_warning() {
+fn capturing_tcp_or_a_device_causes_a_warning() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);
     let file = served.path().join("capture.pcap");
-    let warned = |url: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nfs3"));
-        let output = command.args(["ls", url]).env("RPCRDMA_PCAP", &file).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        text(&output.stderr).contains("RPCRDMA_PCAP is ignored")
+    let errors = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).env("RPCRDMA_PCAP", &file).output().unwrap();
+        text(&output.stderr).to_owned()
     };
+    let [nfs3, nfs3d] = [env!("CARGO_BIN_EXE_nfs3"), env!("CARGO_BIN_EXE_nfs3d")];
     let [rdma, tcp] = daemon.urls();
-    assert!(warned(tcp) && !warned(rdma));
+    assert_eq!(errors(nfs3, &["ls", rdma]), "");
+    let warning = |how| format!("RPCRDMA_PCAP is ignored {how}: only iWARP is captured\n");
+    assert_eq!(errors(nfs3, &["ls", tcp]), format!("nfs3: {}", warning("for tcp:// URLs")));
     daemon.stop(Signal::TERM);
+    // Neither program finds a device for this address.
+    for (program, arguments) in [(nfs3, &["ls", "rdma://127.0.0.1:1/"][..]), (nfs3d, &["/none"])] {
+        let errors = errors(program, &[&["--provider", "verbs"], arguments].concat());
+        assert!(errors.contains(&warning("with --provider verbs")), "{errors}");
+    }
 }
 
 /// Interrupts the program once it is ready and `silence` has stopped its server. Returns its output.

@@ -56,6 +56,15 @@ fn a_progress_bar_appears_only_on_a_terminal() {
     let drawn = on_a_terminal(nfs3(&["get", &format!("{url}/large"), back.to_str().unwrap()]));
     assert!(drawn.contains("/large ") && amounts(&drawn) > 1, "{drawn:?}");
     assert_eq!(fs::metadata(&back).unwrap().len(), 48 << 20);
+    // Concurrent copies have one line each. All lines are cleared before they are drawn again.
+    for name in ["one", "two", "three"] {
+        File::create(to.path().join(name)).unwrap().set_len(48 << 20).unwrap();
+    }
+    let tree = from.path().join("tree");
+    let concurrent = ["get", "-r", "--transfers", "4", &format!("{url}/"), tree.to_str().unwrap()];
+    let drawn = on_a_terminal(nfs3(&concurrent));
+    assert!(["/large ", "/one ", "/two ", "/three "].iter().all(|name| drawn.contains(name)), "{drawn:?}");
+    assert!(drawn.split("\x1b[2K").any(|lines| amounts(lines) > 1), "{drawn:?}");
     // A file or a pipe receives no progress display.
     let again = from.path().join("again");
     let quiet = nfs3(&["get", &format!("{url}/large"), again.to_str().unwrap()]).output().unwrap();

@@ -16,11 +16,12 @@ use bytes::Bytes;
 use clap::Parser;
 use rpcrdma_nfs::cli::nfs3::{CopyOptions, Nfs3Arguments, Nfs3Command};
 use rpcrdma_nfs::client::{Digest, Remote, RemoteFile, Transport, Url};
-use rpcrdma_nfs::output::{self, of_standard_output, warn};
+use rpcrdma_nfs::output::{self, of_standard_output};
+use rpcrdma_nfs::provider::Provider;
 use sha2::{Digest as _, Sha256};
 
 use crate::exit::{Interrupted, check_digest};
-use crate::report::Report;
+use crate::report::{Report, warn};
 use crate::tree::{Compare, Plan};
 
 fn main() -> ExitCode {
@@ -28,8 +29,13 @@ fn main() -> ExitCode {
     output::start_log(log_format);
     for url in command.urls() {
         url.provider = provider.unwrap_or(url.provider);
-        if url.transport == Transport::Tcp && std::env::var_os("RPCRDMA_PCAP").is_some() {
-            warn("nfs3", "RPCRDMA_PCAP is ignored for tcp:// URLs: only iWARP is captured");
+        let uncaptured = match (url.transport, url.provider) {
+            (Transport::Tcp, _) => "for tcp:// URLs",
+            (Transport::Rdma, Provider::Verbs) => "with --provider verbs",
+            (Transport::Rdma, Provider::Iwarp | Provider::Auto) => continue,
+        };
+        if std::env::var_os("RPCRDMA_PCAP").is_some() {
+            warn(format_args!("RPCRDMA_PCAP is ignored {uncaptured}: only iWARP is captured"));
         }
     }
     let done = until_interrupted(run(command, Report { quiet, json }));

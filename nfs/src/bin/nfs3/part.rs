@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
 use rpcrdma_nfs::client::{Digest, RemoteFile};
-use rpcrdma_nfs::output::warn;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{geteuid, umask};
 use sha2::{Digest as _, Sha256};
+
+use crate::report::warn;
 
 /// Bytes between updates of the state.
 const STEP: u64 = 64 << 20;
@@ -200,10 +201,11 @@ impl Part {
     /// Saves the state, so that a later run can resume here.
     pub(crate) fn save(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
-        self.save_state()
+        self.save_state(File::sync_data)
     }
 
-    fn save_state(&mut self) -> io::Result<()> {
+    /// Replaces the state if there is more data. `sync` may wait until the new state is on the disk.
+    fn save_state(&mut self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());
         }
@@ -211,7 +213,7 @@ impl Part {
         remove(&new)?;
         let mut out = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
         writeln!(out, "{}\n{}\n{}", self.length, Digest::from(self.sum.clone()), self.version)?;
-        out.sync_data()?;
+        sync(&out)?;
         fs::rename(new, beside(&self.target, STATE))?;
         self.saved = self.length;
         Ok(())
@@ -246,8 +248,8 @@ impl Part {
 }
 
 impl Drop for Part {
-    /// Saves the state of a failed or interrupted copy without waiting for the disk. If the disk loses data,
-    /// the digest will differ.
+    /// Saves the state of a failed or interrupted copy without waiting for the disk. If the disk loses data
+    /// or the state, a later run fetches all data again.
     fn drop(&mut self) {
         if self.done {
             return;
@@ -255,9 +257,9 @@ impl Drop for Part {
         // If saving fails, the error that ended the copy is more useful.
         if self.length == 0 {
             let _ = remove(&beside(&self.target, STATE)).and(remove(&beside(&self.target, DATA)));
-        } else if self.save_state().is_ok() {
+        } else if self.save_state(|_| Ok(())).is_ok() {
             let kept = HumanBytes(self.length);
-            warn("nfs3", format_args!("kept {} bytes ({kept}); --resume continues", self.length));
+            warn(format_args!("kept {} bytes ({kept}); --resume continues", self.length));
         }
     }
 }

@@ -1,13 +1,28 @@
 //! Output about copied files and progress.
 
-use std::io::{self, IsTerminal};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rpcrdma_nfs::client::Digest;
 use rpcrdma_nfs::output;
 use serde_json::{Value, json};
 
 use crate::show;
+
+/// The bars of concurrent copies, one per line of the terminal.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Prints to standard output. Hides the bars meanwhile, since both may be on the same terminal.
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    BARS.suspend(|| output::print(write))
+}
+
+/// Prints a warning. Hides the bars meanwhile.
+pub(crate) fn warn(what: impl fmt::Display) {
+    BARS.suspend(|| output::warn("nfs3", what));
+}
 
 /// The output options.
 #[derive(Clone, Copy)]
@@ -24,13 +39,16 @@ impl Report {
         match self {
             Report { quiet: true, .. } => Ok(()),
             Report { json: true, .. } => self.object(&json!({"sha256": sum.to_string(), "name": name})),
-            _ => output::print(|out| writeln!(out, "{sum}  {}", show::text(name.as_bytes()))),
+            _ => print(|out| writeln!(out, "{sum}  {}", show::text(name.as_bytes()))),
         }
     }
 
     /// Prints an object on its own line.
     pub(crate) fn object(self, object: &Value) -> anyhow::Result<()> {
-        if self.quiet { Ok(()) } else { output::print(|out| writeln!(out, "{object}")) }
+        if self.quiet {
+            return Ok(());
+        }
+        print(|out| writeln!(out, "{}", output::escaped_json(&object.to_string())))
     }
 
     /// Returns a progress bar, which is drawn only if standard error is a terminal.
@@ -40,6 +58,7 @@ impl Report {
         }
         let style = "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
         let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::new(size).with_style(style).with_message(show::text(name.as_bytes()))
+        let bar = ProgressBar::new(size).with_style(style).with_message(show::text(name.as_bytes()));
+        BARS.add(bar)
     }
 }

@@ -12,14 +12,13 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use rpcrdma_nfs::cli::nfs3::{Location, TreeOptions};
 use rpcrdma_nfs::client::{Digest, DirectoryItem, Remote, RemoteFile, Step, Url};
-use rpcrdma_nfs::output::warn;
 use rpcrdma_nfs3::{Ftype3, Nfstime3};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 
 use crate::copy::{fetch, read_back, store};
 use crate::part::Summing;
-use crate::report::Report;
+use crate::report::{Report, warn};
 use crate::{parent, part, show};
 
 /// A directory that is being fetched.
@@ -238,7 +237,7 @@ fn link_here(at: &Path, to: &[u8]) -> io::Result<()> {
 const UNSUPPORTED: &str = "not a file, directory or symbolic link";
 
 fn warn_skipped(what: &str, why: &str) {
-    warn("nfs3", format_args!("{}: skipped: {why}", show::text(what.as_bytes())));
+    warn(format_args!("{}: skipped: {why}", show::text(what.as_bytes())));
 }
 
 /// Copies a tree to a directory of the server. With `inside`, copies only the contents of the tree.

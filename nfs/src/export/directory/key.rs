@@ -36,16 +36,21 @@ impl HandleKey {
     /// The file can be neither read nor created, is not a key, grants rights to other users, or belongs to a
     /// different user than the process.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
-        match HandleKey::read(path) {
+        match HandleKey::load(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 HandleKey::random()?.keep(path)?;
-                HandleKey::read(path)
+                HandleKey::load(path)
             }
-            read => read,
+            loaded => loaded,
         }
     }
 
-    fn read(path: &Path) -> io::Result<Self> {
+    /// Loads the key from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not a key, grants rights to other users, or belongs to a different user
+    /// than the process.
+    pub fn load(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.uid() != geteuid().as_raw() {
