@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0xf7bca85ee5594d52),
+    ("src/lib.rs", 0x13740b8bdeea75fa),
 ];
 
 fn main() {

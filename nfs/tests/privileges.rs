@@ -271,7 +271,7 @@ async fn each_capability_of_the_unit_is_needed() {
         let Some(mut command) = nfs3d_as_unit(without, &dir) else { return };
         command.arg("--no-root-squash");
         if without.starts_with("set") {
-            let refused = ends(command);
+            let refused = output_or_kill(command);
             let message = String::from_utf8_lossy(&refused.stderr);
             assert!(message.contains(&without.to_uppercase()) && !refused.status.success(), "{message}");
             continue;

@@ -138,7 +138,7 @@ impl Procedure for Endless {
 
 #[tokio::test]
 async fn a_reply_whose_bound_exceeds_every_chunk_fails_with_its_bound() {
-    let addresses = serve(Limits::default().memory).await;
+    let addresses = serve(Limits::default().max_memory).await;
     let client = Client::connect(addresses[0]).await.unwrap();
     let error = client.call::<Endless>(&image(1)).await.unwrap_err();
     let is_expected = matches!(

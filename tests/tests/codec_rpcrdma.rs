@@ -151,7 +151,7 @@ fn limits_are_exact() {
     assert!(decode_call(&lists(1, 4), &limits).is_err());
     let read = |length| words(&[7, 1, 32, 0, 1, 4, 1, length, 0, 0, 0, 0, 0]);
     assert!(decode_call(&read(8), &limits).is_ok());
-    let too_large = TooLarge { xid: 7, bytes: 9, max: 8 };
+    let too_large = TooLarge { xid: 7, bytes: 9, max: 8, call: None };
     assert_eq!(decode_call(&read(9), &limits).unwrap_err(), Refusal::TooLarge(too_large));
 }
 

@@ -26,7 +26,7 @@ fn parse_warning(text: &str, defined: &[&str]) -> (Vec<Definition>, Vec<&'static
 /// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
 #[test]
 fn options_may_have_more_fields_later() {
-    let () = Options::default().non_exhaustive;
+    let () = ParseOptions::default().non_exhaustive;
     let () = rpcrdma_xdrgen::sizes::Assumed::default().non_exhaustive;
     let () = rpcrdma_xdrgen::Options::module("out").non_exhaustive;
 }

@@ -184,8 +184,16 @@ mod tests {
 
     #[test]
     fn the_matrix_has_every_job_with_a_guest() {
-        let others =
-            ["dist", "bench", "profile", "siege", "long-fuzz", "mutants", "generated-mutants", "million-seeds"];
+        let others = [
+            "dist",
+            "bench",
+            "profile",
+            "siege",
+            "long-fuzz",
+            "mutants",
+            "generated-mutants",
+            "million-seeds",
+        ];
         let jobs: Vec<&str> = JOBS.iter().map(|job| job.name).filter(|job| !others.contains(job)).collect();
         let listed: Vec<&str> = MATRIX.iter().map(|[job, ..]| *job).collect();
         assert_eq!(listed, jobs);

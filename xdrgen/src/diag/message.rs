@@ -179,7 +179,7 @@ kinds! {
         .label("too large")
         .help("a chunk's length has 32 bits (RFC 8166 section 3.4): the largest bound is 4294967295");
     /// A result whose types allow more than a chunk.
-    X321 Error LongResult { procedures: Few<String>, bytes: u64 } => {
+    X321 Error LongResult { procedures: Excerpt<String>, bytes: u64 } => {
         let first = procedures.first.first().map_or("", String::as_str);
         let names = procedures.shown(|name| format!("`{name}`"));
         text(format!("the reply of {names} can have {bytes} bytes, and a chunk has at most 4294967295"))
