@@ -1,8 +1,37 @@
 //! ONC RPC over RPC-over-RDMA version 1 (RFC 8166) and over TCP: clients, servers, and the XDR types of their
 //! messages.
 //!
-//! A program is compiled from its document by `rpcrdma-xdrgen`, or written by hand. DDP-eligible data leaves
-//! its message without a copy, to be moved by RDMA:
+//! A program is compiled from its document by `rpcrdma-xdrgen`, or written by hand. This server and client
+//! run a program of a generated crate, `rpcrdma-conf`:
+//!
+//! ```
+//! use rpcrdma_conf::{ConfigRdmaReply as Reply, ConfigRdmaReq as Request, vers1};
+//! use rpcrdma_runtime::program::{CallContext, Reject};
+//! use rpcrdma_runtime::{Client, Server};
+//!
+//! struct Sizes;
+//!
+//! impl vers1::Handler for Sizes {
+//!     async fn conf_rdma(&self, _: &CallContext, request: Request) -> Result<Reply, Reject> {
+//!         let maxcall_sendsize = request.maxcall_sendsize.min(4096);
+//!         Ok(Reply { maxcall_sendsize, align: 0, maxrdmaread: 16 })
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::bind("127.0.0.1:0").await?.service(vers1::Server(Sizes));
+//!     let address = server.local_addr()?;
+//!     tokio::spawn(server.run(std::future::pending()));
+//!
+//!     let client = vers1::Client(Client::connect(address).await?);
+//!     let request = Request { maxcall_sendsize: 65_536, maxreply_sendsize: 65_536, maxrdmaread: 16 };
+//!     assert_eq!(client.conf_rdma(&request).await?.maxcall_sendsize, 4096);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! DDP-eligible data leaves its message without a copy, to be moved by RDMA:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Encode, Opaque, Reducer, Xdr, XdrString, from_bytes, to_bytes};

@@ -200,8 +200,8 @@ const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
     ("rpcrdma-derive", &[]),
-    // The simulator is only for tests of the runtime.
-    ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim"]),
+    // The simulator is only for tests of the runtime, and the generated crate for an example.
+    ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim", "rpcrdma-conf"]),
     ("rpcrdma-sim", &["rpcrdma-runtime", "rpcrdma-derive"]),
     (VERBS, &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),
     ("rpcrdma-krb5", &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),

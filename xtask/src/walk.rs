@@ -1,34 +1,28 @@
-//! `cargo xtask ci walk`: follows the guides in a separate package outside the workspace.
+//! `cargo xtask ci walk`: follows README and the guides as a new user, in packages outside the workspace.
 //!
-//! The document, binding, manifest and programs are the code blocks of `docs/getting-started.md` and
-//! `docs/types.md`. Only the registry's versions are replaced by the paths of the crates.
+//! Documents, bindings, manifests, programs and commands are code blocks of `README.md` and `docs/`. Only the
+//! path of the clone, `../rpcrdma`, is replaced by that of the workspace.
+//!
+//! The environment contains only Rust, the linker and the system's tools. Cargo's directory is shared, so
+//! that nothing is downloaded twice.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo;
 
+const README: &str = "README.md";
 const GUIDE: &str = "docs/getting-started.md";
+const COMPILE: &str = "docs/compile.md";
 const TYPES: &str = "docs/types.md";
 
-/// The imports of the guide's program, and of the same program over TCP.
-const OVER_RDMA: &str = "use rpcrdma_runtime::{Client, Server};";
-const OVER_TCP: &str = "use rpcrdma_runtime::{TcpClient as Client, TcpServer as Server};";
+/// The clone of this repository in README and the guides.
+const CLONE: &str = "../rpcrdma/";
 
-/// The line of the guide's build script that compiles the document, and its part for the binding.
-const COMPILE: &str = ".compile()?";
+/// The part of the guide's build script for the binding.
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
-
-/// A program that prints a value of the compiled document as JSON, from the crate created by `--crate`.
-const WITH_SERDE: &str = r#"fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let pair = kv_protocol::Pair { key: "answer".into(), value: vec![42; 2].into() };
-    let text = serde_json::to_string(&pair)?;
-    println!("{text}");
-    assert_eq!(serde_json::from_str::<kv_protocol::Pair>(&text)?, pair);
-    Ok(())
-}
-"#;
 
 /// A mistake: a file, the correct text, the wrong text, the expected parts of the errors, and their number if
 /// the compiler of Rust reports them.
@@ -65,10 +59,10 @@ const MISTAKES: &[Mistake] = &[
         errors: Some(6),
     },
     Mistake {
-        file: "src/bin/types.rs",
+        file: "src/bin/owned.rs",
         right: "key: SmallOpaque<64>,",
         wrong: "#[ddp_eligible]\n    key: u32,",
-        says: &["src/bin/types.rs:", "`u32` cannot be DDP-eligible"],
+        says: &["src/bin/owned.rs:", "`u32` cannot be DDP-eligible"],
         errors: None,
     },
     Mistake {
@@ -80,71 +74,134 @@ const MISTAKES: &[Mistake] = &[
     },
 ];
 
-/// Follows the guides in a new directory, which is removed afterwards.
+/// Follows README and the guides in a new directory, which is removed afterwards.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::Builder::new().prefix("walk").tempdir().map_err(|error| error.to_string())?;
-    let walk =
-        Walk { root, directory: directory.path().to_owned(), target: cargo::target(root).join("walk") };
-    walk.write_package()?;
-    walk.compile_crate()?;
-    for program in ["walk", "tcp", "types", "serde"] {
-        walk.cargo(&["run", "--quiet", "--bin", program])?;
+    let walk = Walk { root, home: directory.path(), environment: environment(root, directory.path())? };
+    let guide = walk.guide()?;
+    for package in [walk.readme()?, walk.compile()?] {
+        package.lint_and_run(&["walk"])?;
     }
-    let found: Vec<_> = MISTAKES.iter().filter_map(|mistake| walk.fails(mistake).err()).collect();
+    guide.lint_and_run(&["walk", "tcp", "owned", "borrowed"])?;
+    let found: Vec<_> = MISTAKES.iter().filter_map(|mistake| guide.fails(mistake).err()).collect();
     cargo::report(&found)
+}
+
+/// Returns the complete environment of a command: the directories of cargo, of the installed compiler, of the
+/// linker and of the system's tools, a new home directory, and the directories of cargo and rustup.
+fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
+    let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
+    let rust = Path::new(&cargo).parent().ok_or("the path of cargo has no directory")?;
+    let inherited: Vec<_> = env::var_os("PATH").iter().flat_map(env::split_paths).collect();
+    let linker = inherited.into_iter().find(|directory| directory.join("cc").exists());
+    let system = linker.into_iter().chain(["/usr/bin", "/bin"].map(PathBuf::from));
+    let path = env::join_paths([home.join("bin"), rust.to_owned()].into_iter().chain(system));
+    let path = path.map_err(|error| error.to_string())?;
+    let mut all = vec![
+        ("PATH", path.into()),
+        ("HOME", home.to_owned()),
+        ("CARGO_INSTALL_ROOT", home.to_owned()),
+        ("CARGO_TARGET_DIR", cargo::target(root).join("walk")),
+    ];
+    for (name, default) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let of_user = || env::home_dir().map(|user| user.join(default));
+        all.extend(env::var_os(name).map(PathBuf::from).or_else(of_user).map(|directory| (name, directory)));
+    }
+    Ok(all)
 }
 
 struct Walk<'r> {
     root: &'r Path,
-    directory: PathBuf,
-    target: PathBuf,
+    home: &'r Path,
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Walk<'_> {
-    /// Writes the files that the guides show.
-    fn write_package(&self) -> Result<(), String> {
-        let guide = read(&self.root.join(GUIDE))?;
-        self.write("specs/kv.txt", block(&guide, "\n/// typedef")?)?;
-        self.write("specs/kv.ddp.toml", block(&guide, "[[binding]]")?)?;
-        let build = block(&guide, "// build.rs")?;
-        self.write("build.rs", &replaced(build, COMPILE, &format!(".derive(\"serde\"){COMPILE}"))?)?;
-        self.write("Cargo.toml", &self.manifest(block(&guide, "# Cargo.toml")?)?)?;
-        let main = block(&guide, "// src/main.rs")?;
-        self.write("src/main.rs", main)?;
-        self.write("src/bin/tcp.rs", &replaced(main, OVER_RDMA, OVER_TCP)?)?;
-        self.write("src/bin/types.rs", block(&read(&self.root.join(TYPES))?, "#[ddp_eligible]")?)?;
-        self.write("src/bin/serde.rs", WITH_SERDE)?;
-        // The versions of the workspace are known to work.
-        self.write("Cargo.lock", &read(&self.root.join("Cargo.lock"))?)
+    fn read(&self, file: &str) -> Result<String, String> {
+        Ok(read(&self.root.join(file))?.replace(CLONE, &format!("{}/", self.root.display())))
     }
 
-    /// Returns the guide's dependencies as a manifest, with a path for each of our crates.
-    fn manifest(&self, guide: &str) -> Result<String, String> {
-        let path = |directory: &str| format!("{{ path = {:?} }}", self.root.join(directory));
-        let build =
-            replaced(guide, "rpcrdma-xdrgen = \"0.1\"", &format!("rpcrdma-xdrgen = {}", path("xdrgen")))?;
-        let with_serde = format!(
-            "rpcrdma-runtime = {{ path = {:?}, features = [\"serde\"] }}",
-            self.root.join("rpcrdma-runtime")
-        );
-        let dependencies = replaced(&build, "rpcrdma-runtime = \"0.1\"", &with_serde)?;
-        let serde = "serde = \"1\"\nserde_json = \"1\"\nkv-protocol = { path = \"kv-protocol\", features = [\"serde\"] }\n\n[build-dependencies]";
-        let dependencies = replaced(&dependencies, "\n[build-dependencies]", serde)?;
-        let head =
-            "[package]\nname = \"walk\"\nversion = \"0.1.0\"\nedition = \"2024\"\ndefault-run = \"walk\"\n";
-        let patch = format!("[patch.crates-io]\nrpcrdma-runtime = {}\n", path("rpcrdma-runtime"));
-        Ok(format!("{head}\n{dependencies}\n{patch}"))
+    /// Returns the versions of the workspace, which are known to work.
+    fn lock(&self) -> Result<String, String> {
+        read(&self.root.join("Cargo.lock"))
     }
 
-    /// Compiles the document to a crate, as `docs/compile.md` shows.
-    fn compile_crate(&self) -> Result<(), String> {
-        let [document, binding, output] = ["specs/kv.txt", "specs/kv.ddp.toml", "kv-protocol"]
-            .map(|file| self.directory.join(file).display().to_string());
-        let compiler =
-            ["run", "--quiet", "--package", "rpcrdma-xdrgen", "--features", "cli", "--", "generate"];
-        let options =
-            ["--binding", &binding, "--crate", "kv-protocol", "--derive", "serde", "--output", &output];
-        cargo::run(self.root, &[&compiler[..], &[&document], &options].concat())
+    /// Creates a package with the document of the guide.
+    fn package(&self, name: &str, manifest: &str) -> Result<Package<'_>, String> {
+        let package = Package { walk: self, directory: self.home.join(name) };
+        let head = "[package]\nname = \"walk\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+        package.write("Cargo.toml", &format!("{head}default-run = \"walk\"\n\n{manifest}"))?;
+        package.write("specs/kv.txt", block(&self.read(GUIDE)?, "\n/// typedef")?)?;
+        package.write("Cargo.lock", &self.lock()?)?;
+        Ok(package)
+    }
+
+    fn readme(&self) -> Result<Package<'_>, String> {
+        let readme = self.read(README)?;
+        let package = self.package("readme", block(&readme, "# Cargo.toml")?)?;
+        package.write("specs/kv.ddp.toml", block(&readme, "[[binding]]")?)?;
+        package.write("build.rs", block(&readme, "// build.rs")?)?;
+        package.write("src/main.rs", block(&readme, "// src/main.rs")?)?;
+        Ok(package)
+    }
+
+    fn guide(&self) -> Result<Package<'_>, String> {
+        let (guide, types) = (self.read(GUIDE)?, self.read(TYPES)?);
+        let package = self.package("guide", block(&guide, "# Cargo.toml")?)?;
+        package.write("specs/kv.ddp.toml", block(&guide, "[[binding]]")?)?;
+        package.write("build.rs", block(&guide, "// build.rs")?)?;
+        package.write("src/main.rs", block(&guide, "// src/main.rs")?)?;
+        package.write("src/bin/tcp.rs", block(&guide, "// src/bin/tcp.rs")?)?;
+        package.write("src/bin/owned.rs", block(&types, "#[ddp_eligible]")?)?;
+        package.write("src/bin/borrowed.rs", block(&types, "OpaqueRef<'a>")?)?;
+        Ok(package)
+    }
+
+    /// Installs the compiler, runs its commands, and writes a package that uses the emitted crate.
+    fn compile(&self) -> Result<Package<'_>, String> {
+        let guide = self.read(COMPILE)?;
+        for line in block(&guide, "cargo install")?.lines() {
+            self.shell(self.root, line)?;
+        }
+        let package = self.package("compile", block(&guide, "# Cargo.toml")?)?;
+        package.write("specs/kv.ddp.toml", block(&self.read(GUIDE)?, "[[binding]]")?)?;
+        package.write("src/main.rs", block(&guide, "// src/main.rs")?)?;
+        for line in block(&guide, "rpcrdma-xdrgen check")?.lines() {
+            self.shell(&package.directory, line)?;
+        }
+        let local = Package { walk: self, directory: package.directory.join("kv-local") };
+        local.write("Cargo.lock", &self.lock()?)?;
+        local.cargo(&["check", "--quiet"])?;
+        Ok(package)
+    }
+
+    /// Returns a command in the clean environment.
+    fn command(&self, directory: &Path, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(directory).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a command of a guide, which needs no quotes.
+    fn shell(&self, directory: &Path, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        let mut command = self.command(directory, words.next().ok_or("an empty command")?);
+        let output = command.args(words).output().map_err(|error| format!("cannot run `{line}`: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(format!("`{line}` failed\n{text}")) }
+    }
+}
+
+struct Package<'w> {
+    walk: &'w Walk<'w>,
+    directory: PathBuf,
+}
+
+impl Package<'_> {
+    fn lint_and_run(&self, programs: &[&str]) -> Result<(), String> {
+        self.cargo(&["clippy", "--quiet", "--bins", "--", "-D", "warnings"])?;
+        programs.iter().try_for_each(|program| self.cargo(&["run", "--quiet", "--bin", program]))
     }
 
     /// Makes a mistake, checks the errors, and restores the file.
@@ -152,7 +209,8 @@ impl Walk<'_> {
         let Mistake { file, right, wrong, says, errors } = mistake;
         let before = read(&self.directory.join(file))?;
         self.write(file, &replaced(&before, right, wrong)?)?;
-        let output = self.command(&["build", "--bins"]).output().map_err(|error| error.to_string())?;
+        let mut command = self.walk.command(&self.directory, "cargo");
+        let output = command.args(["build", "--bins"]).output().map_err(|error| error.to_string())?;
         self.write(file, &before)?;
         let text = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {
@@ -171,20 +229,9 @@ impl Walk<'_> {
     }
 
     fn cargo(&self, arguments: &[&str]) -> Result<(), String> {
-        cargo::succeed(self.command(arguments), arguments)
-    }
-
-    /// Returns a cargo command without settings of the workspace.
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = cargo::command(&self.directory, arguments);
-        let of_workspace = |name: &str| {
-            ["CARGO_PKG_", "CARGO_MANIFEST_", "RPCRDMA_", "XDRGEN_"].iter().any(|part| name.starts_with(part))
-        };
-        for (name, _) in std::env::vars().filter(|(name, _)| of_workspace(name)) {
-            command.env_remove(name);
-        }
-        command.env("CARGO_TARGET_DIR", &self.target);
-        command
+        let mut command = self.walk.command(&self.directory, "cargo");
+        command.args(arguments);
+        cargo::succeed(command, arguments)
     }
 
     fn write(&self, file: &str, text: &str) -> Result<(), String> {
@@ -225,5 +272,19 @@ mod tests {
         assert_eq!(block(guide, "\n/// a").unwrap(), "/// a\n");
         assert!(block(guide, "More").is_err(), "prose is not a block");
         assert!(replaced("a", "b", "c").is_err());
+    }
+
+    #[test]
+    fn commands_inherit_nothing() {
+        let (root, home) = (Path::new("/clone"), Path::new("/"));
+        let walk = Walk { root, home, environment: environment(root, home).unwrap() };
+        let output = walk.command(home, "env").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        names.sort_unstable();
+        let expected =
+            ["CARGO_HOME", "CARGO_INSTALL_ROOT", "CARGO_TARGET_DIR", "HOME", "PATH", "RUSTUP_HOME"];
+        assert_eq!(names, expected);
+        assert!(text.contains("\nHOME=/\n") || text.starts_with("HOME=/\n"), "{text}");
     }
 }

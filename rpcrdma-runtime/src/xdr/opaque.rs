@@ -145,18 +145,24 @@ impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
     }
 }
 
+/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Since this conversion
+/// cannot fail, neither can `try_from`.
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
+/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Since this conversion
+/// cannot fail, neither can `try_from`.
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
+/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Since this conversion
+/// cannot fail, neither can `try_from`.
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))

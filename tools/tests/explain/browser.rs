@@ -86,11 +86,18 @@ async fn nothing_overflows_and_no_script_fails() {
         at_least("texts", 5 * calls);
         at_least("arrows", 2 * calls);
     }
-    let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explain.png");
-    let _ = fs::remove_file(&picture);
-    let mut command = command(browser, work.path(), 1280);
-    command.arg(format!("--screenshot={}", picture.display())).arg(&shown).output().unwrap();
-    let picture = fs::read(&picture).unwrap();
+    let empty = work.path().join("empty.html");
+    fs::write(&empty, "<!DOCTYPE html><html></html>").unwrap();
+    let [picture, blank] = [(&shown, "explain.png"), (&empty, "empty.png")].map(|(page, name)| {
+        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_file(&picture);
+        let mut command = command(browser, work.path(), 1280);
+        command.arg(format!("--screenshot={}", picture.display())).arg(page).output().unwrap();
+        fs::read(&picture).unwrap()
+    });
     // The header of a PNG file has its width.
     assert_eq!(picture.get(16..20), Some(&1280u32.to_be_bytes()[..]), "{} bytes", picture.len());
+    // Both pictures have the same size in pixels. Text and drawings compress less well than an empty page.
+    assert_eq!(picture.get(16..24), blank.get(16..24));
+    assert!(picture.len() > 2 * blank.len(), "{} bytes, empty page: {}", picture.len(), blank.len());
 }
