@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use crate::cargo;
+use crate::child::print;
 use crate::ledger::{self, Entry, Ledger};
 
 /// Options of `cargo xtask evidence`.
@@ -90,7 +91,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
 /// Writes the compiler's findings in published documents to `docs/errata.md`, by the test that checks them.
 fn errata(root: &Path) -> Result<(), String> {
     if std::env::var_os("XDRGEN_CORPUS").is_none() {
-        println!("{ERRATA}: not written, because XDRGEN_CORPUS does not name the texts of the RFCs");
+        print(&format!("{ERRATA}: not written, because XDRGEN_CORPUS does not name the texts of the RFCs"));
         return Ok(());
     }
     let arguments = ["test", "--package", "rpcrdma-xdrgen", "--test", "errata"];

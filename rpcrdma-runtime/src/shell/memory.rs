@@ -77,9 +77,9 @@ impl CallContext {
     /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold it until
     /// it ends.
     ///
-    /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is reserved
-    /// before the handler runs. Calls of up to 16 KiB with their chunks are counted together there: for them,
-    /// the result is `None` if `bytes` is small too, and otherwise must be held while the memory is in use.
+    /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
+    /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. For
+    /// them the result is `None` if `bytes` is small too. Otherwise it must be held while the memory is used.
     /// Over TCP, a reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {

@@ -66,6 +66,11 @@ mod slots;
 mod tests;
 mod windows;
 
+/// Compiles the program of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rdma-devices.md")]
+struct Guide;
+
 pub use connection::VerbsConnection;
 pub use connector::{AutoConnector, VerbsConnector};
 pub use device::{Device, Port, devices};
