@@ -1,13 +1,15 @@
-//! The documents in `specs/` have the form of RFCs, and their layouts are those of the RFCs.
+//! The documents in `specs/` have the form of RFCs, and their layouts are those of the RFCs. The rules in
+//! `specs/requirements/` cover the RFCs.
 //!
-//! The comparison runs if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
+//! The comparisons run if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use rpcrdma_xdrgen::ast::{DefinitionKind, Identifier};
 use rpcrdma_xdrgen::source::{Source, Sources};
+use xtask::trace::{self, Level};
 
 const DOCUMENTS: &[&str] =
     &["rpc", "rpcsec_gss", "rpcrdma1", "nfs3", "mount3", "rpcbind", "rdma-conf", "rpcrdma1-keepalive"];
@@ -30,6 +32,59 @@ fn documents_have_the_form_of_an_rfc() {
             }
         }
     }
+}
+
+/// The RFCs whose rules are in `specs/requirements/`.
+const IMPLEMENTED: [u32; 10] = [4506, 5040, 5041, 5044, 5531, 6581, 8166, 8167, 8267, 8797];
+
+#[test]
+fn each_section_with_a_requirement_has_a_rule() {
+    let Some(corpus) = env::var_os("XDRGEN_CORPUS").map(PathBuf::from) else {
+        return not_run::not_run("XDRGEN_CORPUS is not set: no published RFCs");
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let rules = trace::entries(&root.join(trace::RULES), &root).unwrap();
+    let is_requirement =
+        |level| matches!(level, Some(Level::Must | Level::MustNot | Level::Should | Level::ShouldNot));
+    let mut missing = Vec::new();
+    for number in IMPLEMENTED {
+        let text = fs::read_to_string(corpus.join(format!("rfc/rfc{number}.txt"))).unwrap();
+        let source = format!("RFC {number}");
+        let rules = rules.iter().filter(|rule| rule.source == source && is_requirement(rule.level));
+        let covered: BTreeSet<&str> = rules.flat_map(|rule| rule.section.split(", ")).collect();
+        let sections = sections_with_requirements(&text);
+        missing.extend(sections.difference(&covered).map(|section| format!("{source} section {section}")));
+    }
+    assert!(missing.is_empty(), "no rule of these sections is in {}: {missing:?}", trace::RULES);
+}
+
+/// Returns the numbers of the sections that contain a word of RFC 2119 for a requirement.
+fn sections_with_requirements(text: &str) -> BTreeSet<&str> {
+    const WORDS: [&str; 5] = ["MUST", "SHOULD", "SHALL", "REQUIRED", "RECOMMENDED"];
+    let mut section = "";
+    let mut found = BTreeSet::new();
+    // The paragraph that defines the words states no requirement.
+    for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.contains("key words")) {
+        // The XDR in comments begins with a license.
+        for line in paragraph.lines().filter(|line| !line.contains("///")) {
+            section = heading(line).unwrap_or(section);
+            if line.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word)) {
+                found.insert(section);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the number of a section if the line is its heading, such as `4.2.  Title` or `A.4 Title`.
+fn heading(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("Appendix ").unwrap_or(line);
+    let number = line.split([' ', ':']).next()?.trim_end_matches('.');
+    let mut parts = number.split('.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let first =
+        parts.next().filter(|first| is_number(first) || matches!(*first, "A" | "B" | "C" | "D" | "E"));
+    first.filter(|_| parts.all(is_number)).map(|_| number)
 }
 
 #[test]
