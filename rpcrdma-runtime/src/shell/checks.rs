@@ -1,5 +1,5 @@
-//! Compile-time checks of handwritten programs and bindings, in code that makes a call. rpcrdma-xdrgen reports
-//! the same mistakes in documents and bindings.
+//! Compile-time checks of handwritten programs and bindings, in code that makes a call. rpcrdma-xdrgen
+//! reports the same mistakes in documents and bindings.
 
 use rpcrdma_layout::WRITE_CHUNKS;
 

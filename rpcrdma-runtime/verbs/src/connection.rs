@@ -223,15 +223,24 @@ impl VerbsConnection {
         }
     }
 
-    /// Posts queued work and polls the completion queue. Returns true if that made progress.
-    fn drive_queue_pair(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(queue_pair) = &mut self.queue_pair else { return false };
+    /// Posts queued work ([`QueuePair::flush`]). Returns false if the connection fails.
+    fn flush(&mut self, cx: Option<&mut Context<'_>>) -> bool {
         if matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. })
+            && let Some(queue_pair) = &mut self.queue_pair
             && let Err(error) = queue_pair.flush(cx)
         {
             self.connection_lost(CloseReason::Io(error.to_string()));
+            return false;
+        }
+        true
+    }
+
+    /// Posts queued work and polls the completion queue. Returns true if that made progress.
+    fn drive_queue_pair(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.flush(Some(cx)) {
             return true;
         }
+        let Some(queue_pair) = &mut self.queue_pair else { return false };
         let polled = queue_pair.poll(&mut self.ready);
         self.take_fenced();
         match polled {
@@ -428,6 +437,19 @@ impl Connection for VerbsConnection {
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    fn try_completion(&mut self) -> Option<Completion> {
+        if matches!(self.phase, Phase::Closed) { None } else { self.ready.pop_front() }
+    }
+
+    fn try_flush(&mut self) -> bool {
+        let flushed = self.flush(None);
+        self.take_fenced();
+        let is_posted = self.queue_pair.as_ref().is_some_and(|queue_pair| !queue_pair.has_queued());
+        // Blocking jobs and a local close need a context, and so does polling the device instead of waiting.
+        let is_quiet = self.ready.is_empty() && self.blocking.is_empty() && self.options.spin.is_zero();
+        flushed && is_posted && is_quiet && matches!(self.phase, Phase::Open)
     }
 
     fn info(&self) -> &ConnectionInfo {

@@ -111,6 +111,8 @@ struct Device {
     inlined: u32,
     /// The number of requests that generate a completion.
     signaled: u32,
+    /// The address that the last RDMA Write wrote.
+    last_write: usize,
     gone: bool,
     contexts: BTreeMap<usize, Context>,
     domains: BTreeMap<usize, Domain>,
@@ -160,6 +162,7 @@ impl Device {
             numbers: 0,
             inlined: 0,
             signaled: 0,
+            last_write: 0,
             gone: false,
             contexts: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -302,6 +305,11 @@ impl FakeDevice {
     /// Returns the number of requests so far that generate a completion.
     pub(super) fn signaled(self) -> u32 {
         device().signaled
+    }
+
+    /// Returns the address that the last RDMA Write wrote.
+    pub(super) fn last_write(self) -> usize {
+        device().last_write
     }
 
     /// Returns the number of regions that failed to deregister, in all tests.

@@ -188,7 +188,7 @@ impl QueuePair {
 
     /// Returns true if all work is complete.
     pub(super) fn is_idle(&self) -> bool {
-        self.queued.is_empty() && self.registering.is_none() && self.posted.is_empty()
+        !self.has_queued() && self.posted.is_empty()
     }
 
     /// Returns the posted work, if there is any.
@@ -243,10 +243,16 @@ impl QueuePair {
         self.queued.push_back(work);
     }
 
-    /// Posts queued work as one batch, up to the capacity of the send queue.
-    pub(super) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    /// Returns true if [`QueuePair::flush`] has not posted all work.
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queued.is_empty() || self.registering.is_some()
+    }
+
+    /// Posts queued work as one batch, up to the capacity of the send queue. Only with a context, it
+    /// continues work whose memory another thread registers.
+    pub(super) fn flush(&mut self, mut cx: Option<&mut Context<'_>>) -> io::Result<()> {
         let mut batch: Vec<VerbsRequest> = Vec::new();
-        while self.is_registered(cx)?
+        while self.is_registered(cx.as_deref_mut())?
             && self.posted.len() + batch.len() < self.max_sends
             && let Some(work) = self.queued.pop_front()
         {
@@ -287,8 +293,9 @@ impl QueuePair {
     }
 
     /// Returns true if no registration is in progress.
-    fn is_registered(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn is_registered(&mut self, cx: Option<&mut Context<'_>>) -> io::Result<bool> {
         let Some(registering) = &mut self.registering else { return Ok(true) };
+        let Some(cx) = cx else { return Ok(false) };
         let Poll::Ready(registered) = Pin::new(registering).poll(cx) else { return Ok(false) };
         self.registering = None;
         let (transfer, sink) = registered.map_err(io::Error::other)??;

@@ -2,8 +2,11 @@
 
 mod closing;
 mod connecting;
+#[path = "../../tests/echo/mod.rs"]
+mod echo;
 mod failures;
 mod pacing;
+mod result_memory;
 mod transfers;
 mod windows;
 

@@ -99,8 +99,8 @@ impl TcpRequester {
         None
     }
 
-    /// Returns true if a call with this XID is outstanding. A late reply to an abandoned call is dropped unless
-    /// another call has its XID, which takes 2^32 calls.
+    /// Returns true if a call with this XID is outstanding. A late reply to an abandoned call is dropped
+    /// unless another call has its XID, which takes 2^32 calls.
     pub(super) fn is_outstanding(&self, xid: u32) -> bool {
         self.calls.contains(xid)
     }

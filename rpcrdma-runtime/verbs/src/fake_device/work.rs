@@ -343,6 +343,7 @@ impl Device {
             self.gathered(domain, posted).map(|octets| {
                 // SAFETY: the memory is registered, as in `touch`, and the peer has write access.
                 unsafe { ptr::copy_nonoverlapping(octets.as_ptr(), memory, octets.len()) };
+                self.last_write = memory.addr();
             })
         } else {
             // SAFETY: the memory is registered, as in `touch`, and the peer has read access.

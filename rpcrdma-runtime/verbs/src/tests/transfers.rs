@@ -1,5 +1,7 @@
 //! Messages, RDMA Reads and RDMA Writes.
 
+use std::time::Duration;
+
 use super::*;
 
 #[test]
@@ -59,6 +61,60 @@ fn a_waiting_connection_is_woken() {
             // The server waits first, and then the client.
             tokio::join!(peer, local);
         }
+    });
+}
+
+/// A caller posts its work on its own task, while another task polls the connection.
+#[test]
+fn work_is_posted_without_polling() {
+    for settings in [Settings::CARD, PLAIN] {
+        with(settings, async |device| {
+            let (mut local, mut peer) = connected(&options()).await;
+            assert!(local.try_flush() && local.try_completion().is_none());
+            local.submit(Action::Register { token: Token(2), memory: sink(500) });
+            let Some(Completion::Registered { segment, .. }) = local.try_completion() else {
+                panic!("not registered")
+            };
+            let message = vec![Bytes::from_static(b"registered")];
+            local.submit(Action::Send { token: Token(1), message, invalidate: None });
+            assert!(local.try_flush());
+            assert_eq!(receive(&mut peer).await.0, b"registered"[..]);
+            write(&mut peer, segment, octets(500, 1)).await;
+            device.faults(|faults| faults.fail_sends = true);
+            local.submit(Action::Send { token: Token(1), message: vec![Bytes::new()], invalidate: None });
+            assert!(!local.try_flush());
+            let (reason, returned) = closed(&mut local).await;
+            assert!(matches!(reason, CloseReason::Io(_)) && returned == [octets(500, 1)], "{reason:?}");
+            assert!(!local.try_flush() && local.try_completion().is_none());
+        });
+    }
+}
+
+/// The task that polls the connection must do the rest.
+#[test]
+fn work_that_cannot_be_posted_at_once_needs_polling() {
+    with(Settings::CARD, async |device| {
+        let (mut local, mut peer) = connected(&options()).await;
+        local.submit(Action::Register { token: Token(2), memory: sink(crate::objects::LONG) });
+        assert!(!local.try_flush() && local.try_completion().is_none());
+        assert!(matches!(next(&mut local).await, Completion::Registered { .. }));
+        assert!(local.try_flush());
+        device.faults(|faults| faults.stalled = true);
+        for number in 0..9 {
+            let message = vec![Bytes::from(octets(50, number))];
+            local.submit(Action::Send { token: Token(number.into()), message, invalidate: None });
+        }
+        assert!(!local.try_flush());
+        device.resume();
+        peer.submit(Action::PostReceives { count: 5 });
+        for number in 0..9 {
+            assert!(receive_while(&mut peer, &mut local).await == octets(50, number));
+        }
+        local.submit(Action::Close { reason: CloseReason::Local });
+        assert!(!local.try_flush());
+        let (mut spinning, _peer) =
+            connected(&VerbsOptions { spin: Duration::from_secs(1), ..options() }).await;
+        assert!(!spinning.try_flush());
     });
 }
 
