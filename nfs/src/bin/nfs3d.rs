@@ -84,7 +84,8 @@ fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
         match HandleKey::load(path) {
             // The server will create the file.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            loaded => drop(loaded.with_context(|| path.display().to_string())?),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+            Ok(_) => {}
         }
     }
     let directories = exports::open(exports, None, &[])?;
