@@ -9,8 +9,10 @@ use super::super::LongCall;
 use super::super::region::{Region, RegionState, Role, Spare};
 use super::OutgoingCall;
 use crate::proto::call::Unsendable;
+use crate::proto::rdma::ReplyResources;
 use crate::proto::work::Memory;
 use crate::wire::rdma::{ChunkLists, MessageLimits};
+use crate::xdr::Item;
 
 /// A planned call, ready to be registered and sent.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl Planner {
     /// # Errors
     /// [`Unsendable`] if no form of the call fits.
     pub(super) fn plan(&self, call: OutgoingCall, spare: &mut Spare) -> Result<Plan, Unsendable> {
-        let OutgoingCall { message, mut reply } = call;
+        let OutgoingCall { message, reply } = call;
         let write_segments = reply.write_chunks.iter().map(|len| self.segments(u64::from(*len)));
         let writes = (reply.write_chunks.len() as u64, write_segments.fold(0, u64::saturating_add));
         let reply_segments = reply.reply_chunk.map(|len| self.segments(u64::from(len)));
@@ -69,7 +71,7 @@ impl Planner {
         if header(0) > u64::from(self.reply_threshold) {
             return Err(Unsendable::Header { bytes: header(0), max: self.reply_threshold });
         }
-        let item_segments = |items: &[crate::xdr::Item]| {
+        let item_segments = |items: &[Item]| {
             items.iter().fold(0u64, |sum, item| sum.saturating_add(self.segments(item.data.len() as u64)))
         };
         let (inline, position_zero, items) = if fits_inline(0, message.unreduced_len()) {
@@ -96,11 +98,24 @@ impl Planner {
                 false => too_many(long_segments),
             });
         }
+        let write_chunks = reply.write_chunks.len();
+        let regions = self.regions(position_zero.as_ref(), &items, reply, spare);
+        Ok(Plan { inline, regions, write_chunks })
+    }
+
+    /// Returns the memory of a call's Read chunks and of the chunks for its reply.
+    fn regions(
+        &self,
+        position_zero: Option<&Bytes>,
+        items: &[Item],
+        mut reply: ReplyResources,
+        spare: &mut Spare,
+    ) -> Vec<Region> {
         let mut regions = mem::take(&mut spare.regions);
         if let Some(stream) = position_zero {
-            self.add_source(&stream, Role::Read(0), &mut regions);
+            self.add_source(stream, Role::Read(0), &mut regions);
         }
-        for item in &items {
+        for item in items {
             self.add_source(&item.data, Role::Read(item.position), &mut regions);
         }
         for (index, len) in reply.write_chunks.iter().enumerate() {
@@ -110,10 +125,9 @@ impl Planner {
         if let Some(len) = reply.reply_chunk {
             self.add_sink(spare.sinks.take(size_of(len)), len, Role::Reply, &mut regions);
         }
-        let write_chunks = reply.write_chunks.len();
         reply.write_chunks.clear();
         spare.write_chunks = reply.write_chunks;
-        Ok(Plan { inline, regions, write_chunks })
+        regions
     }
 
     fn segments(&self, len: u64) -> u64 {
