@@ -1,6 +1,7 @@
 //! Tests our client against the kernel's NFS server over siw.
 
 use std::io::Cursor;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rpcrdma_nfs::client::{Remote, this_user};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::Client;
 use rpcrdma_runtime::Traffic;
+use rpcrdma_runtime::provider::iwarp::{self, IwarpError, IwarpOptions};
 use rpcrdma_runtime::{CallReport, ClientOptions, Observer};
 
 use crate::credits::Credits;
@@ -241,6 +243,18 @@ pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<
 async fn a_thousand_connections_one_after_another() {
     let Some(guest) = server(Siw::Mended) else { return };
     one_after_another(&guest, if inside().is_some() { size(200, 1000) } else { 1000 }).await;
+}
+
+/// siw supports no markers. It rejects a client that requires them, and accepts one that does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn markers_are_rejected() {
+    let Some(guest) = server(Siw::Mended) else { return };
+    let server = SocketAddr::from((address(), guest.ports().nfs_rdma));
+    let with = |markers| IwarpOptions { markers, ..options(true).iwarp };
+    let refused = iwarp::connect(server, &[], 4096, &with(true)).await;
+    assert!(matches!(refused, Err(IwarpError::Refused { .. })), "{refused:?}");
+    drop(iwarp::connect(server, &[], 4096, &with(false)).await.expect("a connection without markers"));
+    nfs_v3::Client(connect(&guest, options(true)).await).null().await.expect("a call");
 }
 
 /// Unmodified siw leaves a first message unread if it arrives too early. The client must not wait forever.
