@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use rpcrdma_mount3::{Mountres3, mount_v3};
+use rpcrdma_nfs::export::access_bits;
 use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{ExportPolicy, MountHandler, NfsHandler, Squash};
 use rpcrdma_nfs3::*;
@@ -101,6 +102,8 @@ enum Body {
     File(Vec<u8>),
     Directory(BTreeMap<&'static [u8], usize>),
     Link(Vec<u8>),
+    /// A socket, a FIFO or a device.
+    Special,
 }
 
 struct Node {
@@ -194,7 +197,7 @@ impl Model {
         let nfs = nfs_v3::Client(server);
         let (what, dir, name) = (script.byte(), self.any(script), script.name());
         let at = Diropargs3 { dir: self.0[dir].handle, name: Bytes::from_static(name).into() };
-        match what % 12 {
+        match what % 18 {
             0 => self.lookup(&nfs, dir, name, at),
             1 => {
                 let how = Createhow3::ObjAttributes(Createmode3::Guarded, Sattr3::default());
@@ -241,7 +244,17 @@ impl Model {
                 }
             }
             10 => self.list(&nfs, dir),
-            _ => self.resize(&nfs, dir, script),
+            11 => self.resize(&nfs, dir, script),
+            12 => self.mount(server, dir, name),
+            13 => self.list_with_handles(&nfs, dir),
+            14 => self.read_link(&nfs, dir),
+            15 => self.access(&nfs, dir, script),
+            16 => {
+                let args = Commit3Args { file: self.0[dir].handle, offset: 0, count: 0 };
+                let committed = ok!(nfs.commit(&args), Commit3Res::Nfs3Ok);
+                assert_eq!(committed.is_some(), self.content(dir).is_some());
+            }
+            _ => self.create_special(&nfs, (dir, name), at, script),
         }
     }
 
@@ -264,14 +277,41 @@ impl Model {
 
     fn lookup(&self, nfs: &nfs_v3::Client<&Direct>, dir: usize, name: &[u8], what: Diropargs3) {
         let found = ok!(nfs.lookup(&Lookup3Args { what }), Lookup3Res::Nfs3Ok);
-        let expected = match name {
+        let expected = self.found(dir, name).map(|file| self.0[file].handle);
+        assert_eq!(found.map(|found| found.object), expected, "LOOKUP of {name:?}");
+    }
+
+    fn found(&self, dir: usize, name: &[u8]) -> Option<usize> {
+        match name {
             _ if !self.is_directory(dir) => None,
             b"." => Some(dir),
             b".." => Some(self.0[dir].parent),
             name => self.child(dir, name),
-        };
-        let expected = expected.map(|file| self.0[file].handle);
-        assert_eq!(found.map(|found| found.object), expected, "LOOKUP of {name:?}");
+        }
+    }
+
+    /// Returns the path of a directory, or the root's if the file is not a directory.
+    fn path(&self, mut dir: usize) -> Vec<u8> {
+        let mut path = Vec::new();
+        while dir != 0
+            && self.is_directory(dir)
+            && let Some(entries) = self.entries(self.0[dir].parent)
+            && let Some((name, _)) = entries.iter().find(|(_, file)| **file == dir)
+        {
+            path.splice(0..0, [b"/", *name].concat());
+            dir = self.0[dir].parent;
+        }
+        path
+    }
+
+    /// Mounts a name below a directory. MNT ignores empty names and accepts only directories.
+    fn mount(&self, server: &Direct, dir: usize, name: &[u8]) {
+        let path = [&self.path(dir)[..], b"/", name].concat();
+        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let expected = names.try_fold(0, |at, name| self.found(at, name).filter(|at| self.is_directory(*at)));
+        let mounted = ok!(mount_v3::Client(server).mnt(&Bytes::from(path.clone()).into()), Mountres3::Mnt3Ok);
+        let mounted = mounted.map(|mounted| NfsFh3 { data: mounted.fhandle });
+        assert_eq!(mounted, expected.map(|dir| self.0[dir].handle), "MNT of {path:?}");
     }
 
     fn write(&mut self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
@@ -363,6 +403,81 @@ impl Model {
         assert_eq!(listed, expected);
     }
 
+    fn list_with_handles(&self, nfs: &nfs_v3::Client<&Direct>, dir: usize) {
+        let (dircount, maxcount) = (4096, 16_384);
+        let args =
+            Readdirplus3Args { dir: self.0[dir].handle, cookie: 0, cookieverf: [0; 8], dircount, maxcount };
+        let listed = ok!(nfs.readdirplus(&args), Readdirplus3Res::Nfs3Ok).map(|listed| {
+            assert!(listed.reply.eof, "all names must fit");
+            let entries = listed.reply.entries.iter();
+            let mut found: Vec<_> = entries
+                .map(|entry| {
+                    assert!(entry.name_attributes.is_some(), "attributes of {:?}", entry.name);
+                    (entry.name.to_vec(), entry.name_handle)
+                })
+                .collect();
+            found.sort_by(|one, other| one.0.cmp(&other.0));
+            found
+        });
+        let expected = self.entries(dir).map(|entries| {
+            let dots = [(&b"."[..], dir), (b"..", self.0[dir].parent)];
+            let all = dots.into_iter().chain(entries.iter().map(|(name, file)| (*name, *file)));
+            all.map(|(name, file)| (name.to_vec(), Some(self.0[file].handle))).collect::<Vec<_>>()
+        });
+        assert_eq!(listed, expected);
+    }
+
+    fn read_link(&self, nfs: &nfs_v3::Client<&Direct>, file: usize) {
+        let args = Readlink3Args { symlink: self.0[file].handle };
+        let target = ok!(nfs.readlink(&args), Readlink3Res::Nfs3Ok).map(|read| read.data.to_vec());
+        let expected = match &self.0[file] {
+            Node { names: 1.., body: Body::Link(target), .. } => Some(target.clone()),
+            _ => None,
+        };
+        assert_eq!(target, expected);
+    }
+
+    /// Asks for any rights. The caller is root, so only the right to execute depends on the mode.
+    fn access(&self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
+        let wanted = u32::from(script.byte());
+        let args = Access3Args { object: self.0[file].handle, access: wanted };
+        let granted = ok!(nfs.access(&args), Access3Res::Nfs3Ok).map(|granted| granted.access);
+        let all = access_bits::READ
+            | match self.0[file].body {
+                Body::Directory(_) => access_bits::LOOKUP | access_bits::CHANGES,
+                Body::File(_) | Body::Special => access_bits::MODIFY | access_bits::EXTEND,
+                Body::Link(_) => access_bits::MODIFY | access_bits::EXTEND | access_bits::EXECUTE,
+            };
+        let expected = (self.0[file].names > 0).then_some(all & wanted);
+        assert_eq!(granted, expected, "ACCESS {wanted:#x}");
+    }
+
+    /// Creates a file of any type. MKNOD creates no regular files and no directories.
+    fn create_special(
+        &mut self,
+        nfs: &nfs_v3::Client<&Direct>,
+        (dir, name): (usize, &'static [u8]),
+        at: Diropargs3,
+        script: &mut Script<'_>,
+    ) {
+        let (device, attributes) = (Devicedata3::default(), Sattr3::default());
+        let what = match script.byte() % 6 {
+            0 => Mknoddata3::PipeAttributes(Ftype3::Nf3fifo, attributes),
+            1 => Mknoddata3::PipeAttributes(Ftype3::Nf3sock, attributes),
+            2 => Mknoddata3::Device(Ftype3::Nf3blk, device),
+            3 => Mknoddata3::Device(Ftype3::Nf3chr, device),
+            4 => Mknoddata3::Default(Ftype3::Nf3reg),
+            _ => Mknoddata3::Default(Ftype3::Nf3dir),
+        };
+        let is_allowed = !matches!(what, Mknoddata3::Default(_));
+        let created = ok!(nfs.mknod(&Mknod3Args { r#where: at, what }), Mknod3Res::Nfs3Ok);
+        if is_allowed {
+            self.created(dir, name, Body::Special, created.map(|created| created.obj));
+        } else {
+            assert!(created.is_none(), "MKNOD of {name:?}");
+        }
+    }
+
     /// Compares all attributes.
     fn compare(&self, server: &Direct) {
         for node in &self.0 {
@@ -374,6 +489,7 @@ impl Model {
             match &node.body {
                 Body::File(content) => assert_eq!((size, nlink), (content.len() as u64, node.names)),
                 Body::Link(target) => assert_eq!((size, nlink), (target.len() as u64, node.names)),
+                Body::Special => assert_eq!((size, nlink), (0, node.names)),
                 Body::Directory(_) => assert!(nlink >= 2),
             }
         }

@@ -17,39 +17,57 @@ use rpcrdma_runtime::TcpClient;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use self::Goal::{Arrivals, Completed, Connections, Memory};
 use crate::daemon::Daemon;
 use crate::honest::{lookup, root};
 
 /// An attack. It ends when its future is dropped.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
+    pub(crate) goal: Goal,
     pub(crate) run: fn(Target) -> Running,
+}
+
+/// What an attack must reach: an attack that does not work proves nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Goal {
+    /// The server counts this many MiB toward its memory budget.
+    Memory(u64),
+    /// The server has this many connections at a time.
+    Connections(usize),
+    /// The server establishes or rejects this many connections.
+    Arrivals(u64),
+    /// This many attempts end as intended.
+    Completed(u64),
 }
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
 /// Every attack, in the order in which they run.
+#[rustfmt::skip] // a table
 pub(crate) const ATTACKS: &[Attack] = &[
-    Attack { name: "garbage", run: |at| Box::pin(messages::garbage(at)) },
-    Attack { name: "oversized private data", run: |at| Box::pin(messages::oversized_private_data(at)) },
-    Attack { name: "foreign RDMA handles", run: |at| Box::pin(messages::foreign_rdma_handles(at)) },
-    Attack { name: "foreign file handles", run: |at| Box::pin(messages::foreign_file_handles(at)) },
-    Attack { name: "half-open connections", run: |at| Box::pin(connections::half_open(at)) },
-    Attack { name: "slow handshakes", run: |at| Box::pin(connections::slow_handshakes(at)) },
-    Attack { name: "refused addresses", run: |at| Box::pin(connections::refused(at)) },
-    Attack { name: "idle over RDMA", run: |at| Box::pin(connections::idle_over_rdma(at)) },
-    Attack { name: "idle over TCP", run: |at| Box::pin(connections::idle_over_tcp(at)) },
-    Attack { name: "unread replies, one host", run: |at| Box::pin(memory::unread_over_rdma(at, 1)) },
-    Attack { name: "unread replies, ten hosts", run: |at| Box::pin(memory::unread_over_rdma(at, 10)) },
-    Attack { name: "unread replies over TCP", run: |at| Box::pin(memory::unread_over_tcp(at)) },
-    Attack { name: "slow readers over RDMA", run: |at| Box::pin(memory::slow_over_rdma(at)) },
-    Attack { name: "slow readers over TCP", run: |at| Box::pin(memory::slow_over_tcp(at)) },
-    Attack { name: "unfinished Read chunks", run: |at| Box::pin(memory::unfinished_chunks(at)) },
-    Attack { name: "unfinished records", run: |at| Box::pin(memory::unfinished_records(at)) },
-    Attack { name: "abandoned writes", run: |at| Box::pin(storage::abandoned_writes(at)) },
-    Attack { name: "stable writes to one file", run: |at| Box::pin(storage::stable_writes(at)) },
-    Attack { name: "writes past the file limit", run: |at| Box::pin(storage::past_file_limit(at)) },
-    Attack { name: "removed files", run: |at| Box::pin(storage::removed_files(at)) },
+    Attack { name: "garbage", goal: Arrivals(100), run: |at| Box::pin(messages::garbage(at)) },
+    Attack { name: "oversized private data", goal: Arrivals(100), run: |at| Box::pin(messages::oversized_private_data(at)) },
+    Attack { name: "foreign RDMA handles", goal: Arrivals(100), run: |at| Box::pin(messages::foreign_rdma_handles(at)) },
+    Attack { name: "foreign file handles", goal: Completed(4), run: |at| Box::pin(messages::foreign_file_handles(at)) },
+    Attack { name: "half-open connections", goal: Connections(1000), run: |at| Box::pin(connections::half_open(at)) },
+    Attack { name: "slow handshakes", goal: Connections(1000), run: |at| Box::pin(connections::slow_handshakes(at)) },
+    Attack { name: "refused addresses", goal: Arrivals(1000), run: |at| Box::pin(connections::refused(at)) },
+    Attack { name: "idle over RDMA", goal: Connections(1000), run: |at| Box::pin(connections::idle_over_rdma(at)) },
+    Attack { name: "idle over TCP", goal: Connections(1000), run: |at| Box::pin(connections::idle_over_tcp(at)) },
+    Attack { name: "unread replies, one host", goal: Memory(20), run: |at| Box::pin(memory::unread_over_rdma(at, 1)) },
+    Attack { name: "unread replies, ten hosts", goal: Memory(36), run: |at| Box::pin(memory::unread_over_rdma(at, 10)) },
+    Attack { name: "small replies, one host", goal: Memory(20), run: |at| Box::pin(memory::small_unread_over_rdma(at, 1, 100)) },
+    Attack { name: "small replies, ten hosts", goal: Memory(36), run: |at| Box::pin(memory::small_unread_over_rdma(at, 10, 100)) },
+    Attack { name: "unread replies over TCP", goal: Memory(36), run: |at| Box::pin(memory::unread_over_tcp(at)) },
+    Attack { name: "slow readers over RDMA", goal: Memory(36), run: |at| Box::pin(memory::slow_over_rdma(at)) },
+    Attack { name: "slow readers over TCP", goal: Memory(36), run: |at| Box::pin(memory::slow_over_tcp(at)) },
+    Attack { name: "unfinished Read chunks", goal: Memory(36), run: |at| Box::pin(memory::unfinished_chunks(at)) },
+    Attack { name: "unfinished records", goal: Memory(36), run: |at| Box::pin(memory::unfinished_records(at)) },
+    Attack { name: "abandoned writes", goal: Completed(10), run: |at| Box::pin(storage::abandoned_writes(at)) },
+    Attack { name: "stable writes to one file", goal: Completed(10), run: |at| Box::pin(storage::stable_writes(at)) },
+    Attack { name: "writes past the file limit", goal: Completed(10), run: |at| Box::pin(storage::past_file_limit(at)) },
+    Attack { name: "removed files", goal: Completed(1), run: |at| Box::pin(storage::removed_files(at)) },
 ];
 
 /// The attacked server.
@@ -67,6 +85,8 @@ pub(crate) struct Target {
 #[derive(Default)]
 pub(crate) struct Effort {
     pub(crate) attempts: AtomicU64,
+    /// The attempts that ended without an error.
+    pub(crate) completed: AtomicU64,
     /// The error that ended the first attempt that failed.
     pub(crate) first_error: Mutex<Option<String>>,
     /// A violation by the server.
@@ -120,6 +140,8 @@ impl Target {
                         let mut first =
                             target.effort.first_error.lock().unwrap_or_else(PoisonError::into_inner);
                         first.get_or_insert_with(|| format!("{error:#}"));
+                    } else {
+                        target.effort.completed.fetch_add(1, Ordering::Relaxed);
                     }
                     sleep(PAUSE).await;
                 }

@@ -9,6 +9,8 @@ use std::{env, io};
 
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// The number of small files, more than the server may keep open.
 pub(crate) const FILES: usize = 1000;
@@ -25,6 +27,7 @@ pub(crate) struct Daemon {
     child: Child,
     pub(crate) rdma: SocketAddr,
     pub(crate) tcp: SocketAddr,
+    metrics: SocketAddr,
     /// Sockets of the process without any connection.
     own_sockets: usize,
     _folder: TempDir,
@@ -41,17 +44,18 @@ impl Daemon {
         command.args(["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"]);
         // Addresses from 127.128.0.0 on are refused.
         command.args(["--allow", "127.0.0.0/9", "--no-root-squash"]);
+        command.args(["--metrics", "127.0.0.1:0"]);
         command.arg("--handle-key").arg(folder.path().join("key"));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
         let address = |scheme| {
             let url = line.split_whitespace().find_map(|word| word.strip_prefix(scheme));
-            let address = url.and_then(|url| url.trim_end_matches(['/', ',']).parse().ok());
+            let address = url.and_then(|url| url.split(['/', ',']).next()?.parse().ok());
             address.with_context(|| format!("no {scheme} in {line:?}"))
         };
-        let (rdma, tcp) = (address("rdma://")?, address("tcp://")?);
-        let mut daemon = Daemon { child, rdma, tcp, own_sockets: 0, _folder: folder };
+        let (rdma, tcp, metrics) = (address("rdma://")?, address("tcp://")?, address("http://")?);
+        let mut daemon = Daemon { child, rdma, tcp, metrics, own_sockets: 0, _folder: folder };
         daemon.own_sockets = daemon.connections()?;
         Ok(daemon)
     }
@@ -75,9 +79,36 @@ impl Daemon {
         Ok(sockets.filter(|is_socket| *is_socket).count().saturating_sub(self.own_sockets))
     }
 
+    /// Returns the server's own counts.
+    pub(crate) async fn metrics(&self) -> anyhow::Result<Metrics> {
+        let mut socket = TcpStream::connect(self.metrics).await?;
+        socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).await?;
+        let sum = |name: &str| -> u64 {
+            let values = text
+                .lines()
+                .filter_map(|line| line.strip_prefix(name)?.split(' ').nth(1)?.parse::<u64>().ok());
+            values.sum()
+        };
+        Ok(Metrics {
+            memory: sum("rpcrdma_server_memory_bytes"),
+            arrivals: sum("rpcrdma_server_connections_total"),
+        })
+    }
+
     fn proc(&self) -> PathBuf {
         format!("/proc/{}", self.child.id()).into()
     }
+}
+
+/// Counts of the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Metrics {
+    /// The bytes that count toward the memory budget.
+    pub(crate) memory: u64,
+    /// All connections so far, including rejected ones.
+    pub(crate) arrivals: u64,
 }
 
 impl Drop for Daemon {
@@ -106,6 +137,8 @@ fn fill(served: &Path) -> io::Result<()> {
     for number in 0..FILES {
         fs::write(served.join(number.to_string()), vec![number.to_be_bytes()[7]; SMALL])?;
     }
-    File::create(served.join("shared"))?;
+    for name in ["shared", "written"] {
+        File::create(served.join(name))?;
+    }
     File::create(served.join("large"))?.set_len(LARGE)
 }

@@ -1,4 +1,5 @@
-//! An honest client: a few calls at a time over both transports, and new connections now and then.
+//! An honest client: short and long calls over both transports, one at a time, and new connections now and
+//! then.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -23,6 +24,10 @@ use crate::daemon::{FILES, SMALL};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
+/// The length of a long READ or WRITE, which needs its share of the server's memory.
+const LONG: u32 = 1 << 20;
+/// The number of calls among which one is a long READ and one a long WRITE.
+const LONG_TURNS: usize = 20;
 /// The time between two new connections.
 const ARRIVAL: Duration = Duration::from_millis(250);
 
@@ -167,11 +172,13 @@ async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     })
 }
 
-/// Returns the root, the files 0 to 999, and the file that attacks write to.
+/// Returns the root, the files 0 to 999, the file that attacks write to, one that they read, and one that
+/// only this client writes to.
 async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;
-    let names = (0..FILES).map(|number| number.to_string()).chain(["shared".to_owned()]);
+    let names =
+        (0..FILES).map(|number| number.to_string()).chain(["shared", "large", "written"].map(str::to_owned));
     let mut files = vec![root];
     for name in names {
         files.push(lookup(&connection, &root, &name).await?);
@@ -200,6 +207,19 @@ pub(crate) async fn lookup(
     }
 }
 
+async fn read_long(nfs: &nfs_v3::Client<ServerConnection>, file: NfsFh3) -> anyhow::Result<&'static str> {
+    let read = nfs.read(&Read3Args { file, offset: 0, count: LONG }).await?;
+    ensure!(matches!(&read, Read3Res::Nfs3Ok(it) if it.data.len() == LONG as usize), "READ of 1 MiB");
+    Ok("READ of 1 MiB")
+}
+
+async fn write_long(nfs: &nfs_v3::Client<ServerConnection>, file: NfsFh3) -> anyhow::Result<&'static str> {
+    let (stable, data) = (StableHow::Unstable, bytes::Bytes::from(vec![7; LONG as usize]).into());
+    let written = nfs.write(&Write3Args { file, offset: 0, count: LONG, stable, data }).await?;
+    ensure!(matches!(&written, Write3Res::Nfs3Ok(it) if it.count == LONG), "WRITE of 1 MiB: {written:?}");
+    Ok("WRITE of 1 MiB")
+}
+
 /// Makes one call, and checks its result. Returns the name of its procedure.
 async fn call(
     nfs: &nfs_v3::Client<ServerConnection>,
@@ -207,7 +227,12 @@ async fn call(
     turn: usize,
 ) -> anyhow::Result<&'static str> {
     let number = turn % FILES;
-    let [root, small @ .., shared] = files else { bail!("no files") };
+    let [root, small @ .., shared, large, written] = files else { bail!("no files") };
+    match turn % LONG_TURNS {
+        10 => return read_long(nfs, *large).await,
+        19 => return write_long(nfs, *written).await,
+        _ => {}
+    }
     let file = *small.get(number).context("no such file")?;
     let content = vec![number.to_be_bytes()[7]; SMALL];
     let count = u32::try_from(SMALL)?;

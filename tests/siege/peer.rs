@@ -16,6 +16,7 @@ use rpcrdma_runtime::wire::rdma::{Body, ChunkLists, Header, ReadSegment, WriteCh
 use rpcrdma_runtime::wire::rpc::{CallHeader, record_mark};
 use rpcrdma_runtime::xdr::{Encode, Message, Reducer};
 use rpcrdma_sim::fabric::Rng;
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::sleep;
@@ -41,6 +42,16 @@ pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStr
     let stream = socket.connect(to).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// As [`connect`], with so little room in the kernel that the server must hold unread replies.
+pub(crate) async fn connect_without_buffers(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(4096)?;
+    // On loopback, long segments would give the server a send buffer of megabytes.
+    SockRef::from(&socket).set_tcp_mss(1440)?;
+    socket.bind((from, 0).into())?;
+    socket.connect(to).await
 }
 
 /// Waits until the peer closes the connection.
@@ -89,7 +100,11 @@ pub(crate) struct RdmaPeer {
 impl RdmaPeer {
     /// Connects and performs the handshake.
     pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<Self> {
-        let mut socket = connect(from, to).await?;
+        RdmaPeer::over(connect(from, to).await?).await
+    }
+
+    /// Performs the handshake.
+    pub(crate) async fn over(mut socket: TcpStream) -> io::Result<Self> {
         socket.write_all(&mpa_request()?).await?;
         let mut head = [0; mpa::HEADER_LEN];
         socket.read_exact(&mut head).await?;

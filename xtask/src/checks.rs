@@ -10,7 +10,8 @@ use xtask::{generate, trace};
 
 use crate::packages::{KRB5_FEATURES, VERBS, VERBS_FEATURES};
 use crate::step::Step;
-use crate::{book, cargo, cycles, deny, documents, evidence, packages, tools, walk};
+use crate::steps::STEPS;
+use crate::{book, cargo, cycles, deny, documents, evidence, packages, security, tools, walk};
 
 /// Every check, in the order in which they run.
 pub(crate) const CHECKS: &[Step] = &[
@@ -20,7 +21,7 @@ pub(crate) const CHECKS: &[Step] = &[
     step("dependencies", dependencies),
     step("generated", generate::check),
     step("requirements", trace::check),
-    step("documents", |root| documents::check(root).and_then(|()| evidence::check(root))),
+    step("documents", all_documents),
     step("typos", typos),
     step("deny", deny::run),
     step("clippy", |root| cargo::run(root, &["clippy", "--all-targets", "--", "-D", "warnings"])),
@@ -39,6 +40,14 @@ const MINUTES: u64 = 20;
 
 const fn step(name: &'static str, run: fn(&Path) -> Result<(), String>) -> Step {
     Step { name, minutes: MINUTES, run }
+}
+
+/// Checks the form of all documents, the figures, and the tests that SECURITY.md names.
+fn all_documents(root: &Path) -> Result<(), String> {
+    documents::check(root)?;
+    evidence::check(root)?;
+    let steps: Vec<&str> = CHECKS.iter().chain(STEPS).map(|step| step.name).collect();
+    security::check(root, &steps)
 }
 
 /// Checks spelling (`typos.toml`).

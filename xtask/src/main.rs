@@ -22,6 +22,7 @@ mod mutants;
 mod packages;
 mod peers;
 mod report;
+mod security;
 mod shell;
 mod soak;
 mod step;

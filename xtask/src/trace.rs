@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-pub use claims::{Claim, claims};
+pub use claims::{Claim, claims, tests};
 pub use rules::{Entry, Level, Status, entries};
 
 /// The command that updates an outdated table.

@@ -13,7 +13,7 @@ pub(super) use self::budget::{Account, Permit, SMALL};
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
-/// The bytes that count for each small call until its reply is sent.
+/// The bytes that count for each call over TCP until its reply is sent, in addition to reserved memory.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
 
 /// The atomics of `budget.rs`. Models use those of loom.

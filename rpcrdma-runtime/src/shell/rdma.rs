@@ -14,7 +14,7 @@ use super::backward::{BackwardClient, Calling};
 use super::credits::fit_to_provider;
 use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
-use super::memory::{Account, CallMemory, Permit, SMALL, SMALL_CALL};
+use super::memory::{Account, CallMemory, Permit, SMALL};
 use super::metrics::Gauged;
 use super::running::{CallInfo, Ended};
 use super::serving::{CallExecutor, Serving};
@@ -36,6 +36,42 @@ use crate::xdr::Received;
 /// A call and its memory, unless the call is small.
 type Key = (CallKey, Option<CallMemory>);
 
+/// Calls that wait for memory, and the bytes of their chunks. Small calls do not wait for large ones.
+#[derive(Default)]
+struct WaitingCalls {
+    small: VecDeque<(CallKey, u64)>,
+    large: VecDeque<(CallKey, u64)>,
+}
+
+impl WaitingCalls {
+    fn push(&mut self, (call, bytes): (CallKey, u64)) {
+        if bytes > SMALL { &mut self.large } else { &mut self.small }.push_back((call, bytes));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = CallKey> {
+        self.small.drain(..).chain(self.large.drain(..)).map(|(call, _)| call)
+    }
+
+    /// Waits for the memory of the next call, and removes the call. Pending while there is no call. Cancel
+    /// safe.
+    async fn acquire(&mut self, account: &Arc<Account>) -> Option<(CallKey, CallMemory)> {
+        let next = self.large.front().map_or(0, |(_, bytes)| *bytes);
+        tokio::select! {
+            memory = CallMemory::acquire(account, SMALL), if !self.small.is_empty() => {
+                self.small.pop_front().map(|(call, _)| (call, memory))
+            }
+            memory = CallMemory::acquire(account, next), if !self.large.is_empty() => {
+                self.large.pop_front().map(|(call, _)| (call, memory))
+            }
+            else => std::future::pending().await,
+        }
+    }
+}
+
 /// A server's connection over RPC-over-RDMA with the engines of both directions.
 pub(super) struct RdmaInbound<C> {
     connection: C,
@@ -50,8 +86,7 @@ pub(super) struct RdmaInbound<C> {
     account: Arc<Account>,
     /// The memory of small calls and of their replies.
     small: Permit,
-    /// Calls that wait for memory, and the bytes of their chunks.
-    waiting: VecDeque<(CallKey, u64)>,
+    waiting: WaitingCalls,
     /// The memory of calls whose Read chunks are fetched.
     fetching: Vec<(CallKey, CallMemory)>,
     /// The last value of [`Inbound::is_busy`] that was reported.
@@ -73,11 +108,10 @@ impl<C: Connection> RdmaInbound<C> {
         let backward = Calling::new(backward, serving.max_backward_calls());
         let client = BackwardClient::new(backward.calls(), Endpoints { local: info.local, peer });
         let account = serving.memory().account(Owner::of_peer(peer));
-        let extensions = Extensions::default().with(account.clone()).with(link.clone()).with(client);
+        let extensions = Extensions::default().with(link.clone()).with(client).with(account.clone());
         let executor = serving.executor(Origin { peer, extensions });
         let mut responder = Responder::new(config, negotiated, ord);
         serving.refuse_fatal_calls(&mut responder, peer);
-        responder.hold_calls(SMALL);
         let inbound = RdmaInbound {
             _credits: Gauged::new("rpcrdma_server_credits", f64::from(config.credits)),
             connection,
@@ -89,7 +123,7 @@ impl<C: Connection> RdmaInbound<C> {
             draining: false,
             small: account.permit(),
             account,
-            waiting: VecDeque::new(),
+            waiting: WaitingCalls::default(),
             fetching: Vec::new(),
             was_busy: false,
         };
@@ -127,13 +161,27 @@ impl<C: Connection> RdmaInbound<C> {
                 ResponderEvent::Closed(reason) => return Some(Event::Closed(reason)),
             }
         }
-        self.waiting.extend(iter::from_fn(|| self.responder.poll_arrived()));
+        iter::from_fn(|| self.responder.poll_arrived()).for_each(|call| self.waiting.push(call));
         if self.draining {
-            self.waiting.drain(..).for_each(|(call, _)| self.responder.drop_call(call));
+            self.waiting.drain().for_each(|call| self.responder.drop_call(call));
         }
         // A call that is refused after its chunks are fetched causes no event.
         self.fetching.retain(|(call, _)| self.responder.is_arriving(*call));
         None
+    }
+
+    /// Passes a completion to the engine that it belongs to.
+    fn handle_completion(&mut self, completion: Completion) {
+        trace!(?completion);
+        let others = match self.backward.is_used() {
+            true => self.backward.with(|backward| backward.take(completion)),
+            false => Some(completion),
+        };
+        let Some(completion) = others else { return };
+        // Without room, every call waits: unread replies to small calls also use memory. A connection may run
+        // one call more, because a call counts only when the connection waits for the next event.
+        self.responder.hold_calls(if self.account.has_room() { SMALL + 1 } else { 0 });
+        self.responder.handle_completion(completion);
     }
 
     /// Starts the actions of both engines.
@@ -173,31 +221,20 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
             if self.responder.has_work() {
                 continue;
             }
-            let (calls, replies) = self.responder.unsent();
-            // A call that waits for memory does not use any yet.
-            let calls = calls.saturating_sub(self.waiting.len());
-            self.small.set((calls.saturating_add(replies) as u64).saturating_mul(SMALL_CALL));
+            self.small.set(self.responder.unsent_bytes());
             if self.was_busy != self.is_busy() {
                 self.was_busy = !self.was_busy;
                 return Event::Activity;
             }
-            let next = self.waiting.front().copied();
             tokio::select! {
-                memory = CallMemory::acquire(&self.account, next.map_or(0, |(_, bytes)| bytes)), if next.is_some() => {
-                    if let Some((call, _)) = self.waiting.pop_front() {
+                admitted = self.waiting.acquire(&self.account), if !self.waiting.is_empty() => {
+                    if let Some((call, memory)) = admitted {
                         self.fetching.push((call, memory));
                         self.responder.admit(call);
                     }
                 }
                 completion = poll_fn(|cx| self.connection.poll_completion(cx)) => {
-                    trace!(?completion);
-                    let others = match self.backward.is_used() {
-                        true => self.backward.with(|backward| backward.take(completion)),
-                        false => Some(completion),
-                    };
-                    if let Some(completion) = others {
-                        self.responder.handle_completion(completion);
-                    }
+                    self.handle_completion(completion);
                 }
                 () = self.backward.changed() => {}
             }
@@ -238,7 +275,7 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
     }
 
     fn is_busy(&self) -> bool {
-        self.responder.unsent().0 > 0 || self.backward.with_used(|backward| backward.is_ready())
+        self.responder.has_calls() || self.backward.with_used(|backward| backward.is_ready())
     }
 
     fn drain(&mut self) {

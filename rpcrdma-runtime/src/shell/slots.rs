@@ -254,6 +254,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn addresses_of_one_ipv6_prefix_share_their_slots() {
+        let slots = Slots::new(8, 2, true);
+        let take = async |text: &str| slots.take(text.parse().unwrap()).await;
+        let (first, second) = (take("2001:db8::1").await, take("2001:db8::ffff:0:0:2").await);
+        assert!(first.is_some() && second.is_some());
+        assert!(take("2001:db8::3").await.is_none());
+        assert!(take("2001:db8:0:1::1").await.is_some(), "another prefix");
+        drop(first);
+        assert!(take("2001:db8::3").await.is_some());
+    }
+
+    #[tokio::test]
     async fn the_longest_idle_connection_is_closed_for_a_new_one() {
         let slots = Slots::new(3, 8, true);
         let busy = slots.take(v4(1)).await.unwrap();

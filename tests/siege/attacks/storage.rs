@@ -75,7 +75,7 @@ pub(super) async fn past_file_limit(target: Target) -> Infallible {
 pub(super) async fn removed_files(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let nfs = client(&target).await?;
-        for _ in 0..1000 {
+        for _ in 0..100 {
             let of = Diropargs3 { dir: target.root, name: format!("new{number}").into() };
             let created = nfs.create(&Create3Args { r#where: of.clone(), ..Create3Args::default() }).await?;
             ensure!(matches!(created, Create3Res::Nfs3Ok(_)), "CREATE: {created:?}");

@@ -54,6 +54,18 @@ pub fn claims(root: &Path) -> Result<Vec<Claim>, String> {
     Ok(claims)
 }
 
+/// Returns the names of a file's tests, without ignored ones.
+///
+/// # Errors
+/// Reports invalid Rust.
+pub fn tests(file: &str, text: &str) -> Result<Vec<String>, String> {
+    let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;
+    let mut functions = Vec::new();
+    collect(tokens, &mut functions);
+    let tests = functions.into_iter().filter(|function| function.is_test() && !function.has("ignore"));
+    Ok(tests.map(|function| function.name).collect())
+}
+
 /// Returns the tests of one file that name rules. Problems are appended to `found`.
 fn claims_of(file: &str, text: &str, found: &mut Vec<String>) -> Result<Vec<Claim>, String> {
     let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;

@@ -70,8 +70,8 @@ pub struct Responder {
     calls: Table<CallState>,
     /// The key of the last call. Keys count up and wrap around.
     last_key: u32,
-    /// The maximum size of a call's chunks in bytes; larger calls wait for admission.
-    admit_above: u64,
+    /// Calls whose chunks have at least this many bytes wait for admission.
+    hold_from: u64,
     /// The calls that wait for admission, and the bytes of their chunks.
     awaiting_admission: VecDeque<(CallKey, u64)>,
     /// RDMA Reads that wait for a free slot (outstanding Reads are limited by the peer's IRD).
@@ -95,8 +95,10 @@ pub struct Responder {
     suspects: Vec<u32>,
     /// The reusable memory of the last answer's RDMA Writes.
     spare_writes: Vec<(Segment, Bytes)>,
-    /// Outstanding Sends.
-    outstanding_sends: u32,
+    /// The outstanding Sends, and the bytes of their answers.
+    sending: VecDeque<u64>,
+    /// The result of [`Responder::unsent_bytes`].
+    unsent_bytes: u64,
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closing: bool,
@@ -119,6 +121,8 @@ struct CallState {
     counted: bool,
     /// Whether its RDMA Reads may start.
     admitted: bool,
+    /// Its part of [`Responder::unsent_bytes`].
+    bytes: u64,
     /// The outstanding RDMA Reads, or `None` once the call runs.
     fetch: Option<Fetch>,
 }
@@ -141,6 +145,8 @@ struct Answer {
     writes: Vec<(Segment, Bytes)>,
     message: Vec<Bytes>,
     invalidate: Option<u32>,
+    /// Its part of [`Responder::unsent_bytes`].
+    bytes: u64,
 }
 
 impl Responder {
@@ -159,7 +165,7 @@ impl Responder {
             last_token: 0,
             calls: Table::default(),
             last_key: 0,
-            admit_above: u64::MAX,
+            hold_from: u64::MAX,
             awaiting_admission: VecDeque::new(),
             read_queue: VecDeque::new(),
             reading: Vec::new(),
@@ -171,7 +177,8 @@ impl Responder {
             recent: VecDeque::new(),
             suspects: Vec::new(),
             spare_writes: Vec::new(),
-            outstanding_sends: 0,
+            sending: VecDeque::new(),
+            unsent_bytes: 0,
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closing: false,
@@ -214,9 +221,10 @@ impl Responder {
         self.granted = credits.clamp(1, self.max_grant());
     }
 
-    /// Makes calls whose chunks have more than this many bytes wait for [`Responder::admit`].
-    pub fn hold_calls(&mut self, above: u64) {
-        self.admit_above = above;
+    /// Makes later calls wait for [`Responder::admit`] if their chunks have at least this many bytes. At 0,
+    /// every call waits.
+    pub fn hold_calls(&mut self, from: u64) {
+        self.hold_from = from;
     }
 
     /// Returns the next call that waits for [`Responder::admit`], and the total size of its Read, Write and
@@ -229,6 +237,10 @@ impl Responder {
     pub fn admit(&mut self, CallKey(key): CallKey) {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
         call.admitted = true;
+        // The reply may use the whole inline threshold.
+        let inline = call.traffic.call_inline.saturating_add(u64::from(self.reply_inline));
+        call.bytes = call.bytes.saturating_add(inline);
+        self.unsent_bytes = self.unsent_bytes.saturating_add(call.bytes);
         let Some(fetch) = &call.fetch else { return };
         if !fetch.is_complete() && self.reads_limit == 0 {
             return self.fail(key, NO_READS, |refusals| &mut refusals.chunks);
@@ -244,11 +256,18 @@ impl Responder {
         self.calls.get(key).is_some_and(|call| call.fetch.is_some())
     }
 
-    /// Returns the number of calls without an answer, and of answers that were not sent.
+    /// Returns true if a call has no answer yet.
     #[must_use]
-    pub fn unsent(&self) -> (usize, usize) {
-        let sending = usize::try_from(self.outstanding_sends).unwrap_or(usize::MAX);
-        (self.calls.len(), self.queued_answers.len().saturating_add(sending))
+    pub fn has_calls(&self) -> bool {
+        self.calls.len() > 0
+    }
+
+    /// Returns the bytes of admitted calls, with the largest reply that each of them can get, and of answers
+    /// that were not sent. Excludes the chunks of calls that waited for [`Responder::admit`], and RDMA Writes
+    /// of replies that were passed to [`Responder::reply_with`].
+    #[must_use]
+    pub fn unsent_bytes(&self) -> u64 {
+        self.unsent_bytes
     }
 
     /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
@@ -340,13 +359,16 @@ impl Responder {
                 self.calls = Table::default();
                 self.awaiting_admission.clear();
                 self.queued_answers.clear();
+                self.sending.clear();
+                self.unsent_bytes = 0;
                 self.actions.clear();
                 self.read_queue.clear();
                 self.reading.clear();
                 self.events.push_back(ResponderEvent::Closed(reason));
             }
             Completion::Sent { .. } => {
-                self.outstanding_sends = self.outstanding_sends.saturating_sub(1);
+                let sent = self.sending.pop_front().unwrap_or_default();
+                self.unsent_bytes = self.unsent_bytes.saturating_sub(sent);
                 if let Some(answer) = self.queued_answers.pop_front() {
                     self.submit(answer);
                 }
@@ -412,7 +434,9 @@ impl Responder {
         *count = count.saturating_add(1);
         match error {
             Some((xid, error)) => {
-                self.answer(Answer { xid, writes: Vec::new(), message: vec![error], invalidate: None });
+                let bytes = error.len() as u64;
+                let (writes, message) = (Vec::new(), vec![error]);
+                self.answer(Answer { xid, writes, message, invalidate: None, bytes });
             }
             None => self.actions.push_back(Action::PostReceives { count: 1 }),
         }
@@ -429,14 +453,15 @@ impl Responder {
     /// only with its answer. A requester that sends and never reads therefore exhausts its Receives, and not
     /// the local memory.
     fn answer(&mut self, answer: Answer) {
-        if self.outstanding_sends < self.max_grant().saturating_add(SLACK) {
+        self.unsent_bytes = self.unsent_bytes.saturating_add(answer.bytes);
+        if (self.sending.len() as u64) < u64::from(self.max_grant().saturating_add(SLACK)) {
             self.submit(answer);
         } else {
             self.queued_answers.push_back(answer);
         }
     }
 
-    fn submit(&mut self, Answer { xid, mut writes, message, invalidate }: Answer) {
+    fn submit(&mut self, Answer { xid, mut writes, message, invalidate, bytes }: Answer) {
         while self.recent.len() >= usize::try_from(self.max_grant()).unwrap_or(usize::MAX) {
             self.recent.pop_front();
         }
@@ -451,7 +476,7 @@ impl Responder {
         // The Receive is posted before the reply that lets the requester use it (RFC 8166 section 3.3.1).
         self.actions.push_back(Action::PostReceives { count: 1 });
         let token = self.token();
-        self.outstanding_sends = self.outstanding_sends.saturating_add(1);
+        self.sending.push_back(bytes);
         self.actions.push_back(Action::Send { token, message, invalidate });
     }
 
@@ -491,10 +516,12 @@ impl Responder {
         let offered = lists.writes.iter().chain(&lists.reply).map(WriteChunk::len);
         let bytes =
             offered.fold(traffic.read_bytes.saturating_add(traffic.position_zero), u64::saturating_add);
-        let fetch = Some(fetch);
-        let call = CallState { xid, lists, traffic, counted: false, admitted: false, fetch };
+        let (fetch, is_held) = (Some(fetch), bytes >= self.hold_from);
+        let counted_bytes = if is_held { 0 } else { bytes };
+        let call =
+            CallState { xid, lists, traffic, counted: false, admitted: false, bytes: counted_bytes, fetch };
         let key = self.insert(call);
-        if bytes > self.admit_above {
+        if is_held {
             self.awaiting_admission.push_back((key, bytes));
         } else {
             self.admit(key);
@@ -539,6 +566,9 @@ impl Responder {
     /// Removes a call and releases its share of the Read chunk limit.
     fn remove_call(&mut self, key: u32) -> Option<CallState> {
         let call = self.calls.remove(key)?;
+        if call.admitted {
+            self.unsent_bytes = self.unsent_bytes.saturating_sub(call.bytes);
+        }
         if call.counted {
             self.fetched = self.fetched.saturating_sub(call.fetched());
             self.start_reads();
@@ -579,16 +609,26 @@ impl Responder {
     /// ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
     /// or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
-        self.reply_with(key, message, |bytes| bytes)
+        self.answer_call(key, message, |bytes| bytes, true)
     }
 
     /// As [`Responder::reply`]. `wrap` replaces the stream, and each item outside the stream, before they are
-    /// sent.
+    /// sent. [`Responder::unsent_bytes`] excludes the RDMA Writes of the reply.
     pub fn reply_with(
         &mut self,
         key: CallKey,
         message: Message,
         wrap: impl Fn(Bytes) -> Bytes,
+    ) -> Option<Traffic> {
+        self.answer_call(key, message, wrap, false)
+    }
+
+    fn answer_call(
+        &mut self,
+        key: CallKey,
+        message: Message,
+        wrap: impl Fn(Bytes) -> Bytes,
+        counts_writes: bool,
     ) -> Option<Traffic> {
         let CallState { xid, lists, mut traffic, .. } = self.remove_call(key.0)?;
         let invalidate = self.invalidates(&lists);
@@ -610,7 +650,8 @@ impl Responder {
         traffic.reply_inline = message.iter().map(|piece| piece.len() as u64).sum();
         debug!(xid, %traffic, "answered");
         self.traffic.count(&traffic);
-        self.answer(Answer { xid, writes: plan.writes, message, invalidate });
+        let bytes = traffic.reply_inline.saturating_add(if counts_writes { written } else { 0 });
+        self.answer(Answer { xid, writes: plan.writes, message, invalidate, bytes });
         Some(traffic)
     }
 

@@ -11,8 +11,8 @@ use crate::shell::metrics;
 
 /// The maximum size in bytes of calls and replies that do not wait for memory.
 pub(in crate::shell) const SMALL: u64 = 16 << 10;
-/// The guaranteed share of each owner, in bytes: room for some small calls over TCP even if others use the
-/// entire budget.
+/// The guaranteed share of each owner, in bytes: room for some small calls even if others use the entire
+/// budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
@@ -21,8 +21,7 @@ pub(super) const GUARANTEED: u64 = 16 * SMALL;
 /// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
 /// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
 /// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
-/// up to 16 KiB count but do not wait. Over TCP they wait if their owner has used up its share and uses 256
-/// KiB.
+/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};

@@ -16,15 +16,18 @@ use super::super::slots::{Slot, Slots};
 use super::*;
 use crate::proto::program::{CallContext, Reject, Service};
 use crate::proto::work::{Action, Segment};
-use crate::wire::rdma::{Body, ChunkLists, Header, ReadSegment, WriteChunk};
+use crate::wire::rdma::{Body, ChunkLists, ErrorBody, Header, ReadSegment, WriteChunk};
 use crate::wire::rpc::CallHeader;
 use crate::xdr::{Reader, Reducer, Sink, Writer};
 
 /// The size of a long reply.
 const LONG: u32 = 4 << 20;
+/// The size of the chunk for a small reply, and the size of its item.
+const CHUNK: u32 = 16 << 10;
 
-/// Returns a long item from procedure 1, and no data from other procedures. The work of procedures 2 and 3
-/// outlives their handlers. Procedure 3 uses more memory than its reply.
+/// Returns a long item from procedure 1, a small one from procedure 3, and no data from other procedures. The
+/// work of procedures 2 and 5 outlives their handlers, and procedure 5 uses more memory than its reply.
+/// Procedure 4 uses the memory of a long reply. Procedures 2, 4 and 5 never reply.
 #[derive(Default)]
 struct Files {
     outliving: Mutex<Vec<CallMemory>>,
@@ -53,9 +56,18 @@ impl Service for &'static Files {
                     let item = vec![0; LONG as usize].into();
                     reply.put_item(&item).map_err(|_| Reject::SystemError)
                 }
-                procedure @ (2 | 3) => {
+                procedure @ (2 | 5) => {
                     let memory = context.reserve(if procedure == 2 { 0 } else { LONG.into() }).await;
                     self.outliving.lock().unwrap().extend(memory);
+                    std::future::pending().await
+                }
+                3 => {
+                    reply.put_u32(CHUNK).map_err(|_| Reject::SystemError)?;
+                    let item = vec![0; CHUNK as usize].into();
+                    reply.put_item(&item).map_err(|_| Reject::SystemError)
+                }
+                4 => {
+                    let _memory = context.reserve(LONG.into()).await;
                     std::future::pending().await
                 }
                 _ => Ok(()),
@@ -93,9 +105,13 @@ impl Connection for UnreadConnection {
 
 impl UnreadConnection {
     fn from(last: u8) -> Self {
+        UnreadConnection::at([192, 0, 2, last].into())
+    }
+
+    fn at(address: IpAddr) -> Self {
         let info = ConnectionInfo {
             local: None,
-            peer: Some(SocketAddr::new(IpAddr::from([192, 0, 2, last]), 700)),
+            peer: Some(SocketAddr::new(address, 700)),
             private_data: Bytes::new(),
             ord: 16,
             ird: 16,
@@ -112,7 +128,8 @@ impl UnreadConnection {
         tokio::spawn(async move {
             let (_stop, stopping) = watch::channel(false);
             let (mut inbound, executor) = RdmaInbound::new(connection, &serving, Config::default());
-            serve(&mut inbound, executor, stopping, slot.as_deref()).await;
+            let reason = serve(&mut inbound, executor, stopping, slot.as_deref()).await;
+            inbound.ended(&serving, &reason);
         })
     }
 
@@ -154,6 +171,26 @@ impl UnreadConnection {
             _ => bytes,
         });
         (bytes, sends)
+    }
+
+    /// Returns true if the last Send is ERR_CHUNK.
+    fn has_err_chunk(&self) -> bool {
+        let error = Header { xid: 0, credits: 0, body: Body::Error(ErrorBody::Chunk) }.encode();
+        match self.0.lock().unwrap().actions.last() {
+            // The XID, the version and the credits come first.
+            Some(Action::Send { message, .. }) => message.concat()[12..] == error[12..],
+            _ => false,
+        }
+    }
+
+    /// Completes all Sends, and returns their number.
+    fn complete_sends(&self) -> usize {
+        let actions = std::mem::take(&mut self.0.lock().unwrap().actions);
+        let sent = actions.iter().filter_map(|action| match action {
+            Action::Send { token, .. } => Some(*token),
+            _ => None,
+        });
+        sent.map(|token| self.complete(Completion::Sent { token })).count()
     }
 
     fn reads(&self) -> usize {
@@ -233,6 +270,87 @@ async fn unread_replies_of_many_owners_leave_memory_to_another() {
     assert_eq!(other.output().1, 1, "{memory:?}");
 }
 
+/// As many small calls as the credits allow, on many connections.
+#[tokio::test(start_paused = true)]
+async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
+    const CALLS: u32 = 130;
+    let memory = MemoryBudget::default();
+    let serving = serving(&memory, files());
+    let unread: Vec<UnreadConnection> = (0..60).map(|_| UnreadConnection::from(1)).collect();
+    for connection in &unread {
+        connection.serve(&serving, None);
+        (0..CALLS).for_each(|xid| connection.call(xid, 3, 0, CHUNK));
+    }
+    settle().await;
+    let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
+    let half = memory.max() / 2;
+    // Half of the replies wait for Sends.
+    assert!((half / 3..=half).contains(&held), "{held} bytes of replies");
+    // Each connection may run one more call.
+    assert!((half - (1 << 20)..=half + (1 << 20)).contains(&memory.used()), "{held} bytes, and {memory:?}");
+    let other = UnreadConnection::from(2);
+    other.serve(&serving, None);
+    for (procedure, write) in [(1, LONG), (3, CHUNK), (0, 0)] {
+        other.call(procedure, procedure, 0, write);
+    }
+    settle().await;
+    assert_eq!(other.output().1, 3, "{memory:?}");
+    // The other calls are answered once the first replies are sent.
+    let mut sent = 0;
+    loop {
+        let more: usize = unread.iter().map(UnreadConnection::complete_sends).sum();
+        if more == 0 {
+            break;
+        }
+        sent += more;
+        settle().await;
+    }
+    assert_eq!(sent, unread.len() * CALLS as usize);
+    assert_eq!(other.complete_sends(), 3);
+    settle().await;
+    assert_eq!(memory.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
+    // The other owners use 16 MiB, and a few bytes for each of their calls.
+    let memory = MemoryBudget::new((16 << 20) + (64 << 10));
+    let serving = serving(&memory, files());
+    for last in 1..=8 {
+        let connection = UnreadConnection::from(last);
+        connection.serve(&serving, None);
+        (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
+    }
+    settle().await;
+    let other = UnreadConnection::from(51);
+    other.serve(&serving, None);
+    other.call(0, 1, 0, LONG);
+    (1..=40).for_each(|xid| other.call(xid, 3, 0, CHUNK));
+    settle().await;
+    // The owner uses its guaranteed 256 KiB, so further small calls wait.
+    let mut sent = other.complete_sends();
+    assert!((10..=16).contains(&sent), "{sent} replies");
+    for _ in 0..5 {
+        settle().await;
+        sent += other.complete_sends();
+    }
+    assert_eq!(sent, 40, "every small call, and not the large one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_call_waits_for_memory_that_its_handler_reserves() {
+    let memory = MemoryBudget::new(64 << 20);
+    let serving = serving(&memory, files());
+    let connections: Vec<UnreadConnection> = (0..4).map(|_| UnreadConnection::from(1)).collect();
+    for connection in &connections {
+        connection.serve(&serving, None);
+        (0..64).for_each(|xid| connection.call(xid, 4, 0, 0));
+    }
+    settle().await;
+    // The last call that fits may exceed the half by half of its size.
+    assert!((24 << 20..=34 << 20).contains(&memory.used()), "{memory:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn calls_are_fetched_when_there_is_memory() {
     let memory = MemoryBudget::new(64 << 20);
@@ -252,7 +370,7 @@ async fn memory_of_closed_connections_counts_until_it_returns() {
     let (memory, files) = (MemoryBudget::new(64 << 20), files());
     let serving = serving(&memory, files);
     // A call without chunks can still use much memory.
-    for (procedure, offered) in [(2, LONG), (3, 0)] {
+    for (procedure, offered) in [(2, LONG), (5, 0)] {
         let connection = UnreadConnection::from(1);
         let served = connection.serve(&serving, None);
         connection.call(1, procedure, 0, offered);
@@ -263,6 +381,26 @@ async fn memory_of_closed_connections_counts_until_it_returns() {
         files.outliving.lock().unwrap().clear();
         assert_eq!(memory.used(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_ended_a_connection_is_refused_for_all_addresses_of_its_ipv6_prefix() {
+    let serving = serving(&MemoryBudget::default(), files());
+    let call = async |address: &str| {
+        let connection = UnreadConnection::at(address.parse().unwrap());
+        let served = connection.serve(&serving, None);
+        connection.call(7, 3, 0, CHUNK);
+        settle().await;
+        assert_eq!(connection.output().1, 1);
+        (connection, served)
+    };
+    let (blamed, served) = call("2001:db8::1").await;
+    assert!(!blamed.has_err_chunk());
+    let reason = CloseReason::Terminated { layer: 0, etype: 0, code: 0 };
+    blamed.complete(Completion::Closed { reason, returned: Vec::new() });
+    served.await.unwrap();
+    assert!(!call("2001:db8:0:1::1").await.0.has_err_chunk(), "another prefix");
+    assert!(call("2001:db8::2").await.0.has_err_chunk());
 }
 
 #[tokio::test(start_paused = true)]
