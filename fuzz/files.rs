@@ -233,16 +233,7 @@ impl Model {
                 self.check_removed(dir, name, removed.is_some(), expected);
             }
             8 => self.rename(&nfs, (dir, name), at, script),
-            9 => {
-                let file = self.any(script);
-                let args = Link3Args { file: self.0[file].handle, link: at };
-                let linked = ok!(nfs.link(&args), Link3Res::Nfs3Ok).is_some();
-                let exists = self.0[file].names > 0 && !self.is_directory(file);
-                assert_eq!(linked, exists && self.can_create(dir, name));
-                if linked {
-                    self.add_entry(dir, name, file);
-                }
-            }
+            9 => self.link(&nfs, (dir, name), at, script),
             10 => self.list(&nfs, dir),
             11 => self.resize(&nfs, dir, script),
             12 => self.mount(server, dir, name),
@@ -255,6 +246,23 @@ impl Model {
                 assert_eq!(committed.is_some(), self.content(dir).is_some());
             }
             _ => self.create_special(&nfs, (dir, name), at, script),
+        }
+    }
+
+    fn link(
+        &mut self,
+        nfs: &nfs_v3::Client<&Direct>,
+        (dir, name): (usize, &'static [u8]),
+        at: Diropargs3,
+        script: &mut Script<'_>,
+    ) {
+        let file = self.any(script);
+        let args = Link3Args { file: self.0[file].handle, link: at };
+        let linked = ok!(nfs.link(&args), Link3Res::Nfs3Ok).is_some();
+        let exists = self.0[file].names > 0 && !self.is_directory(file);
+        assert_eq!(linked, exists && self.can_create(dir, name));
+        if linked {
+            self.add_entry(dir, name, file);
         }
     }
 
