@@ -252,7 +252,7 @@ impl Note {
 /// use rpcrdma_xdrgen::{Options, check, diag};
 ///
 /// let mut sources = Sources::default();
-/// sources.add(Source::new("kv.x", "struct pair { string key<64>; valu value; };"));
+/// sources.add(Source::new("kv.x", "struct pair { string key<64>; content value; };"));
 /// let diagnostics = check(&sources, &Options::module("kv")).diagnostics;
 /// assert_eq!((diagnostics[0].code(), diagnostics[0].is_error()), ("X200", true));
 /// print!("{}", diag::plain(&diagnostics, &sources));
