@@ -1,5 +1,6 @@
 //! The guides as a book: `mdbook build`, and `mdbook test` for their examples.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs::{self, Permissions};
@@ -34,8 +35,9 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// The crates that examples may use.
 struct Crates {
-    /// `name=path` of each library.
-    libraries: Vec<String>,
+    /// The path of each library, by name. A library that is also used by build scripts is built twice, and the
+    /// examples use one of the two.
+    libraries: BTreeMap<String, String>,
     /// The `OUT_DIR` of the package.
     compiled: PathBuf,
     dependencies: PathBuf,
@@ -45,7 +47,7 @@ impl Crates {
     fn build(root: &Path) -> Result<Self, String> {
         let dependencies = cargo::target(root).join("debug/deps");
         let arguments = ["build", "--package", PACKAGE, "--lib", "--message-format", "json"];
-        let (mut libraries, mut compiled) = (Vec::new(), None);
+        let (mut libraries, mut compiled) = (BTreeMap::new(), None);
         for line in cargo::output(root, &arguments)?.lines() {
             let message: Value =
                 serde_json::from_str(line).map_err(|error| format!("cargo build: {error}"))?;
@@ -59,7 +61,7 @@ impl Crates {
                 && (name.starts_with("rpcrdma_") || name == "tokio")
                 && file.ends_with(".rlib")
             {
-                libraries.push(format!("{name}={file}"));
+                libraries.insert(name.to_owned(), file.to_owned());
             }
         }
         let compiled = compiled.ok_or_else(|| format!("cargo reports no OUT_DIR for {PACKAGE}"))?;
@@ -76,8 +78,8 @@ impl Crates {
             self.compiled.display(),
             self.dependencies.display()
         );
-        for library in &self.libraries {
-            let _ = write!(script, " --extern '{library}'");
+        for (name, file) in &self.libraries {
+            let _ = write!(script, " --extern '{name}={file}'");
         }
         fs::create_dir_all(folder)?;
         let program = folder.join("rustdoc");
