@@ -113,7 +113,8 @@ impl LocalParameters {
     }
 }
 
-/// The local end of a connection. A single task owns and polls it.
+/// The local end of a connection. A single task polls it. Other tasks may submit
+/// and flush, one at a time.
 pub trait Connection: Send {
     /// Starts an action without blocking. A failure is reported as [`Completion::Closed`].
     fn submit(&mut self, action: Action);

@@ -14,8 +14,9 @@ const MAX_RSS: u64 = 256 << 20;
 const KEPT_RSS: u64 = 96 << 20;
 /// The memory budget, with the guaranteed shares of many owners and one more small call for each connection.
 const MAX_MEMORY: u64 = 56 << 20;
-/// The bytes that the server may count toward its budget after an attack: replies to the honest client.
-const KEPT_MEMORY: u64 = 256 << 10;
+/// The bytes that the server may count toward its budget after an attack: one long call of the honest client
+/// on each transport.
+const KEPT_MEMORY: u64 = 4 << 20;
 /// The maximum slowdown of the 99th percentile of honest calls.
 const SLOWDOWN: u32 = 10;
 

@@ -110,9 +110,7 @@ impl<E: Export> Handler for NfsHandler<E> {
             let (read, of) = export.try_read(caller, &file, offset, count)?;
             Some((Ok(read), Some(of)))
         };
-        let memory = cx.reserve(count.into()).await;
         let read = move |export: &E, caller: &_| {
-            let _held = memory;
             (export.read(caller, &file, offset, count), export.attributes(&file).ok())
         };
         let (read, of) = self.try_or_block(cx, count.into(), None, inline, read).await?;
@@ -261,9 +259,7 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn readdir(&self, cx: &CallContext, args: Readdir3Args) -> Result<Readdir3Res, Reject> {
         let (dir, after) = (args.dir.data, (args.cookie, args.cookieverf));
-        let memory = cx.reserve(args.count.min(self.export.limits().listing).into()).await;
         let list = move |export: &E, caller: &_| {
-            let _held = memory;
             let mut room = Room::new(args.count.min(export.limits().listing), args.count);
             let mut entries = Vec::new();
             let listed = export.list(caller, &dir, after, false, &mut |next| {
@@ -291,9 +287,7 @@ impl<E: Export> Handler for NfsHandler<E> {
 
     async fn readdirplus(&self, cx: &CallContext, args: Readdirplus3Args) -> Result<Readdirplus3Res, Reject> {
         let (dir, after) = (args.dir.data, (args.cookie, args.cookieverf));
-        let memory = cx.reserve(args.maxcount.min(self.export.limits().listing).into()).await;
         let list = move |export: &E, caller: &_| {
-            let _held = memory;
             let mut room = Room::new(args.maxcount.min(export.limits().listing), args.dircount);
             let mut entries = Vec::new();
             let listed = export.list(caller, &dir, after, true, &mut |next| {

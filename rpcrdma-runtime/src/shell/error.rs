@@ -42,8 +42,8 @@ pub enum CallError {
         max: u64,
     },
     /// The call or its reply may exceed a limit. Either the server answered with ERR_CHUNK
-    /// ([`TransportError::Chunk`]), or the connection ended during a call above 4 KiB
-    /// ([`TransportError::Closed`]), as it does over TCP if a record is too long.
+    /// ([`TransportError::Chunk`]), or the peer or a failure ended the connection during a call above 4 KiB
+    /// ([`TransportError::Closed`]), as a server does over TCP if a record is too long.
     #[error("{}", too_long(procedure, *bytes, *reply, source))]
     TooLong {
         /// The procedure.
@@ -88,6 +88,11 @@ fn too_long(procedure: &str, bytes: u64, reply: Option<Size>, source: &Transport
     let limits = format!(
         "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default {MAX_TRANSFER} or the longest call of its programs"
     );
+    if reply.is_none() && !matches!(source, TransportError::Chunk) {
+        return format!(
+            "the client may not have accepted the call of {procedure}: {bytes} bytes (limit of the client: over TCP TcpOptions::max_record): {source}"
+        );
+    }
     if !matches!(source, TransportError::Chunk) {
         return format!(
             "the server may not have accepted the call of {procedure}: {bytes} bytes ({limits}): {source}"

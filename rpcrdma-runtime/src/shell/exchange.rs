@@ -10,6 +10,7 @@ use super::waiters::Submit;
 use crate::proto::call::{CallId, IncomingReply, Traffic, TransportError};
 use crate::proto::program::{Credential, Procedure, Program};
 use crate::proto::session::SessionCall;
+use crate::proto::work::CloseReason::{Io, Peer, Terminated};
 use crate::wire::rpc::{CallHeader, decode_reply};
 use crate::xdr::{Decode, Encode, Message, Reader, Reducer, Size};
 
@@ -78,7 +79,9 @@ pub(super) async fn transact(
         }
         Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
         Some(Err(source @ TransportError::Chunk)) => Err(too_long(source)),
-        Some(Err(source @ TransportError::Closed(_))) if bytes > SHORT => Err(too_long(source)),
+        Some(Err(source @ TransportError::Closed(Peer | Io(_) | Terminated { .. }))) if bytes > SHORT => {
+            Err(too_long(source))
+        }
         Some(outcome) => Ok(outcome?),
         None => Err(CallError::Disconnected),
     }

@@ -33,14 +33,13 @@ const MAX_STEPS: usize = 16;
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
-/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. The call
-/// may have been executed, and the caller decides whether to repeat it. Calls that were not sent use the next
-/// connection with the same context.
+/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends, which
+/// [`CallError::TooLong`] contains for a call above 4 KiB. The call may have been executed, and the caller
+/// decides whether to repeat it. Calls that were not sent use the next connection with the same context.
 ///
 /// ```
 /// use rpcrdma_runtime::program::Binding;
-/// use rpcrdma_runtime::proto::rpc::gss::{GssMechanism, GssService};
-/// use rpcrdma_runtime::{Client, GssClient};
+/// use rpcrdma_runtime::{Client, GssClient, GssMechanism, GssService};
 ///
 /// /// Returns a client with integrity, for the client type that the compiler emits.
 /// fn protect<P: Binding>(client: Client, user: impl GssMechanism + 'static) -> GssClient<Client, P> {

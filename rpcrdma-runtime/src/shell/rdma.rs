@@ -33,7 +33,7 @@ use crate::wire::private_data::{Negotiated, PrivateData};
 use crate::wire::rdma::TooLarge;
 use crate::xdr::Received;
 
-/// A call and its memory, unless the call is small.
+/// A call and its memory, unless the call did not wait for memory.
 type Key = (CallKey, Option<CallMemory>);
 
 /// Calls that wait for memory, and the bytes of their chunks. Small calls do not wait for large ones.
@@ -84,10 +84,10 @@ pub(super) struct RdmaInbound<C> {
     /// New calls are dropped.
     draining: bool,
     account: Arc<Account>,
-    /// The memory of small calls and of their replies.
+    /// The memory of calls that did not wait, of inline messages, and of their replies.
     small: Permit,
     waiting: WaitingCalls,
-    /// The memory of calls whose Read chunks are fetched.
+    /// The memory of admitted calls that have not arrived completely.
     fetching: Vec<(CallKey, CallMemory)>,
     /// The last value of [`Inbound::is_busy`] that was reported.
     was_busy: bool,
@@ -130,7 +130,7 @@ impl<C: Connection> RdmaInbound<C> {
         (inbound, executor)
     }
 
-    /// Returns the memory of a fetched call, or `None` if the call is small.
+    /// Returns the memory of a fetched call, or `None` if it did not wait for memory.
     fn take_memory(&mut self, call: CallKey) -> Option<CallMemory> {
         let at = self.fetching.iter().position(|(key, _)| *key == call)?;
         Some(self.fetching.swap_remove(at).1)

@@ -90,26 +90,27 @@ mod tests {
     fn files_that_a_caller_removes_or_replaces_are_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let export = DirectoryExport::open(dir.path()).unwrap();
-        let (who, root, new) = (NfsCaller::ROOT, export.root(), SetAttributes::default());
+        let (caller, root, new) = (NfsCaller::ROOT, export.root(), SetAttributes::default());
         let how = CreateHow::Guarded(new.clone());
-        let create = |name: &str| assert!(export.create(&who, &root, name.as_bytes(), &how).result.is_ok());
+        let create =
+            |name: &str| assert!(export.create(&caller, &root, name.as_bytes(), &how).result.is_ok());
         let before = export.table.len();
         let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         names.iter().for_each(|name| create(name));
         assert_eq!(export.table.len(), before + 1000);
         for name in &names {
-            export.remove(&who, &root, name.as_bytes()).result.unwrap();
+            export.remove(&caller, &root, name.as_bytes()).result.unwrap();
         }
         assert_eq!(export.table.len(), before, "REMOVE");
 
         create("from");
         create("to");
-        export.rename(&who, (&root, b"from"), (&root, b"to")).result.unwrap();
+        export.rename(&caller, (&root, b"from"), (&root, b"to")).result.unwrap();
         assert_eq!(export.table.len(), before + 1, "RENAME");
-        export.remove(&who, &root, b"to").result.unwrap();
+        export.remove(&caller, &root, b"to").result.unwrap();
 
-        export.mkdir(&who, &root, b"dir", &new).result.unwrap();
-        export.rmdir(&who, &root, b"dir").result.unwrap();
+        export.mkdir(&caller, &root, b"dir", &new).result.unwrap();
+        export.rmdir(&caller, &root, b"dir").result.unwrap();
         assert_eq!(export.table.len(), before, "RMDIR");
     }
 }

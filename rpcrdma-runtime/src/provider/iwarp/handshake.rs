@@ -255,7 +255,7 @@ fn has_more(socket: &TcpStream, tap: &mut Tap) -> Result<bool, IwarpError> {
     }
 }
 
-/// Rejects the connection: sends these octets and closes the local side.
+/// Rejects the connection: sends these octets and shuts down sending.
 async fn send_last(
     socket: &mut TcpStream,
     tap: &mut Tap,

@@ -31,8 +31,7 @@ use crate::xdr::{Layout, Reducer};
 /// [`CallError::TooLong`]. Over TCP, the limit is the maximum record length. Over RDMA, calls beyond the
 /// credits of this direction wait; over TCP, calls beyond
 /// [`TcpOptions::max_concurrent_backward_calls`](super::super::TcpOptions::max_concurrent_backward_calls)
-/// wait. More than
-/// [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) calls fail with
+/// wait. More calls than [`Limits::max_backward_calls`](super::super::Limits::max_backward_calls) fail with
 /// [`CallError::TooMany`]. Dropping a call's future abandons the call.
 ///
 /// ```

@@ -9,7 +9,8 @@ use super::sync::{AtomicU64, Ordering};
 use crate::proto::owner::Owner;
 use crate::shell::metrics;
 
-/// The maximum size in bytes of calls and replies that do not wait for memory.
+/// The maximum size in bytes of calls and replies that wait for memory only if their owner has used up its
+/// share.
 pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if others use the entire
 /// budget.

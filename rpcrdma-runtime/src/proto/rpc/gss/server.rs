@@ -54,12 +54,11 @@ impl Default for GssServerOptions {
 /// context created over TCP is valid over RPC-over-RDMA.
 ///
 /// ```
-/// use rpcrdma_runtime::Services;
-/// use rpcrdma_runtime::proto::rpc::gss::{GssMechanism, GssServer, GssServerOptions, GssService};
+/// use rpcrdma_runtime::{GssMechanism, GssServer, GssServerOptions, GssService, Services};
 ///
 /// /// Accepts RPCSEC_GSS calls with at least integrity.
 /// fn protect(services: &mut Services, keys: impl GssMechanism + 'static) {
-///     let options = GssServerOptions { at_least: GssService::Integrity, ..GssServerOptions::default() };
+///     let options = GssServerOptions { min_service: GssService::Integrity, ..GssServerOptions::default() };
 ///     services.with_gss(GssServer::with(keys, options));
 /// }
 /// ```
