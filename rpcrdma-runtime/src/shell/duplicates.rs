@@ -49,7 +49,7 @@ pub struct CachePolicy(Option<Arc<Filter>>);
 type Filter = dyn Fn(ProcedureId) -> bool + Send + Sync;
 
 impl CachePolicy {
-    /// Tracks every procedure (the default).
+    /// Tracks every procedure except procedure 0 (the default). Over RPCSEC_GSS, procedure 0 is also tracked.
     #[must_use]
     pub fn everything() -> Self {
         CachePolicy::default()
@@ -79,7 +79,7 @@ pub struct DuplicateOptions {
     pub limits: DuplicateLimits,
     /// How callers are distinguished (default: by address).
     pub scope: CallerScope,
-    /// The tracked procedures (default: every procedure).
+    /// The tracked procedures (default: every procedure except 0).
     pub policy: CachePolicy,
     #[doc(hidden)]
     pub non_exhaustive: (),
