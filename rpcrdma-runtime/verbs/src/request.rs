@@ -35,7 +35,7 @@ pub(super) enum Work {
         token: Token,
         handle: u32,
     },
-    /// Checks that the peer is alive: an RDMA Write of no octets, which its device acknowledges.
+    /// Checks that the peer is alive: an empty RDMA Write, which its device acknowledges.
     Probe,
     /// The rest of a transfer, from offset `at`. A transfer may be longer than one message of the port.
     Rest {
