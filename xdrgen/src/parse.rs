@@ -40,9 +40,8 @@ pub enum Dialect {
     /// The language of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
     #[default]
     Rfc,
-    /// As `Rfc`, with xdrzcc's keywords. `zcopaque` is opaque data that is DDP-eligible. The arms of an
-    /// `opaque_union` are opaque data that holds the encoded arm, because xdrzcc sends the length of each
-    /// arm before the arm.
+    /// As `Rfc`, with xdrzcc's keywords. `zcopaque` is opaque data that is DDP-eligible. An arm of an
+    /// `opaque_union` is opaque data that contains the encoded arm, because xdrzcc sends the length first.
     Xdrzcc,
 }
 

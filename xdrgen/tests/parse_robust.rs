@@ -9,7 +9,8 @@ use rpcrdma_xdrgen::{Generated, Options};
 
 use pieces::PIECES;
 
-/// Parses a text under a name. All spans must be in the document, and rendering them must succeed.
+/// Parses `text` as a document called `name`. All spans must be in the document, and rendering them must
+/// succeed.
 fn survives(name: &str, text: &str) {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));

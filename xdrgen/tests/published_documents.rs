@@ -5,7 +5,7 @@ use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
 use rpcrdma_xdrgen::{Options, generate, ir};
 
-/// The line that makes a document a published one. It is at the end, so that positions are easy to count.
+/// The line that marks a document as published. It is at the end, so that positions are easy to count.
 const NUMBER: &str = "\n\nRequest for Comments: 9999\n";
 
 /// Returns XDR in the form of an RFC, marked and with an RFC number.

@@ -13,7 +13,7 @@ pub(crate) struct Resume {
 }
 
 /// Returns true if a definition begins at a token: its keyword, a name, and the token that follows a
-/// name. A body in place has no name and a declaration has no body, so this pattern cannot occur inside a
+/// name. Inline bodies have no name, and declarations have no body, so this pattern never occurs inside a
 /// correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);

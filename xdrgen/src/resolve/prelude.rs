@@ -80,8 +80,8 @@ typedef opaque des_block[8];
 const MAXNETNAMELEN = 255;
 ";
 
-/// Returns the type for another name of an integer. XDR's smallest integer has four bytes. Narrower ones
-/// are sent as four bytes, and their range is checked.
+/// Returns the scalar type for an alias such as `int32_t`. XDR's smallest integer has four bytes. Narrower
+/// ones are sent as four bytes, and their range is checked.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
