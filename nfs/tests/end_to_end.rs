@@ -353,7 +353,7 @@ async fn the_other_procedures_work() {
     server.stop().await;
 }
 
-/// MKNOD: every caller can create pipes, only root can create devices.
+/// MKNOD: every caller can create pipes; only root can create devices.
 async fn special_files(nfs: &nfs_v3::Client<NfsConnection>, root: NfsFh3) {
     let r#where = |name: &'static str| Diropargs3 { dir: root, name: name.into() };
     let made = async |name, what| nfs.mknod(&Mknod3Args { r#where: r#where(name), what }).await.unwrap();

@@ -64,7 +64,7 @@ fn blocks_are_written_and_read_with_and_without_the_clients_cache() {
 #[test]
 fn thousands_of_files_are_copied_and_are_the_same() {
     let Some(guest) = guest(Siw::Stock) else { return };
-    // Our server in the guest is slower.
+    // Our server runs slower in the guest.
     let dirs = size(if inside().is_some() { 6 } else { 10 }, 50);
     on_a_mount(
         &guest,

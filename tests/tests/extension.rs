@@ -99,8 +99,8 @@ fn a_peer_without_the_extension_answers_err_chunk() {
     assert!(matches!(extended.rdma_body, RdmaBody::Error(_)));
 }
 
-/// The way of RFC 8166 section 7, as in docs/extensions.md. A requester of versions 1 and 2 tries its highest
-/// version first, and continues with the highest version that both peers support.
+/// The negotiation of docs/extensions.md, which RFC 8166 section 7 makes possible. A requester of versions 1
+/// and 2 tries its highest version first, and continues with the highest version that both peers support.
 ///
 /// Requirement: R821
 #[test]

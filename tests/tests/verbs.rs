@@ -451,7 +451,7 @@ async fn messages_of_any_form_arrive_complete() {
 async fn messages_arrive((mut local, mut peer): (VerbsConnection, VerbsConnection), receives: u32) {
     // This request covers the Receives posted during the connection setup, so there are no others.
     peer.submit(Action::PostReceives { count: receives });
-    // Short and long pieces, more pieces than fit a work request, and no pieces.
+    // Short and long buffers, more buffers than fit a work request, and no buffers.
     for sizes in
         [&[][..], &[1], &[0, 5, 0], &[100, 4000], &[28, 100_000, 3], &[9000; 7], &[1; 300], &[262_144]]
     {

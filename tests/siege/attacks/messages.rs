@@ -64,7 +64,7 @@ pub(super) async fn oversized_private_data(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// RDMA Reads and Writes of handles that the server did not send.
+/// RDMA Reads and Writes with handles that the server did not send.
 pub(super) async fn foreign_rdma_handles(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let mut rng = rng(&target, number);

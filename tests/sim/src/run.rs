@@ -40,7 +40,7 @@ pub struct Outcome {
     pub remote_invalidations: u64,
     /// How often the grant fell to 1.
     pub few_credits: u64,
-    /// Outstanding work when connections broke.
+    /// Work that was outstanding when connections broke.
     pub lost_work: LostWork,
     /// Simulated events.
     pub steps: u64,

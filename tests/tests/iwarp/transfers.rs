@@ -180,7 +180,7 @@ async fn after_close_there_are_no_completions() {
     assert!(more.is_err(), "{more:?}");
 }
 
-/// Unmodified siw can miss the first FPDU, and reads it only once more octets arrive.
+/// Unmodified siw can miss the first FPDU, and then reads it only after further octets arrive.
 #[tokio::test]
 async fn an_empty_write_wakes_a_peer_that_waits_for_more_octets() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
