@@ -60,7 +60,7 @@ impl Directory {
         self.options.sec.iter().any(|security| security.service().is_some())
     }
 
-    /// Describes what the server may and may not do in this export with these capabilities.
+    /// Describes the server's rights and restrictions in this export with these capabilities.
     pub(crate) fn access(&self, capabilities: CapabilitySet) -> String {
         let options = &self.options;
         let (uid, gid) = options.anon;
