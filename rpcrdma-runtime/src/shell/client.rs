@@ -151,9 +151,9 @@ impl Client {
 
     /// Returns a client on the same connection that never retransmits, for calls that must not execute
     /// twice if the server has no duplicate-request cache. A call that was sent fails with
-    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends, which
-    /// [`CallError::TooLong`](crate::CallError::TooLong) contains for a call above 4 KiB. RPCSEC_GSS calls are
-    /// never retransmitted.
+    /// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
+    /// call above 4 KiB, [`CallError::TooLong`](crate::CallError::TooLong) contains that error. RPCSEC_GSS
+    /// calls are never retransmitted.
     #[must_use]
     pub fn without_retransmission(&self) -> Self {
         Client { handle: self.handle.without_retransmission(), ..*self }

@@ -78,10 +78,10 @@ impl CallContext {
     /// it ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
-    /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. If such
-    /// a call did not wait for memory, the result is `None` if `bytes` is small too. Otherwise each call of this
-    /// method reserves separately, and the result must be held while the memory is used. Over TCP, a reply
-    /// without a reservation counts once it is produced.
+    /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. If
+    /// such a call did not wait for memory, the result is `None` if `bytes` is small too. Otherwise each
+    /// call of this method reserves separately, and the result must be held while the memory is used. Over
+    /// TCP, a reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
             Some(memory) => memory.clone(),
