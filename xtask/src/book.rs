@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// The crates that examples may use.
 struct Crates {
-    /// The path of each library, by name. A library that is also used by build scripts is built twice, and the
+    /// The path of each library, by name. A library that build scripts use as well is built twice, and the
     /// examples use one of the two.
     libraries: BTreeMap<String, String>,
     /// The `OUT_DIR` of the package.
