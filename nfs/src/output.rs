@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
@@ -13,6 +14,11 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The exit status if standard output was closed: that of a process terminated by SIGPIPE.
 pub const CLOSED: u8 = 141;
+
+/// Time for the runtime's threads to stop before a program exits. libkrb5 destroys its locks at exit, and
+/// aborts the process if another thread uses them. Calls to unresponsive storage exceed this time and do not
+/// delay the exit further.
+pub const SHUTDOWN: Duration = Duration::from_millis(500);
 
 /// Standard output was closed. The program exits without an error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -101,8 +101,7 @@ fn run(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Runtime::new()?;
     let served = runtime.block_on(serve(config, line));
-    // A call to unresponsive storage would delay the exit.
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(output::SHUTDOWN);
     served
 }
 

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     exit::code(done)
 }
 
-/// Runs until the end or until the user interrupts. Does not wait for remaining tasks.
+/// Runs until the end or until the user interrupts. Waits only briefly for remaining tasks.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let done = runtime.block_on(async {
@@ -51,7 +51,7 @@ fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::R
             interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into).and(Err(Interrupted.into())),
         }
     });
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(output::SHUTDOWN);
     done
 }
 
