@@ -1,6 +1,7 @@
-//! `cargo xtask ci guides`: runs the first commands of the guides whose examples are commands.
+//! `cargo xtask ci guides`: runs the first commands of the guides whose examples are commands. The step `walk`
+//! runs those of `compile`.
 //!
-//! Each guide gets an empty directory with the documents that it names. `cargo` runs the programs of this
+//! Each guide gets an empty directory with the documents of `specs/`. `cargo` runs the programs of this
 //! workspace in the debug profile, and `cargo install` does nothing.
 
 use std::env;
@@ -12,18 +13,8 @@ use crate::cargo;
 use crate::shell::{Server, Shell};
 
 /// The guides, and a part of the output of one of their commands.
-const GUIDES: &[(&str, &str)] = &[
-    ("compile", "KV_PUT"),
-    ("extensions", "compatible; additions:\n"),
-    ("nfs", "big.iso"),
-    ("captures", "NFSv3 WRITE"),
-];
-
-/// The guide with the document and the binding of the service `kv`.
-const SOURCE: &str = "getting-started";
-
-/// A second document, for commands that compile several.
-const MORE: &str = "typedef opaque digest[32];\n";
+const GUIDES: &[(&str, &str)] =
+    &[("extensions", "compatible; additions:\n"), ("nfs", "big.iso"), ("captures", "NFSv3 WRITE")];
 
 /// Runs the commands.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -36,7 +27,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
 
 fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
     let text = read(root, guide)?;
-    let commands = block(&text, "sh", "")?;
+    let commands = first_block(&text, "sh")?;
     let directory = tempfile::Builder::new().prefix("guide").tempdir().map_err(|error| error.to_string())?;
     let directory = directory.path();
     prepare(root, directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -59,10 +50,6 @@ fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
 
 /// Writes the documents that commands read, and the program `cargo`.
 fn prepare(root: &Path, directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let source = read(root, SOURCE)?;
-    fs::write(directory.join("kv.txt"), block(&source, "text", "/// typedef")?)?;
-    fs::write(directory.join("kv.ddp.toml"), block(&source, "toml", "[[binding]]")?)?;
-    fs::write(directory.join("more.x"), MORE)?;
     let specs = directory.join("specs");
     fs::create_dir(&specs)?;
     for entry in fs::read_dir(root.join("specs"))? {
@@ -98,11 +85,11 @@ fn read(root: &Path, guide: &str) -> Result<String, String> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the first code block of a language that contains a text.
-fn block<'g>(guide: &'g str, language: &str, part: &str) -> Result<&'g str, String> {
+/// Returns the first code block of a language.
+fn first_block<'g>(guide: &'g str, language: &str) -> Result<&'g str, String> {
     let mut blocks = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
-    let found = blocks.find(|(name, text)| *name == language && text.contains(part));
-    found.map(|(_, text)| text).ok_or_else(|| format!("no block of `{language}` with `{part}`"))
+    let found = blocks.find(|(name, _)| *name == language);
+    found.map(|(_, text)| text).ok_or_else(|| format!("no block of `{language}`"))
 }
 
 #[cfg(test)]
@@ -110,10 +97,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_found_by_language_and_text() {
+    fn blocks_are_found_by_language() {
         let guide = "`x`\n\n```text\na\n```\n\n```sh\nb\n```\n\n```sh\nc\n```\n";
-        assert_eq!(block(guide, "sh", ""), Ok("b\n"));
-        assert_eq!(block(guide, "sh", "c"), Ok("c\n"));
-        assert!(block(guide, "toml", "").is_err());
+        assert_eq!(first_block(guide, "sh"), Ok("b\n"));
+        assert!(first_block(guide, "toml").is_err());
     }
 }
