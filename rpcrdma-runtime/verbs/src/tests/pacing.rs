@@ -55,7 +55,7 @@ async fn served(tick: Duration) -> (u64, Option<CloseReason>) {
 fn a_client_that_drains_slower_than_the_minimum_rate_is_disconnected() {
     with(Settings::CARD, async |_| {
         let (completed, reason) = served(Duration::from_millis(2200)).await;
-        assert_eq!(reason, Some(CloseReason::Timeout("the peer lets work wait".into())));
+        assert_eq!(reason, Some(CloseReason::Timeout("the peer is slower than the minimum rate".into())));
         assert!(completed < MESSAGES, "{completed} messages were sent");
     });
 }
