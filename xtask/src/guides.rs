@@ -1,5 +1,5 @@
-//! `cargo xtask ci guides`: runs the first commands of the guides whose examples are commands. The step `walk`
-//! runs those of `compile`.
+//! `cargo xtask ci guides`: runs the first commands of the guides whose examples are commands. The step
+//! `walk` runs those of `compile`.
 //!
 //! Each guide gets an empty directory with the documents of `specs/`. `cargo` runs the programs of this
 //! workspace in the debug profile, and `cargo install` does nothing.
