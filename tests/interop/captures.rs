@@ -44,7 +44,7 @@ fn moved(conversation: &Conversation) -> (u64, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_client_and_the_kernels_server() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     let dir = tempfile::tempdir().unwrap();
     for crc in [true, false] {
         let path = dir.path().join(format!("crc-{crc}.pcap"));
@@ -109,7 +109,7 @@ fn the_kernels_client_and_our_server() {
 /// A relay on this machine records the traffic between the two kernel implementations.
 #[test]
 fn the_kernels_client_and_the_kernels_server() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     clear(&guest);
     let recording = Recording::begin();
     let relay = Relay::watched(guest.ports().nfs_rdma, Recording::watch(&recording));

@@ -45,7 +45,7 @@ fn counting(target: u16) -> (Relay, Arc<Mutex<usize>>) {
 
 #[test]
 fn files_are_used_by_name() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     files_by_name(&guest, "/export");
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn files_by_name(guest: &Guest, export: &str) {
 #[test]
 fn an_interrupted_get_resumes() {
     const SIZE: usize = 16 << 20;
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
     let here = dir.path();
     let sum = guest.run(&format!("head -c {SIZE} /dev/urandom >/export/large; sha256sum </export/large"));

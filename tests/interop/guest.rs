@@ -31,8 +31,8 @@ pub(crate) enum Siw {
     /// Unmodified Linux. It can leave the first message on an accepted connection unread.
     Stock,
     /// `Stock` with that bug fixed.
-    Mended,
-    /// `Mended`, and it requests peer-to-peer connections (RFC 6581 section 9).
+    Fixed,
+    /// `Fixed`, and it requests peer-to-peer connections (RFC 6581 section 9).
     Peers,
 }
 
@@ -248,16 +248,16 @@ impl Random {
 
 #[test]
 fn a_guest_with_a_broken_kernel_is_replaced() {
-    let Some(broken) = guest(Siw::Mended) else { return };
+    let Some(broken) = guest(Siw::Fixed) else { return };
     broken.run("touch /run/broken; echo '<2>BUG: simulated by a test' >/dev/kmsg");
     drop(broken);
-    guest(Siw::Mended).unwrap().run("[ ! -e /run/broken ]");
+    guest(Siw::Fixed).unwrap().run("[ ! -e /run/broken ]");
 }
 
 /// The agent returns when the command exits, even if background processes still run.
 #[test]
 fn a_command_returns_while_its_background_processes_run() {
-    let Some(guest) = guest(Siw::Mended) else { return };
+    let Some(guest) = guest(Siw::Fixed) else { return };
     assert_eq!(guest.run("sleep 5000 & echo $! >/run/left; printf 'lab: exit 5\\n'"), "lab: exit 5\n");
     guest.run("kill $(cat /run/left)");
     // A command that exceeds its time limit is killed together with its background processes.

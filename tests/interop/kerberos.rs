@@ -56,7 +56,7 @@ fn the_kernels_client_and_server_work_with_each_service() {
     if inside().is_some() {
         return;
     }
-    let Some(mut guest) = guest(Siw::Mended) else { return };
+    let Some(mut guest) = guest(Siw::Fixed) else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(realm) = Realm::start(folder.path()) else { return };
     join(&guest, &realm, folder.path());

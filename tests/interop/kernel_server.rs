@@ -101,7 +101,7 @@ fn watched(options: ClientOptions, procedure: &'static str) -> (ClientOptions, A
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_procedure_of_nfs3_works() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     every_procedure_of(&guest).await;
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn every_procedure_of(guest: &Guest) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_any_size_arrive_and_come_back() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     files_of(&guest).await;
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn files_of(guest: &Guest) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_listing_uses_reply_chunks() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     a_directory_of(&guest).await;
 }
 
@@ -171,7 +171,7 @@ pub(crate) async fn a_directory_of(guest: &Guest) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_too_long_for_a_message_is_fetched() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     a_long_call_to(&guest).await;
 }
 
@@ -196,7 +196,7 @@ pub(crate) async fn a_long_call_to(guest: &Guest) {
 /// Requirement: R025, R030, R031
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_in_flight_reach_but_never_exceed_the_grant() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     for crc in [true, false] {
         calls_in_flight(&guest, crc).await;
     }
@@ -241,14 +241,14 @@ pub(crate) async fn in_flight(server: u16, object: NfsFh3, crc: bool) -> Option<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_connections_one_after_another() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     one_after_another(&guest, if inside().is_some() { size(200, 1000) } else { 1000 }).await;
 }
 
 /// siw supports no markers. It rejects a client that requires them, and accepts one that does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn markers_are_rejected() {
-    let Some(guest) = server(Siw::Mended) else { return };
+    let Some(guest) = server(Siw::Fixed) else { return };
     let server = SocketAddr::from((address(), guest.ports().nfs_rdma));
     let with = |markers| IwarpOptions { markers, ..options(true).iwarp };
     let refused = iwarp::connect(server, &[], 4096, &with(true)).await;

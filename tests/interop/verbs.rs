@@ -65,7 +65,7 @@ fn with_the_feature(tests: &[&str]) -> Vec<(String, PathBuf)> {
 pub(crate) fn with(device: Device, knfsd: bool) -> Option<MutexGuard<'static, Guest>> {
     // Without the lab, skip the build.
     let programs = if lab_enabled() { built()? } else { &[] };
-    let mut guest = if knfsd { server(Siw::Mended)? } else { guest(Siw::Mended)? };
+    let mut guest = if knfsd { server(Siw::Fixed)? } else { guest(Siw::Fixed)? };
     inside::bring(&guest, Ours::Verbs(device), programs);
     if device == Device::Rxe {
         guest.run("/lab/rxe");
