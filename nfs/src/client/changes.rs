@@ -79,6 +79,25 @@ impl Remote {
         }
     }
 
+    /// Creates a symbolic link, or replaces an existing link that has another target. Replaces nothing else.
+    /// A link that is replaced is missing for a moment.
+    ///
+    /// # Errors
+    /// [`ClientError::Status`].
+    pub async fn update_link(
+        &self,
+        above: &RemoteFile,
+        name: Bytes,
+        target: &[u8],
+    ) -> Result<(), ClientError> {
+        let found = self.lookup_in(above, name.clone()).await;
+        let is_link = found.is_ok_and(|found| found.attributes.r#type == Ftype3::Nf3lnk);
+        if is_link && !self.is_link_to(above, name.clone(), target).await {
+            self.remove(above, name.clone()).await?;
+        }
+        self.make_link(above, name, target).await
+    }
+
     /// Returns true if the name is a symbolic link with this target.
     async fn is_link_to(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> bool {
         let Ok(found) = self.lookup_in(above, name).await else { return false };

@@ -137,6 +137,32 @@ fn a_sync_copies_changes_only() {
 }
 
 #[test]
+fn a_sync_changes_links() {
+    use std::os::unix::fs::symlink;
+    let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let daemon = Daemon::start(served.path(), &[]);
+    let url = format!("{}/copy", daemon.url);
+    fs::create_dir(here.path().join("from")).unwrap();
+    for target in ["one", "two"] {
+        let link = here.path().join("from/link");
+        let _ = fs::remove_file(&link);
+        symlink(target, &link).unwrap();
+        for arguments in [["from", &url], [&url, "back"]] {
+            succeeds(&nfs3(here.path(), &[&["sync"][..], &arguments].concat()));
+        }
+        for copy in [served.path().join("copy/link"), here.path().join("back/link")] {
+            assert_eq!(fs::read_link(copy).unwrap().to_str(), Some(target));
+        }
+    }
+    // A file is not replaced by a link.
+    fs::remove_file(here.path().join("back/link")).unwrap();
+    fs::write(here.path().join("back/link"), "file").unwrap();
+    assert_eq!(fails(&nfs3(here.path(), &["sync", &url, "back"])).0, 1);
+    assert_eq!(fs::read(here.path().join("back/link")).unwrap(), b"file");
+    daemon.stop(Signal::TERM);
+}
+
+#[test]
 fn capturing_tcp_or_a_device_causes_a_warning() {
     let served = tempfile::tempdir().unwrap();
     let daemon = Daemon::start_both(served.path(), &[]);

@@ -1,6 +1,7 @@
 //! Runs the programs as a user would.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use super::short;
@@ -118,4 +119,9 @@ async fn times_are_local() {
         time[11..13].parse().unwrap()
     };
     assert_eq!((hour(&utc) - hour(&west)).rem_euclid(24), 3, "{utc}\n{west}");
+    if !Path::new("/usr/share/zoneinfo/Asia/Tokyo").exists() {
+        return not_run::not_run("no time zones are installed (package tzdata)");
+    }
+    let named = heading("Asia/Tokyo");
+    assert!(named.ends_with(" +09:00"), "{named}");
 }

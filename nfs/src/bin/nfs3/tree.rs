@@ -35,14 +35,14 @@ impl Level {
         Ok(Level { at, links: Vec::new() })
     }
 
-    /// Creates the links after all files.
-    async fn link(self, transfers: &mut Transfers) -> anyhow::Result<()> {
+    /// Creates the links after all files. With `replace`, changes the targets of existing links.
+    async fn link(self, transfers: &mut Transfers, replace: bool) -> anyhow::Result<()> {
         if !self.links.is_empty() {
             transfers.end_all().await?;
         }
         for (name, to) in self.links {
             let at = self.at.join(name);
-            link_here(&at, &to).with_context(|| at.display().to_string())?;
+            link_here(&at, &to, replace).with_context(|| at.display().to_string())?;
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
     while let Some(visit) = walk.next().await? {
         if visit.step == Step::Leave {
             if let Some(left) = above.pop().map(|above| std::mem::replace(&mut level, above)) {
-                left.link(&mut transfers).await?;
+                left.link(&mut transfers, plan.changes.is_some()).await?;
             }
             continue;
         }
@@ -141,7 +141,7 @@ pub(crate) async fn get(url: &Url, to: PathBuf, plan: &Plan) -> anyhow::Result<(
             _ => warn_skipped(&at.display().to_string(), UNSUPPORTED),
         }
     }
-    level.link(&mut transfers).await?;
+    level.link(&mut transfers, plan.changes.is_some()).await?;
     transfers.end_all().await?;
     if own > 0 {
         bail!("{}: incomplete: {own} files skipped because of their names", show::text(&url.path));
@@ -223,11 +223,13 @@ fn make_here(at: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn link_here(at: &Path, to: &[u8]) -> io::Result<()> {
+fn link_here(at: &Path, to: &[u8], replace: bool) -> io::Result<()> {
     let to = OsStr::from_bytes(to);
     match symlink(to, at) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::read_link(at) {
             Ok(there) if there.as_os_str() == to => Ok(()),
+            // Only a link is replaced, never a file or a directory.
+            Ok(_) if replace => fs::remove_file(at).and_then(|()| symlink(to, at)),
             _ => Err(error),
         },
         made => made,
@@ -272,7 +274,11 @@ pub(crate) async fn put(
             pending.extend(children(&here, &dir)?);
         } else if metadata.is_symlink() {
             let target = fs::read_link(&here).with_context(shown)?;
-            remote.make_link(&above, name, target.as_os_str().as_bytes()).await?;
+            let target = target.as_os_str().as_bytes();
+            match plan.changes {
+                Some(_) => remote.update_link(&above, name, target).await?,
+                None => remote.make_link(&above, name, target).await?,
+            }
         } else if metadata.is_file() {
             let to = (above, name);
             transfers.start(put_file(remote.clone(), (here, metadata), to, verify, plan.clone())).await?;
