@@ -134,11 +134,11 @@ fn info_lists_devices() {
     assert!(output.contains("port 1: active") && output.contains("GID "), "{output}");
     assert!(
         output.contains(&format!(
-            "{GUEST}:20049: --provider auto connects by verbs (siw0), and listens by verbs"
+            "{GUEST}:20049: --provider auto connects with verbs (siw0) and listens with verbs"
         )),
         "{output}"
     );
-    assert!(output.contains("192.0.2.1:20049: --provider auto connects by"), "{output}");
+    assert!(output.contains("192.0.2.1:20049: --provider auto connects with"), "{output}");
     let both = guest.run(
         "modprobe rdma_rxe; rdma link add other type rxe netdev eth0; /run/bin/rpcrdma info; rdma link delete other",
     );
