@@ -43,7 +43,7 @@ fn linked(workspace: &Workspace) -> Result<BTreeSet<String>> {
     for shipped in SHIPPED {
         command.args(["--package", shipped.package]);
         for feature in shipped.features {
-            command.arg(format!("--features={}/{feature}", shipped.package));
+            command.args(["--features", feature]);
         }
     }
     let tree = run::output(&mut command)?;
