@@ -8,16 +8,17 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 use rpcrdma_mount3::{Dirpath, Mountres3, mount_v3};
 use rpcrdma_nfs::export::memory::MemoryExport;
-use rpcrdma_nfs::nfs::{MountHandler, NfsHandler};
+use rpcrdma_nfs::nfs::{MountHandler, NfsHandler, must_not_run_twice};
 use rpcrdma_nfs3::{
     Create3Args, Create3Res, Createhow3, Createmode3, Diropargs3, Getattr3Args, Getattr3Res, Lookup3Args,
     Lookup3Res, NfsFh3, Read3Args, Read3Res, Sattr3, StableHow, Write3Args, Write3Res, nfs_v3,
 };
-use rpcrdma_runtime::IwarpOptions;
 use rpcrdma_runtime::program::Caller;
 use rpcrdma_runtime::xdr::Bytes;
-use rpcrdma_runtime::{Client, Server};
-use rpcrdma_runtime::{ClientOptions, ServerOptions, TcpClient, TcpServer};
+use rpcrdma_runtime::{
+    CachePolicy, Client, ClientOptions, DuplicateCache, DuplicateOptions, IwarpOptions, Server,
+    ServerOptions, TcpClient, TcpServer, TcpServerOptions,
+};
 
 use super::rows::{Call, Row};
 use super::{Batch, Transport};
@@ -38,7 +39,8 @@ impl Served {
         let server = server.service(nfs()).service(mount);
         let iwarp = server.local_addr().unwrap();
         tokio::spawn(server.run(std::future::pending()));
-        let server = TcpServer::bind("127.0.0.1:0").await.unwrap().service(nfs());
+        let options = TcpServerOptions { duplicates: Some(cache()), ..TcpServerOptions::default() };
+        let server = TcpServer::bind_with("127.0.0.1:0", options).await.unwrap().service(nfs());
         let tcp = server.local_addr().unwrap();
         tokio::spawn(server.run(std::future::pending()));
         Served { tcp, iwarp, file: make_file(iwarp).await }
@@ -60,7 +62,13 @@ fn iwarp_options(crc: bool) -> IwarpOptions {
 
 /// Returns options that require no CRCs, so each client decides.
 fn server_options() -> ServerOptions {
-    ServerOptions { iwarp: iwarp_options(false), ..ServerOptions::default() }
+    ServerOptions { iwarp: iwarp_options(false), duplicates: Some(cache()), ..ServerOptions::default() }
+}
+
+/// Returns a cache with the policy of nfs3d: replies of procedures that only read are not cached.
+fn cache() -> DuplicateCache {
+    let policy = CachePolicy::only(must_not_run_twice);
+    DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() })
 }
 
 async fn make_file(address: SocketAddr) -> NfsFh3 {

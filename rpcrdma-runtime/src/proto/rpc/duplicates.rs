@@ -5,17 +5,20 @@
 //! it. The engine is a table. Its caller passes in the time, and represents each waiting caller by a value
 //! `W`.
 
+mod entries;
 mod identity;
 mod shares;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 pub use identity::{CallIdentity, CallerId, ProcedureId};
 
+use self::entries::Entries;
 use self::shares::{Change, Shares};
 use crate::xdr::{Item, Message};
 
@@ -87,7 +90,7 @@ pub enum CacheLookup<W> {
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {
-    call: CallIdentity,
+    entry: u32,
     size: u64,
 }
 
@@ -95,9 +98,9 @@ pub struct Ticket {
 #[derive(Debug)]
 pub struct Duplicates<W> {
     limits: DuplicateLimits,
-    entries: BTreeMap<CallIdentity, Entry<W>>,
-    /// Cached replies by last use.
-    by_use: BTreeMap<u64, CallIdentity>,
+    entries: Entries<Entry<W>>,
+    /// The numbers of cached replies, by last use.
+    by_use: BTreeMap<u64, u32>,
     next_use: u64,
     shares: Shares,
     running: usize,
@@ -125,7 +128,7 @@ impl<W> Duplicates<W> {
     pub fn new(limits: DuplicateLimits) -> Self {
         Duplicates {
             limits,
-            entries: BTreeMap::new(),
+            entries: Entries::default(),
             by_use: BTreeMap::new(),
             next_use: 0,
             shares: Shares::default(),
@@ -157,7 +160,8 @@ impl<W> Duplicates<W> {
     /// Returns true if this call is running, so that [`Duplicates::begin`] would join it.
     #[must_use]
     pub fn is_running(&self, call: &CallIdentity) -> bool {
-        matches!(self.entries.get(call), Some(Entry::Running(_)))
+        let is_running = |number| matches!(self.entries.get(number), Some((_, Entry::Running(_))));
+        self.running > 0 && self.entries.find(call).is_some_and(is_running)
     }
 
     /// Returns the total size of running calls in bytes.
@@ -182,20 +186,22 @@ impl<W> Duplicates<W> {
     /// since an arbitrary moment.
     pub fn begin(&mut self, call: CallIdentity, size: u64, waiter: W, now: Duration) -> CacheLookup<W> {
         self.expire(now);
-        match self.entries.get_mut(&call) {
-            Some(Entry::Running(waiting)) => {
+        let number = self.entries.find(&call);
+        match number.and_then(|number| self.entries.get_mut(number)) {
+            Some((_, Entry::Running(waiting))) => {
                 let left = if waiting.len() >= WAITERS { waiting.pop_front() } else { None };
                 waiting.push_back(waiter);
                 return CacheLookup::Joined { left };
             }
-            Some(Entry::Cached(cached)) => {
-                let before = core::mem::replace(&mut cached.used, self.next_use);
+            Some((_, Entry::Cached(cached))) => {
+                let before = mem::replace(&mut cached.used, self.next_use);
                 cached.since = now;
                 self.next_use = self.next_use.wrapping_add(1);
                 let (used, reply) = (cached.used, cached.reply.clone());
                 self.shares.change(call.owner(), Change::ReplyUsed(before, used));
-                self.by_use.remove(&before);
-                self.by_use.insert(used, call);
+                if let Some(number) = self.by_use.remove(&before) {
+                    self.by_use.insert(used, number);
+                }
                 return CacheLookup::Kept(waiter, reply);
             }
             None => {}
@@ -212,36 +218,42 @@ impl<W> Duplicates<W> {
         self.shares.change(call.owner(), Change::CallStarted);
         self.running = self.running.saturating_add(1);
         self.running_bytes = running_bytes;
-        self.entries.insert(call.clone(), Entry::Running(VecDeque::from([waiter])));
-        CacheLookup::Run(Ticket { call, size })
+        let entry = self.entries.insert(call, Entry::Running(VecDeque::from([waiter])));
+        CacheLookup::Run(Ticket { entry, size })
     }
 
     /// Completes a call and caches its reply, if any. Returns all waiters in the order of their arrival.
     /// `now` is as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
-        let Ticket { call, size } = ticket;
-        let Some(Entry::Running(waiting)) = self.entries.remove(&call) else { return Vec::new() };
+        let Ticket { entry: number, size } = ticket;
         self.running = self.running.saturating_sub(1);
         self.running_bytes = self.running_bytes.saturating_sub(size);
-        self.shares.change(call.owner(), Change::CallEnded);
-        if let Some(reply) = reply {
-            self.cache(call, reply, now);
+        let reply = reply.filter(|reply| self.is_cacheable(reply));
+        let Some((call, entry)) = self.entries.get_mut(number) else { return Vec::new() };
+        let (waiting, change) = match reply {
+            Some(reply) => {
+                let (used, size) = (self.next_use, cached_size(reply));
+                let cached = CachedReply { reply: copied(reply), used, since: now };
+                self.next_use = self.next_use.wrapping_add(1);
+                self.bytes = self.bytes.saturating_add(size);
+                self.by_use.insert(used, number);
+                (mem::replace(entry, Entry::Cached(cached)), Change::CallAnswered(used, size))
+            }
+            None => (mem::replace(entry, Entry::Running(VecDeque::new())), Change::CallEnded),
+        };
+        self.shares.change(call.owner(), change);
+        match reply {
+            Some(_) => self.trim(),
+            None => drop(self.entries.remove(number)),
         }
-        waiting.into()
+        match waiting {
+            Entry::Running(waiting) => waiting.into(),
+            Entry::Cached(_) => Vec::new(),
+        }
     }
 
-    fn cache(&mut self, call: CallIdentity, reply: &Message, now: Duration) {
-        let size = cached_size(reply);
-        if length(reply) > self.limits.max_reply || size > self.limits.max_bytes {
-            return;
-        }
-        self.bytes = self.bytes.saturating_add(size);
-        let used = self.next_use;
-        self.next_use = self.next_use.wrapping_add(1);
-        self.shares.change(call.owner(), Change::ReplyCached(used, size));
-        self.by_use.insert(used, call.clone());
-        self.entries.insert(call, Entry::Cached(CachedReply { reply: copied(reply), used, since: now }));
-        self.trim();
+    fn is_cacheable(&self, reply: &Message) -> bool {
+        length(reply) <= self.limits.max_reply && cached_size(reply) <= self.limits.max_bytes
     }
 
     /// Evicts replies until the cached bytes are within the limit.
@@ -251,8 +263,8 @@ impl<W> Duplicates<W> {
 
     /// Removes expired replies. The least recently used reply expires first.
     fn expire(&mut self, now: Duration) {
-        while let Some((used, call)) = self.by_use.first_key_value()
-            && let Some(Entry::Cached(cached)) = self.entries.get(call)
+        while let Some((used, number)) = self.by_use.first_key_value()
+            && let Some((_, Entry::Cached(cached))) = self.entries.get(*number)
             && cached.since.saturating_add(self.limits.lifetime) <= now
         {
             self.evict(Some(*used));
@@ -261,8 +273,8 @@ impl<W> Duplicates<W> {
 
     /// Removes the reply with this last use. Returns false if there is none.
     fn evict(&mut self, used: Option<u64>) -> bool {
-        let Some(call) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
-        if let Some(Entry::Cached(cached)) = self.entries.remove(&call) {
+        let Some(number) = used.and_then(|used| self.by_use.remove(&used)) else { return false };
+        if let Some((call, Entry::Cached(cached))) = self.entries.remove(number) {
             let size = cached_size(&cached.reply);
             self.bytes = self.bytes.saturating_sub(size);
             self.shares.change(call.owner(), Change::ReplyEvicted(cached.used, size));
@@ -284,13 +296,12 @@ fn cached_size(reply: &Message) -> usize {
 
 /// Returns a contiguous copy of the reply.
 fn copied(reply: &Message) -> Message {
-    let mut all = BytesMut::with_capacity(length(reply));
-    let mut copy = |bytes: &Bytes| {
-        all.extend_from_slice(bytes);
-        all.split().freeze()
-    };
-    let stream = copy(&reply.stream);
+    let mut all = Vec::with_capacity(length(reply));
+    all.extend_from_slice(&reply.stream);
+    reply.items.iter().for_each(|item| all.extend_from_slice(&item.data));
+    let mut rest = Bytes::from(all);
+    let stream = rest.split_to(reply.stream.len());
     let items = reply.items.iter();
-    let items = items.map(|item| Item { position: item.position, data: copy(&item.data) }).collect();
-    Message { stream, items }
+    let items = items.map(|item| Item { position: item.position, data: rest.split_to(item.data.len()) });
+    Message { stream, items: items.collect() }
 }

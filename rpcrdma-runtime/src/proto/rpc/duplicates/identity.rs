@@ -84,6 +84,11 @@ impl CallIdentity {
         &self.owner
     }
 
+    /// Returns the checksum of the call's first bytes.
+    pub(super) fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// Returns the call's XID.
     #[must_use]
     pub fn xid(&self) -> u32 {

@@ -14,7 +14,10 @@ pub(super) struct Shares {
 
 /// Owners by the size of their share. Among equal shares, the share with the least recently used reply is
 /// last.
-type Order = BTreeMap<(usize, Reverse<u64>), Owner>;
+type Order = BTreeMap<Place, Owner>;
+
+/// The size of a share, and the last use of its least recently used reply.
+type Place = (usize, Reverse<u64>);
 
 #[derive(Debug, Default)]
 struct Share {
@@ -29,6 +32,12 @@ impl Share {
     fn entries(&self) -> usize {
         self.running.saturating_add(self.cached.len())
     }
+
+    /// Returns the places of this share in [`Shares::by_entries`] and [`Shares::by_bytes`], if it has replies.
+    fn places(&self) -> Option<[Place; 2]> {
+        let oldest = Reverse(*self.cached.first()?);
+        Some([(self.entries(), oldest), (self.bytes, oldest)])
+    }
 }
 
 /// A change of an owner's share.
@@ -36,10 +45,10 @@ impl Share {
 pub(super) enum Change {
     /// A call starts.
     CallStarted,
-    /// A call completed.
+    /// A call completed, and its reply is not cached.
     CallEnded,
-    /// A reply with this last use and this size is cached.
-    ReplyCached(u64, usize),
+    /// A call completed, and its reply is cached with this last use and this size.
+    CallAnswered(u64, usize),
     /// The last use of a reply changes from the first value to the second.
     ReplyUsed(u64, u64),
     /// A reply with this last use and this size is evicted.
@@ -48,11 +57,13 @@ pub(super) enum Change {
 
 impl Shares {
     pub(super) fn change(&mut self, owner: &Owner, change: Change) {
-        let mut share = self.take(owner);
+        let share = self.owners.entry(owner.clone()).or_default();
+        let before = share.places();
         match change {
             Change::CallStarted => share.running = share.running.saturating_add(1),
             Change::CallEnded => share.running = share.running.saturating_sub(1),
-            Change::ReplyCached(used, size) => {
+            Change::CallAnswered(used, size) => {
+                share.running = share.running.saturating_sub(1);
                 share.cached.insert(used);
                 share.bytes = share.bytes.saturating_add(size);
             }
@@ -65,7 +76,18 @@ impl Shares {
                 share.bytes = share.bytes.saturating_sub(size);
             }
         }
-        self.put(owner, share);
+        let after = share.places();
+        if share.entries() == 0 {
+            self.owners.remove(owner);
+        }
+        for (order, index) in [(&mut self.by_entries, 0), (&mut self.by_bytes, 1)] {
+            let [before, after] =
+                [before, after].map(|places| places.and_then(|places| places.get(index).copied()));
+            if before != after {
+                before.and_then(|before| order.remove(&before));
+                after.and_then(|after| order.insert(after, owner.clone()));
+            }
+        }
     }
 
     /// Returns the last use of the reply to evict for a further call of this owner. Returns `None` if the
@@ -86,25 +108,6 @@ impl Shares {
     /// Returns the last use of the reply to evict if they use too many bytes.
     pub(super) fn of_most_bytes(&self) -> Option<u64> {
         last(&self.by_bytes).map(|(_, oldest)| oldest)
-    }
-
-    fn take(&mut self, owner: &Owner) -> Share {
-        let share = self.owners.remove(owner).unwrap_or_default();
-        if let Some(oldest) = share.cached.first() {
-            self.by_entries.remove(&(share.entries(), Reverse(*oldest)));
-            self.by_bytes.remove(&(share.bytes, Reverse(*oldest)));
-        }
-        share
-    }
-
-    fn put(&mut self, owner: &Owner, share: Share) {
-        if let Some(oldest) = share.cached.first() {
-            self.by_entries.insert((share.entries(), Reverse(*oldest)), owner.clone());
-            self.by_bytes.insert((share.bytes, Reverse(*oldest)), owner.clone());
-        }
-        if share.entries() > 0 {
-            self.owners.insert(owner.clone(), share);
-        }
     }
 }
 
