@@ -13,7 +13,9 @@ use rpcrdma_nfs::export::memory::MemoryExport;
 use rpcrdma_nfs::nfs::{ExportPolicy, MountHandler, NfsHandler, Squash};
 use rpcrdma_nfs3::*;
 use rpcrdma_runtime::Services;
-use rpcrdma_runtime::program::{AuthSys, CallContext, Caller, Credential, Extensions, Procedure, Program};
+use rpcrdma_runtime::program::{
+    AuthSys, CallContext, CallFuture, CallTransport, Caller, Credential, Extensions, Procedure, Program,
+};
 use rpcrdma_runtime::wire::rpc::{CallHeader, RpcCall, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Received, Sink, Writer};
 use tokio::runtime::{Builder, Runtime};
@@ -55,11 +57,22 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 /// Calls services without a transport.
 struct Direct(Services);
 
-impl<P: Program> Caller<P> for &Direct {
+impl CallTransport for &Direct {
     type Error = Infallible;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, Infallible> {
-        let (program, version) = (P::NUMBER, P::VERSION);
+impl<P: Program> Caller<P> for &Direct {
+    fn call<'a, Q: Procedure<Program = P>>(
+        &'a self,
+        args: &'a Q::Args,
+    ) -> CallFuture<'a, Q::Res, Infallible> {
+        Box::pin(async { Ok(self.answer::<Q>(args).await) })
+    }
+}
+
+impl Direct {
+    async fn answer<Q: Procedure>(&self, args: &Q::Args) -> Q::Res {
+        let (program, version) = (Q::Program::NUMBER, Q::Program::VERSION);
         let header = CallHeader { xid: 1, program, version, procedure: Q::NUMBER, credential: root() };
         let mut call = Writer::new();
         header
@@ -72,7 +85,7 @@ impl<P: Program> Caller<P> for &Direct {
         decode_reply(&mut reader, 1).expect("a result");
         let result = Q::Res::decode(&mut reader).expect("a valid result");
         reader.finish().expect("nothing after the result");
-        Ok(result)
+        result
     }
 }
 

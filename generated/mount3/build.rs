@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x7dc7c11fea9fd594),
+    ("src/lib.rs", 0xd0319e588393295b),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The generated files, each with its FNV-1a checksum.
 #[rustfmt::skip]
 const FILES: &[(&str, u64)] = &[
-    ("src/lib.rs", 0x15efe33c99d0b2b8),
+    ("src/lib.rs", 0x909d04dc338fe319),
 ];
 
 fn main() {

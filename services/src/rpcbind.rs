@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use rpcrdma_rpcbind::{RPCB_PORT, RpListElement, Rpcb, rpcbvers, rpcbvers4};
 use rpcrdma_runtime::Services;
-use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program};
+use rpcrdma_runtime::program::{Binding, CallFuture, CallTransport, Caller, Procedure, Program};
 use rpcrdma_runtime::wire::rpc::ReplyError;
 use rpcrdma_runtime::xdr::XdrString;
 use rpcrdma_runtime::{CallError, TcpClient, TcpClientOptions, TcpOptions, ToAddress};
@@ -95,14 +95,16 @@ enum Transport {
     Local(Arc<local::Local>),
 }
 
-impl<P: Program> Caller<P> for Transport {
+impl CallTransport for Transport {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+impl<P: Program> Caller<P> for Transport {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
         match self {
-            Transport::Tcp(client) => client.call::<Q>(args).await,
+            Transport::Tcp(client) => client.call::<Q>(args),
             #[cfg(unix)]
-            Transport::Local(client) => client.call::<Q>(args).await,
+            Transport::Local(client) => Box::pin(client.call::<Q>(args)),
         }
     }
 }

@@ -13,9 +13,6 @@
 //! Mistakes in a program or a binding that is written by hand (`procedure_n*`, `binding_with_*`, `reply_*`)
 //! are found when a call of it is compiled: `cargo build` reports them, `cargo check` does not.
 //!
-//! In `call_made_without_binding` and `generated_client_without_binding`, one call causes three errors with
-//! the same note (docs/decisions.md). The expected output contains each of them, so a fourth fails the test.
-//!
 //! After an intended change of a message, `TRYBUILD=overwrite cargo test -p rpcrdma-ui` updates the expected
 //! output. Review the difference.
 

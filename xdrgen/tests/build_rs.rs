@@ -127,11 +127,13 @@ pub mod store {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::future::ready;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     use rpcrdma_runtime::program::{
-        Binding, CallContext, Caller, Credential, Extensions, Procedure, Program, Reject, Service,
+        Binding, CallContext, CallFuture, CallTransport, Caller, Credential, Extensions, Procedure, Program,
+        Reject, Service,
     };
     use rpcrdma_runtime::xdr::{self, Reader, Reducer};
 
@@ -153,12 +155,17 @@ mod tests {
     /// Calls a server in the same process.
     struct Here(Server<Shelf>);
 
-    impl Caller<StoreV1> for Here {
+    impl CallTransport for Here {
         type Error = Infallible;
+    }
 
-        async fn call<Q: Procedure<Program = StoreV1>>(&self, args: &Q::Args) -> Result<Q::Res, Infallible> {
+    impl Caller<StoreV1> for Here {
+        fn call<'a, Q: Procedure<Program = StoreV1>>(
+            &'a self,
+            args: &'a Q::Args,
+        ) -> CallFuture<'a, Q::Res, Infallible> {
             let reply = serve(&self.0, Q::NUMBER, &xdr::to_bytes(args).unwrap()).unwrap();
-            Ok(xdr::from_bytes(&reply).unwrap())
+            Box::pin(ready(Ok(xdr::from_bytes(&reply).unwrap())))
         }
     }
 

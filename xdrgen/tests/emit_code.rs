@@ -219,7 +219,7 @@ fn verbatim_names_are_those_of_the_document() {
         "#[xdr(default)] default(nfs_stat)",
         "#[allow(non_camel_case_types, non_snake_case, clippy::upper_case_acronyms)] pub mod nfs_v3 {",
         "pub struct NFS_V3;",
-        "pub async fn NFS_READ( &self, args: &super::READ3args, )",
+        "pub fn NFS_READ<'a>( &'a self, args: &'a super::READ3args, ) -> program::CallFuture<",
     ] {
         assert!(code.contains(expected), "no `{expected}` in\n{code}");
     }
@@ -249,8 +249,8 @@ fn a_version_is_a_module() {
             "pub struct PV1;",
             "const NUMBER: u32 = 100; const VERSION: u32 = 1;",
             "impl program::Procedure for Get { type Program = super::PV1; type Args = super::super::Args; type Res = super::super::Res;",
-            "pub async fn null(&self) -> Result<(), C::Error>",
-            "pub async fn get(&self, args: &super::Args) -> Result<super::Res, C::Error>",
+            "pub fn null(&self) -> program::CallFuture<'_, (), C::Error>",
+            "pub fn get<'a>( &'a self, args: &'a super::Args, ) -> program::CallFuture<'a, super::Res, C::Error>",
             "pub struct PAddArgs(pub i32, pub i32);",
             "1 => answer(args, reply, |args| self.0.get(context, args)).await,",
         ],
@@ -434,9 +434,9 @@ fn names_of_arguments_are_those_of_parameters_and_fields() {
         &[
             "pub struct GArgs { pub a: i32, pub arg1: bool, }",
             "pub struct IArgs(pub i32, pub i32);",
-            "pub async fn f(&self, id: &i32) -> Result<i32, C::Error> where C: program::Caller<V>, { self.0.call::<proc::F>(id).await }",
-            "pub async fn g(&self, args: &super::GArgs)",
-            "pub async fn h( &self, context_: &::rpcrdma_runtime::xdr::XdrString<4>, )",
+            "pub fn f<'a>(&'a self, id: &'a i32) -> program::CallFuture<'a, i32, C::Error> where C: program::Caller<V>, { self.0.call::<proc::F>(id) }",
+            "pub fn g<'a>( &'a self, args: &'a super::GArgs, )",
+            "pub fn h<'a>( &'a self, context_: &'a ::rpcrdma_runtime::xdr::XdrString<4>, )",
             "fn f( &self, context: &program::CallContext, id: i32, )",
         ],
     );
@@ -518,7 +518,8 @@ fn a_server_states_the_length_of_calls_above_the_default_limit() {
 #[test]
 fn each_client_method_documents_its_transports() {
     let text = "program P { version V { int ADD(int) = 1; } = 1; } = 99;\n";
-    let client = "impl<C> Client<C> { pub async fn add(&self, args: &i32) -> Result<i32, C::Error> \
+    let client = "impl<C: program::CallTransport> Client<C> { \
+                  pub fn add<'a>(&'a self, args: &'a i32) -> program::CallFuture<'a, i32, C::Error> \
                   where C: program::Caller<V>, {";
     emits(text, &[client]);
 }

@@ -524,74 +524,77 @@ pub mod mount_v3 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
+    impl<C: program::CallTransport> Client<C> {
         /// `void MOUNTPROC3_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn null(&self) -> Result<(), C::Error>
+        pub fn null(&self) -> program::CallFuture<'_, (), C::Error>
         where
             C: program::Caller<MountV3>,
         {
-            self.0.call::<proc::Null>(&()).await
+            self.0.call::<proc::Null>(&())
         }
 
         /// `mountres3 MOUNTPROC3_MNT(dirpath) = 1;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn mnt(
-            &self,
-            args: &super::Dirpath,
-        ) -> Result<super::Mountres3, C::Error>
+        pub fn mnt<'a>(
+            &'a self,
+            args: &'a super::Dirpath,
+        ) -> program::CallFuture<'a, super::Mountres3, C::Error>
         where
             C: program::Caller<MountV3>,
         {
-            self.0.call::<proc::Mnt>(args).await
+            self.0.call::<proc::Mnt>(args)
         }
 
         /// `mountlist MOUNTPROC3_DUMP(void) = 2;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn dump(&self) -> Result<super::Mountlist, C::Error>
+        pub fn dump(&self) -> program::CallFuture<'_, super::Mountlist, C::Error>
         where
             C: program::Caller<MountV3>,
         {
-            self.0.call::<proc::Dump>(&()).await
+            self.0.call::<proc::Dump>(&())
         }
 
         /// `void MOUNTPROC3_UMNT(dirpath) = 3;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn umnt(&self, args: &super::Dirpath) -> Result<(), C::Error>
+        pub fn umnt<'a>(
+            &'a self,
+            args: &'a super::Dirpath,
+        ) -> program::CallFuture<'a, (), C::Error>
         where
             C: program::Caller<MountV3>,
         {
-            self.0.call::<proc::Umnt>(args).await
+            self.0.call::<proc::Umnt>(args)
         }
 
         /// `void MOUNTPROC3_UMNTALL(void) = 4;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn umntall(&self) -> Result<(), C::Error>
+        pub fn umntall(&self) -> program::CallFuture<'_, (), C::Error>
         where
             C: program::Caller<MountV3>,
         {
-            self.0.call::<proc::Umntall>(&()).await
+            self.0.call::<proc::Umntall>(&())
         }
 
         /// `exports MOUNTPROC3_EXPORT(void) = 5;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn export(&self) -> Result<super::Exports, C::Error>
+        pub fn export(&self) -> program::CallFuture<'_, super::Exports, C::Error>
         where
             C: program::Caller<MountV3>,
         {
-            self.0.call::<proc::Export>(&()).await
+            self.0.call::<proc::Export>(&())
         }
     }
 

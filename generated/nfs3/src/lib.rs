@@ -3355,310 +3355,310 @@ pub mod nfs_v3 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
+    impl<C: program::CallTransport> Client<C> {
         /// `void NFSPROC3_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn null(&self) -> Result<(), C::Error>
+        pub fn null(&self) -> program::CallFuture<'_, (), C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Null>(&()).await
+            self.0.call::<proc::Null>(&())
         }
 
         /// `GETATTR3res NFSPROC3_GETATTR(GETATTR3args) = 1;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getattr(
-            &self,
-            args: &super::Getattr3Args,
-        ) -> Result<super::Getattr3Res, C::Error>
+        pub fn getattr<'a>(
+            &'a self,
+            args: &'a super::Getattr3Args,
+        ) -> program::CallFuture<'a, super::Getattr3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Getattr>(args).await
+            self.0.call::<proc::Getattr>(args)
         }
 
         /// `SETATTR3res NFSPROC3_SETATTR(SETATTR3args) = 2;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn setattr(
-            &self,
-            args: &super::Setattr3Args,
-        ) -> Result<super::Setattr3Res, C::Error>
+        pub fn setattr<'a>(
+            &'a self,
+            args: &'a super::Setattr3Args,
+        ) -> program::CallFuture<'a, super::Setattr3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Setattr>(args).await
+            self.0.call::<proc::Setattr>(args)
         }
 
         /// `LOOKUP3res NFSPROC3_LOOKUP(LOOKUP3args) = 3;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn lookup(
-            &self,
-            args: &super::Lookup3Args,
-        ) -> Result<super::Lookup3Res, C::Error>
+        pub fn lookup<'a>(
+            &'a self,
+            args: &'a super::Lookup3Args,
+        ) -> program::CallFuture<'a, super::Lookup3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Lookup>(args).await
+            self.0.call::<proc::Lookup>(args)
         }
 
         /// `ACCESS3res NFSPROC3_ACCESS(ACCESS3args) = 4;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn access(
-            &self,
-            args: &super::Access3Args,
-        ) -> Result<super::Access3Res, C::Error>
+        pub fn access<'a>(
+            &'a self,
+            args: &'a super::Access3Args,
+        ) -> program::CallFuture<'a, super::Access3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Access>(args).await
+            self.0.call::<proc::Access>(args)
         }
 
         /// `READLINK3res NFSPROC3_READLINK(READLINK3args) = 5;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn readlink(
-            &self,
-            args: &super::Readlink3Args,
-        ) -> Result<super::Readlink3Res, C::Error>
+        pub fn readlink<'a>(
+            &'a self,
+            args: &'a super::Readlink3Args,
+        ) -> program::CallFuture<'a, super::Readlink3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Readlink>(args).await
+            self.0.call::<proc::Readlink>(args)
         }
 
         /// `READ3res NFSPROC3_READ(READ3args) = 6;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn read(
-            &self,
-            args: &super::Read3Args,
-        ) -> Result<super::Read3Res, C::Error>
+        pub fn read<'a>(
+            &'a self,
+            args: &'a super::Read3Args,
+        ) -> program::CallFuture<'a, super::Read3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Read>(args).await
+            self.0.call::<proc::Read>(args)
         }
 
         /// `WRITE3res NFSPROC3_WRITE(WRITE3args) = 7;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn write(
-            &self,
-            args: &super::Write3Args,
-        ) -> Result<super::Write3Res, C::Error>
+        pub fn write<'a>(
+            &'a self,
+            args: &'a super::Write3Args,
+        ) -> program::CallFuture<'a, super::Write3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Write>(args).await
+            self.0.call::<proc::Write>(args)
         }
 
         /// `CREATE3res NFSPROC3_CREATE(CREATE3args) = 8;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn create(
-            &self,
-            args: &super::Create3Args,
-        ) -> Result<super::Create3Res, C::Error>
+        pub fn create<'a>(
+            &'a self,
+            args: &'a super::Create3Args,
+        ) -> program::CallFuture<'a, super::Create3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Create>(args).await
+            self.0.call::<proc::Create>(args)
         }
 
         /// `MKDIR3res NFSPROC3_MKDIR(MKDIR3args) = 9;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn mkdir(
-            &self,
-            args: &super::Mkdir3Args,
-        ) -> Result<super::Mkdir3Res, C::Error>
+        pub fn mkdir<'a>(
+            &'a self,
+            args: &'a super::Mkdir3Args,
+        ) -> program::CallFuture<'a, super::Mkdir3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Mkdir>(args).await
+            self.0.call::<proc::Mkdir>(args)
         }
 
         /// `SYMLINK3res NFSPROC3_SYMLINK(SYMLINK3args) = 10;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn symlink(
-            &self,
-            args: &super::Symlink3Args,
-        ) -> Result<super::Symlink3Res, C::Error>
+        pub fn symlink<'a>(
+            &'a self,
+            args: &'a super::Symlink3Args,
+        ) -> program::CallFuture<'a, super::Symlink3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Symlink>(args).await
+            self.0.call::<proc::Symlink>(args)
         }
 
         /// `MKNOD3res NFSPROC3_MKNOD(MKNOD3args) = 11;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn mknod(
-            &self,
-            args: &super::Mknod3Args,
-        ) -> Result<super::Mknod3Res, C::Error>
+        pub fn mknod<'a>(
+            &'a self,
+            args: &'a super::Mknod3Args,
+        ) -> program::CallFuture<'a, super::Mknod3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Mknod>(args).await
+            self.0.call::<proc::Mknod>(args)
         }
 
         /// `REMOVE3res NFSPROC3_REMOVE(REMOVE3args) = 12;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn remove(
-            &self,
-            args: &super::Remove3Args,
-        ) -> Result<super::Remove3Res, C::Error>
+        pub fn remove<'a>(
+            &'a self,
+            args: &'a super::Remove3Args,
+        ) -> program::CallFuture<'a, super::Remove3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Remove>(args).await
+            self.0.call::<proc::Remove>(args)
         }
 
         /// `RMDIR3res NFSPROC3_RMDIR(RMDIR3args) = 13;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn rmdir(
-            &self,
-            args: &super::Rmdir3Args,
-        ) -> Result<super::Rmdir3Res, C::Error>
+        pub fn rmdir<'a>(
+            &'a self,
+            args: &'a super::Rmdir3Args,
+        ) -> program::CallFuture<'a, super::Rmdir3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Rmdir>(args).await
+            self.0.call::<proc::Rmdir>(args)
         }
 
         /// `RENAME3res NFSPROC3_RENAME(RENAME3args) = 14;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn rename(
-            &self,
-            args: &super::Rename3Args,
-        ) -> Result<super::Rename3Res, C::Error>
+        pub fn rename<'a>(
+            &'a self,
+            args: &'a super::Rename3Args,
+        ) -> program::CallFuture<'a, super::Rename3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Rename>(args).await
+            self.0.call::<proc::Rename>(args)
         }
 
         /// `LINK3res NFSPROC3_LINK(LINK3args) = 15;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn link(
-            &self,
-            args: &super::Link3Args,
-        ) -> Result<super::Link3Res, C::Error>
+        pub fn link<'a>(
+            &'a self,
+            args: &'a super::Link3Args,
+        ) -> program::CallFuture<'a, super::Link3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Link>(args).await
+            self.0.call::<proc::Link>(args)
         }
 
         /// `READDIR3res NFSPROC3_READDIR(READDIR3args) = 16;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn readdir(
-            &self,
-            args: &super::Readdir3Args,
-        ) -> Result<super::Readdir3Res, C::Error>
+        pub fn readdir<'a>(
+            &'a self,
+            args: &'a super::Readdir3Args,
+        ) -> program::CallFuture<'a, super::Readdir3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Readdir>(args).await
+            self.0.call::<proc::Readdir>(args)
         }
 
         /// `READDIRPLUS3res NFSPROC3_READDIRPLUS(READDIRPLUS3args) = 17;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn readdirplus(
-            &self,
-            args: &super::Readdirplus3Args,
-        ) -> Result<super::Readdirplus3Res, C::Error>
+        pub fn readdirplus<'a>(
+            &'a self,
+            args: &'a super::Readdirplus3Args,
+        ) -> program::CallFuture<'a, super::Readdirplus3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Readdirplus>(args).await
+            self.0.call::<proc::Readdirplus>(args)
         }
 
         /// `FSSTAT3res NFSPROC3_FSSTAT(FSSTAT3args) = 18;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn fsstat(
-            &self,
-            args: &super::Fsstat3Args,
-        ) -> Result<super::Fsstat3Res, C::Error>
+        pub fn fsstat<'a>(
+            &'a self,
+            args: &'a super::Fsstat3Args,
+        ) -> program::CallFuture<'a, super::Fsstat3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Fsstat>(args).await
+            self.0.call::<proc::Fsstat>(args)
         }
 
         /// `FSINFO3res NFSPROC3_FSINFO(FSINFO3args) = 19;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn fsinfo(
-            &self,
-            args: &super::Fsinfo3Args,
-        ) -> Result<super::Fsinfo3Res, C::Error>
+        pub fn fsinfo<'a>(
+            &'a self,
+            args: &'a super::Fsinfo3Args,
+        ) -> program::CallFuture<'a, super::Fsinfo3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Fsinfo>(args).await
+            self.0.call::<proc::Fsinfo>(args)
         }
 
         /// `PATHCONF3res NFSPROC3_PATHCONF(PATHCONF3args) = 20;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn pathconf(
-            &self,
-            args: &super::Pathconf3Args,
-        ) -> Result<super::Pathconf3Res, C::Error>
+        pub fn pathconf<'a>(
+            &'a self,
+            args: &'a super::Pathconf3Args,
+        ) -> program::CallFuture<'a, super::Pathconf3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Pathconf>(args).await
+            self.0.call::<proc::Pathconf>(args)
         }
 
         /// `COMMIT3res NFSPROC3_COMMIT(COMMIT3args) = 21;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn commit(
-            &self,
-            args: &super::Commit3Args,
-        ) -> Result<super::Commit3Res, C::Error>
+        pub fn commit<'a>(
+            &'a self,
+            args: &'a super::Commit3Args,
+        ) -> program::CallFuture<'a, super::Commit3Res, C::Error>
         where
             C: program::Caller<NfsV3>,
         {
-            self.0.call::<proc::Commit>(args).await
+            self.0.call::<proc::Commit>(args)
         }
     }
 

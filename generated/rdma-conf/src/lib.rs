@@ -140,19 +140,19 @@ pub mod vers1 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
+    impl<C: program::CallTransport> Client<C> {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn conf_rdma(
-            &self,
-            args: &super::ConfigRdmaReq,
-        ) -> Result<super::ConfigRdmaReply, C::Error>
+        pub fn conf_rdma<'a>(
+            &'a self,
+            args: &'a super::ConfigRdmaReq,
+        ) -> program::CallFuture<'a, super::ConfigRdmaReply, C::Error>
         where
             C: program::Caller<Vers1>,
         {
-            self.0.call::<proc::ConfRdma>(args).await
+            self.0.call::<proc::ConfRdma>(args)
         }
     }
 

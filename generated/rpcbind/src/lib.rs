@@ -356,74 +356,83 @@ pub mod pmap_vers {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
+    impl<C: program::CallTransport> Client<C> {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn null(&self) -> Result<(), C::Error>
+        pub fn null(&self) -> program::CallFuture<'_, (), C::Error>
         where
             C: program::Caller<PmapVers>,
         {
-            self.0.call::<proc::Null>(&()).await
+            self.0.call::<proc::Null>(&())
         }
 
         /// `bool PMAPPROC_SET(mapping) = 1;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn set(&self, args: &super::Mapping) -> Result<bool, C::Error>
+        pub fn set<'a>(
+            &'a self,
+            args: &'a super::Mapping,
+        ) -> program::CallFuture<'a, bool, C::Error>
         where
             C: program::Caller<PmapVers>,
         {
-            self.0.call::<proc::Set>(args).await
+            self.0.call::<proc::Set>(args)
         }
 
         /// `bool PMAPPROC_UNSET(mapping) = 2;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn unset(&self, args: &super::Mapping) -> Result<bool, C::Error>
+        pub fn unset<'a>(
+            &'a self,
+            args: &'a super::Mapping,
+        ) -> program::CallFuture<'a, bool, C::Error>
         where
             C: program::Caller<PmapVers>,
         {
-            self.0.call::<proc::Unset>(args).await
+            self.0.call::<proc::Unset>(args)
         }
 
         /// `unsigned int PMAPPROC_GETPORT(mapping) = 3;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getport(&self, args: &super::Mapping) -> Result<u32, C::Error>
+        pub fn getport<'a>(
+            &'a self,
+            args: &'a super::Mapping,
+        ) -> program::CallFuture<'a, u32, C::Error>
         where
             C: program::Caller<PmapVers>,
         {
-            self.0.call::<proc::Getport>(args).await
+            self.0.call::<proc::Getport>(args)
         }
 
         /// `pmaplist_ptr PMAPPROC_DUMP(void) = 4;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn dump(&self) -> Result<super::PmaplistPtr, C::Error>
+        pub fn dump(&self) -> program::CallFuture<'_, super::PmaplistPtr, C::Error>
         where
             C: program::Caller<PmapVers>,
         {
-            self.0.call::<proc::Dump>(&()).await
+            self.0.call::<proc::Dump>(&())
         }
 
         /// `call_result PMAPPROC_CALLIT(call_args) = 5;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn callit(
-            &self,
-            args: &super::CallArgs,
-        ) -> Result<super::CallResult, C::Error>
+        pub fn callit<'a>(
+            &'a self,
+            args: &'a super::CallArgs,
+        ) -> program::CallFuture<'a, super::CallResult, C::Error>
         where
             C: program::Caller<PmapVers>,
         {
-            self.0.call::<proc::Callit>(args).await
+            self.0.call::<proc::Callit>(args)
         }
     }
 
@@ -1294,113 +1303,122 @@ pub mod rpcbvers {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
+    impl<C: program::CallTransport> Client<C> {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn null(&self) -> Result<(), C::Error>
+        pub fn null(&self) -> program::CallFuture<'_, (), C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Null>(&()).await
+            self.0.call::<proc::Null>(&())
         }
 
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        pub fn set<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, bool, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Set>(args).await
+            self.0.call::<proc::Set>(args)
         }
 
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        pub fn unset<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, bool, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Unset>(args).await
+            self.0.call::<proc::Unset>(args)
         }
 
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
+        pub fn getaddr<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Getaddr>(args).await
+            self.0.call::<proc::Getaddr>(args)
         }
 
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
+        pub fn dump(&self) -> program::CallFuture<'_, super::RpcblistPtr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Dump>(&()).await
+            self.0.call::<proc::Dump>(&())
         }
 
         /// `rpcb_rmtcallres RPCBPROC_CALLIT(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn callit(
-            &self,
-            args: &super::RpcbRmtcallargs,
-        ) -> Result<super::RpcbRmtcallres, C::Error>
+        pub fn callit<'a>(
+            &'a self,
+            args: &'a super::RpcbRmtcallargs,
+        ) -> program::CallFuture<'a, super::RpcbRmtcallres, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Callit>(args).await
+            self.0.call::<proc::Callit>(args)
         }
 
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn gettime(&self) -> Result<u32, C::Error>
+        pub fn gettime(&self) -> program::CallFuture<'_, u32, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Gettime>(&()).await
+            self.0.call::<proc::Gettime>(&())
         }
 
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn uaddr2taddr(
-            &self,
-            args: &super::Uaddr,
-        ) -> Result<super::Netbuf, C::Error>
+        pub fn uaddr2taddr<'a>(
+            &'a self,
+            args: &'a super::Uaddr,
+        ) -> program::CallFuture<'a, super::Netbuf, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Uaddr2taddr>(args).await
+            self.0.call::<proc::Uaddr2taddr>(args)
         }
 
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn taddr2uaddr(
-            &self,
-            args: &super::Netbuf,
-        ) -> Result<super::Uaddr, C::Error>
+        pub fn taddr2uaddr<'a>(
+            &'a self,
+            args: &'a super::Netbuf,
+        ) -> program::CallFuture<'a, super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers>,
         {
-            self.0.call::<proc::Taddr2uaddr>(args).await
+            self.0.call::<proc::Taddr2uaddr>(args)
         }
     }
 
@@ -1820,166 +1838,175 @@ pub mod rpcbvers4 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
+    impl<C: program::CallTransport> Client<C> {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn null(&self) -> Result<(), C::Error>
+        pub fn null(&self) -> program::CallFuture<'_, (), C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Null>(&()).await
+            self.0.call::<proc::Null>(&())
         }
 
         /// `bool RPCBPROC_SET(rpcb) = 1;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn set(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        pub fn set<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, bool, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Set>(args).await
+            self.0.call::<proc::Set>(args)
         }
 
         /// `bool RPCBPROC_UNSET(rpcb) = 2;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn unset(&self, args: &super::Rpcb) -> Result<bool, C::Error>
+        pub fn unset<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, bool, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Unset>(args).await
+            self.0.call::<proc::Unset>(args)
         }
 
         /// `uaddr RPCBPROC_GETADDR(rpcb) = 3;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getaddr(&self, args: &super::Rpcb) -> Result<super::Uaddr, C::Error>
+        pub fn getaddr<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Getaddr>(args).await
+            self.0.call::<proc::Getaddr>(args)
         }
 
         /// `rpcblist_ptr RPCBPROC_DUMP(void) = 4;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn dump(&self) -> Result<super::RpcblistPtr, C::Error>
+        pub fn dump(&self) -> program::CallFuture<'_, super::RpcblistPtr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Dump>(&()).await
+            self.0.call::<proc::Dump>(&())
         }
 
         /// `rpcb_rmtcallres RPCBPROC_BCAST(rpcb_rmtcallargs) = 5;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn bcast(
-            &self,
-            args: &super::RpcbRmtcallargs,
-        ) -> Result<super::RpcbRmtcallres, C::Error>
+        pub fn bcast<'a>(
+            &'a self,
+            args: &'a super::RpcbRmtcallargs,
+        ) -> program::CallFuture<'a, super::RpcbRmtcallres, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Bcast>(args).await
+            self.0.call::<proc::Bcast>(args)
         }
 
         /// `unsigned int RPCBPROC_GETTIME(void) = 6;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn gettime(&self) -> Result<u32, C::Error>
+        pub fn gettime(&self) -> program::CallFuture<'_, u32, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Gettime>(&()).await
+            self.0.call::<proc::Gettime>(&())
         }
 
         /// `netbuf RPCBPROC_UADDR2TADDR(uaddr) = 7;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn uaddr2taddr(
-            &self,
-            args: &super::Uaddr,
-        ) -> Result<super::Netbuf, C::Error>
+        pub fn uaddr2taddr<'a>(
+            &'a self,
+            args: &'a super::Uaddr,
+        ) -> program::CallFuture<'a, super::Netbuf, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Uaddr2taddr>(args).await
+            self.0.call::<proc::Uaddr2taddr>(args)
         }
 
         /// `uaddr RPCBPROC_TADDR2UADDR(netbuf) = 8;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn taddr2uaddr(
-            &self,
-            args: &super::Netbuf,
-        ) -> Result<super::Uaddr, C::Error>
+        pub fn taddr2uaddr<'a>(
+            &'a self,
+            args: &'a super::Netbuf,
+        ) -> program::CallFuture<'a, super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Taddr2uaddr>(args).await
+            self.0.call::<proc::Taddr2uaddr>(args)
         }
 
         /// `uaddr RPCBPROC_GETVERSADDR(rpcb) = 9;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getversaddr(
-            &self,
-            args: &super::Rpcb,
-        ) -> Result<super::Uaddr, C::Error>
+        pub fn getversaddr<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, super::Uaddr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Getversaddr>(args).await
+            self.0.call::<proc::Getversaddr>(args)
         }
 
         /// `rpcb_rmtcallres RPCBPROC_INDIRECT(rpcb_rmtcallargs) = 10;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn indirect(
-            &self,
-            args: &super::RpcbRmtcallargs,
-        ) -> Result<super::RpcbRmtcallres, C::Error>
+        pub fn indirect<'a>(
+            &'a self,
+            args: &'a super::RpcbRmtcallargs,
+        ) -> program::CallFuture<'a, super::RpcbRmtcallres, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Indirect>(args).await
+            self.0.call::<proc::Indirect>(args)
         }
 
         /// `rpcb_entry_list_ptr RPCBPROC_GETADDRLIST(rpcb) = 11;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getaddrlist(
-            &self,
-            args: &super::Rpcb,
-        ) -> Result<super::RpcbEntryListPtr, C::Error>
+        pub fn getaddrlist<'a>(
+            &'a self,
+            args: &'a super::Rpcb,
+        ) -> program::CallFuture<'a, super::RpcbEntryListPtr, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Getaddrlist>(args).await
+            self.0.call::<proc::Getaddrlist>(args)
         }
 
         /// `rpcb_stat_byvers RPCBPROC_GETSTAT(void) = 12;`
         ///
         /// # Errors
         /// Returns the transport's error if there is no result. A failure status of the protocol is part of the result.
-        pub async fn getstat(&self) -> Result<super::RpcbStatByvers, C::Error>
+        pub fn getstat(&self) -> program::CallFuture<'_, super::RpcbStatByvers, C::Error>
         where
             C: program::Caller<Rpcbvers4>,
         {
-            self.0.call::<proc::Getstat>(&()).await
+            self.0.call::<proc::Getstat>(&())
         }
     }
 

@@ -7,7 +7,7 @@ use rpcrdma_nfs3::nfs_v3::NfsV3;
 use rpcrdma_runtime::Client;
 use rpcrdma_runtime::GssFailure;
 use rpcrdma_runtime::Traffic;
-use rpcrdma_runtime::program::{Binding, Caller, Procedure, Program, ReplyBounds};
+use rpcrdma_runtime::program::{Binding, CallFuture, CallTransport, Caller, Procedure, Program, ReplyBounds};
 use rpcrdma_runtime::xdr::{Message, Received};
 use rpcrdma_runtime::{
     CallError, ClientOptions, GssClient, MessageTransport, Sends, TcpClient, TcpClientOptions,
@@ -38,13 +38,15 @@ impl From<TcpClient> for ServerConnection {
     }
 }
 
-impl<P: Binding> Caller<P> for ServerConnection {
+impl CallTransport for ServerConnection {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+impl<P: Binding> Caller<P> for ServerConnection {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
         match self {
-            ServerConnection::Rdma(client) => client.call::<Q>(args).await,
-            ServerConnection::Tcp(client) => client.call::<Q>(args).await,
+            ServerConnection::Rdma(client) => client.call::<Q>(args),
+            ServerConnection::Tcp(client) => client.call::<Q>(args),
         }
     }
 }
@@ -108,13 +110,18 @@ impl From<ServerConnection> for NfsConnection {
     }
 }
 
-impl Caller<NfsV3> for NfsConnection {
+impl CallTransport for NfsConnection {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = NfsV3>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+impl Caller<NfsV3> for NfsConnection {
+    fn call<'a, Q: Procedure<Program = NfsV3>>(
+        &'a self,
+        args: &'a Q::Args,
+    ) -> CallFuture<'a, Q::Res, CallError> {
         match self {
-            NfsConnection::Sys(connection) => connection.call::<Q>(args).await,
-            NfsConnection::Gss(client) => client.call::<Q>(args).await,
+            NfsConnection::Sys(connection) => connection.call::<Q>(args),
+            NfsConnection::Gss(client) => client.call::<Q>(args),
         }
     }
 }

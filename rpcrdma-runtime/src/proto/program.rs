@@ -196,18 +196,24 @@ impl ReplyBounds {
     }
 }
 
-/// A transport for calls of a program version. A transport that needs a binding implements this trait for
-/// `P: `[`Binding`] only.
-pub trait Caller<P: Program> {
+/// A transport for calls, and the error of its calls, which is the same for all programs.
+pub trait CallTransport {
     /// The reason for a call without a result.
     type Error;
+}
 
-    /// Makes one call. Dropping the future abandons the call. The transport keeps memory that the peer can
-    /// still access until it is fenced.
-    fn call<Q: Procedure<Program = P>>(
-        &self,
-        args: &Q::Args,
-    ) -> impl Future<Output = Result<Q::Res, Self::Error>> + Send;
+/// A call in progress. Dropping it abandons the call. The transport keeps memory that the peer can still
+/// access until it is fenced.
+pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
+
+/// A transport for calls of a program version. A transport that needs a binding implements this trait for
+/// `P: `[`Binding`] only.
+pub trait Caller<P: Program>: CallTransport {
+    /// Makes one call.
+    fn call<'a, Q: Procedure<Program = P>>(
+        &'a self,
+        args: &'a Q::Args,
+    ) -> CallFuture<'a, Q::Res, Self::Error>;
 }
 
 /// The procedure, the credential and the origin of a call.

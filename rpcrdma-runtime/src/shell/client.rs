@@ -15,7 +15,7 @@ use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
 use super::{CallError, ClientOptions, ConnectError, ToAddress};
 use crate::proto::call::Traffic;
-use crate::proto::program::{Binding, Caller, Procedure, ReplyBounds};
+use crate::proto::program::{Binding, CallFuture, CallTransport, Caller, Procedure, ReplyBounds};
 use crate::proto::rdma::{Config, PeerLimits};
 use crate::proto::session::Policy;
 use crate::provider::iwarp::IwarpConnector;
@@ -288,13 +288,15 @@ impl<P: Binding> MessageTransport<P> for Client {
     }
 }
 
-impl<P: Binding> Caller<P> for Client {
+impl CallTransport for Client {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+impl<P: Binding> Caller<P> for Client {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
         const { checks::binding::<P>() };
         const { checks::write_chunks::<Q>() };
-        self.handle.call::<Q>(args, self.min_item).await
+        Box::pin(self.handle.call::<Q>(args, self.min_item))
     }
 }
 

@@ -14,7 +14,7 @@ use super::CallError;
 use super::checks;
 use super::message_transport::{MessageTransport, Sends};
 use crate::proto::call::Traffic;
-use crate::proto::program::{AuthStat, Caller, Procedure, Program, ReplyBounds};
+use crate::proto::program::{AuthStat, CallFuture, CallTransport, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::rpc::gss::{
     GssError, GssExchange, GssFailure, GssMechanism, GssService, GssSession, GssStep,
 };
@@ -290,11 +290,13 @@ fn needs_new_context(error: &CallError) -> bool {
     )
 }
 
-impl<C: MessageTransport<P>, P: Program> Caller<P> for GssClient<C, P> {
+impl<C: MessageTransport<P>, P: Program> CallTransport for GssClient<C, P> {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        self.transact::<Q>(args).await
+impl<C: MessageTransport<P>, P: Program> Caller<P> for GssClient<C, P> {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
+        Box::pin(self.transact::<Q>(args))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::CallError;
 use rpcrdma_runtime::TransportError;
-use rpcrdma_runtime::program::{Caller, Credential, Procedure, Program};
+use rpcrdma_runtime::program::{Credential, Procedure, Program};
 use rpcrdma_runtime::proto::work::CloseReason;
 use rpcrdma_runtime::wire::rpc::{CallHeader, Records, decode_reply, record_mark};
 use rpcrdma_runtime::xdr::{Decode, Encode, Reader, Writer};
@@ -75,15 +75,14 @@ async fn transact(socket: &mut UnixStream, call: &[u8]) -> io::Result<Bytes> {
     }
 }
 
-impl<P: Program> Caller<P> for Local {
-    type Error = CallError;
-
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
+impl Local {
+    /// Makes one call.
+    pub(super) async fn call<Q: Procedure>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
         let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
         let header = CallHeader {
             xid,
-            program: P::NUMBER,
-            version: P::VERSION,
+            program: Q::Program::NUMBER,
+            version: Q::Program::VERSION,
             procedure: Q::NUMBER,
             credential: Credential::None,
         };

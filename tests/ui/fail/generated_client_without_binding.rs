@@ -27,12 +27,12 @@ mod files_v1 {
 
     pub struct Client<C>(pub C);
 
-    impl<C> Client<C> {
-        pub async fn get(&self, args: &u32) -> Result<u32, C::Error>
+    impl<C: program::CallTransport> Client<C> {
+        pub fn get<'a>(&'a self, args: &'a u32) -> program::CallFuture<'a, u32, C::Error>
         where
             C: program::Caller<FilesV1>,
         {
-            self.0.call::<proc::Get>(args).await
+            self.0.call::<proc::Get>(args)
         }
     }
 }

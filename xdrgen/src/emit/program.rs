@@ -148,8 +148,9 @@ impl Emitter<'_> {
             if self.is_borrowed() { " A reply owns its message; `get` returns the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        // With the bound on the `impl`, an error at a call would lack the notes of the trait.
-        code.line(["impl<C> Client<C> {"]);
+        // The bound of a program is on the methods, and their futures have no bounds. A call without a binding
+        // then causes one error, with the notes of the trait.
+        code.line(["impl<C: program::CallTransport> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));
         });
@@ -158,9 +159,12 @@ impl Emitter<'_> {
     fn client_method(&self, version: &Version, procedure: &Procedure, code: &mut Code) {
         code.apart();
         method_docs(procedure, CALL_FAILS, code);
-        code.begin().add(["pub async fn ", &procedure.method]).open("(").push("&self");
-        self.args(procedure, "&", code);
-        code.close_list(") -> ").open("Result<");
+        let borrows = !self.is_borrowed() && procedure.arguments != Type::Void;
+        let [generics, lifetime, this] =
+            if borrows { ["<'a>", "'a", "&'a self"] } else { ["", "'_", "&self"] };
+        code.begin().add(["pub fn ", &procedure.method, generics]).open("(").push(this);
+        self.args(procedure, if borrows { "&'a " } else { "&" }, code);
+        code.close_list(") -> ").open("program::CallFuture<").push(lifetime).comma();
         if self.is_borrowed() {
             code.open("borrowed::BorrowedReply<").add(["proc::", &procedure.ident]).close_list(">");
         } else {
@@ -168,18 +172,21 @@ impl Emitter<'_> {
         }
         code.comma().push("C::Error").close_list(">").end();
         code.line(["where"]);
-        code.deeper(1, |code| code.line(["C: program::Caller<", &version.ident, ">,"]));
+        let sync = if self.is_borrowed() { " + Sync" } else { "" };
+        code.deeper(1, |code| code.line(["C: program::Caller<", &version.ident, ">", sync, ","]));
         code.line(["{"]);
         code.block(|code| {
             let args = if procedure.arguments == Type::Void { "&()" } else { &procedure.parameter };
-            let (open, close, args) = if self.is_borrowed() {
-                code.line(["let args = borrowed::Arguments::new(", args, ");"]);
-                ("borrowed::Lent<proc::", ">", "&args")
+            code.begin();
+            if self.is_borrowed() {
+                code.add(["borrowed::call::<proc::", &procedure.ident, ", C>"])
+                    .open("(")
+                    .push("&self.0")
+                    .comma();
             } else {
-                ("proc::", "", args)
-            };
-            code.begin().push("self.0").dot(".call::<").add([open, &procedure.ident, close, ">"]);
-            code.open("(").push(args).close_list(")").dot(".await").end();
+                code.push("self.0").dot(".call::<").add(["proc::", &procedure.ident, ">"]).open("(");
+            }
+            code.push(args).close_list(")").end();
         });
     }
 

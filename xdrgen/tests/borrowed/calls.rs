@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use rpcrdma_runtime::program::borrowed::{Answer, Answered};
-use rpcrdma_runtime::program::{CallContext, Caller, Credential, Extensions, Procedure, Reject, Service};
+use rpcrdma_runtime::program::{
+    CallContext, CallFuture, CallTransport, Caller, Credential, Extensions, Procedure, Reject, Service,
+};
 use rpcrdma_runtime::xdr::{self, ArrayRef, Item, ListRef, Placed, Reader, Received, Reducer};
 
 use borrowed::mount3_ref::mount_v3::{Client, Handler, MountV3, Server, proc};
@@ -87,13 +89,20 @@ fn dispatch(procedure: u32, args: Reader<'_>) -> Result<Received, Reject> {
 /// Calls the server in the same process.
 struct MessageTransport;
 
-impl Caller<MountV3> for MessageTransport {
+impl CallTransport for MessageTransport {
     type Error = Reject;
+}
 
-    async fn call<Q: Procedure<Program = MountV3>>(&self, args: &Q::Args) -> Result<Q::Res, Reject> {
-        let args = xdr::to_bytes(args).map_err(|_| Reject::GarbageArguments)?;
-        let reply = dispatch(Q::NUMBER, Reader::from_bytes(&args))?;
-        xdr::from_bytes(&reply.stream).map_err(|_| Reject::SystemError)
+impl Caller<MountV3> for MessageTransport {
+    fn call<'a, Q: Procedure<Program = MountV3>>(
+        &'a self,
+        args: &'a Q::Args,
+    ) -> CallFuture<'a, Q::Res, Reject> {
+        Box::pin(async {
+            let args = xdr::to_bytes(args).map_err(|_| Reject::GarbageArguments)?;
+            let reply = dispatch(Q::NUMBER, Reader::from_bytes(&args))?;
+            xdr::from_bytes(&reply.stream).map_err(|_| Reject::SystemError)
+        })
     }
 }
 

@@ -8,11 +8,12 @@
 //! allows. Such chunks are copied into the stream before decoding. Nothing else is copied.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use core::marker::PhantomData;
 
 use bytes::Bytes;
 
-use super::{Program, Reject, ReplyBounds};
+use super::{CallFuture, Caller, Program, Reject, ReplyBounds};
 use crate::xdr::{
     self, Decode, DecodeLimits, Encode, Error, ErrorKind, Items, Layout, Lengths, Reader, Reducer, Sink,
 };
@@ -55,6 +56,15 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     fn reply_bounds(args: &Arguments<Q>) -> ReplyBounds {
         args.bounds
     }
+}
+
+/// Makes one call. Encodes the arguments at once, so that the future does not borrow them.
+pub fn call<'a, Q: BorrowedProcedure, C: Caller<Q::Program> + Sync>(
+    caller: &'a C,
+    args: &Q::Args<'_>,
+) -> CallFuture<'a, BorrowedReply<Q>, C::Error> {
+    let args = Arguments::new(args);
+    Box::pin(async move { caller.call::<Lent<Q>>(&args).await })
 }
 
 /// Encoded arguments, which borrow nothing.

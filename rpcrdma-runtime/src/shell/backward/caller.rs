@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::calling::BackwardCalls;
 use crate::proto::call::Traffic;
-use crate::proto::program::{BackwardOnly, Binding, CallContext, Caller, Credential, Procedure, ReplyBounds};
+use crate::proto::program::{
+    BackwardOnly, Binding, CallContext, CallFuture, CallTransport, Caller, Credential, Procedure, ReplyBounds,
+};
 use crate::proto::session::SessionCall;
 use crate::shell::CallError;
 use crate::shell::exchange::{decode, encode, transact};
@@ -168,11 +170,13 @@ impl BackwardClient {
     }
 }
 
-impl<P: BackwardOnly> Caller<P> for BackwardClient {
+impl CallTransport for BackwardClient {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        BackwardClient::call::<Q>(self, args).await
+impl<P: BackwardOnly> Caller<P> for BackwardClient {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
+        Box::pin(BackwardClient::call::<Q>(self, args))
     }
 }
 
@@ -192,11 +196,13 @@ const fn without_items<Q: Procedure>() {
 #[derive(Clone, Debug)]
 pub struct Bidirectional(BackwardClient);
 
-impl<P: Binding> Caller<P> for Bidirectional {
+impl CallTransport for Bidirectional {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        self.0.observed::<Q>(args).await
+impl<P: Binding> Caller<P> for Bidirectional {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
+        Box::pin(self.0.observed::<Q>(args))
     }
 }
 

@@ -19,7 +19,7 @@ use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
 use crate::proto::call::Traffic;
-use crate::proto::program::{Caller, Procedure, Program, ReplyBounds};
+use crate::proto::program::{CallFuture, CallTransport, Caller, Procedure, Program, ReplyBounds};
 use crate::proto::session::Policy;
 use crate::provider::addresses;
 use crate::xdr::{BytesMut, Message, Received};
@@ -212,11 +212,13 @@ async fn dial(address: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream
     Ok(socket)
 }
 
-impl<P: Program> Caller<P> for TcpClient {
+impl CallTransport for TcpClient {
     type Error = CallError;
+}
 
-    async fn call<Q: Procedure<Program = P>>(&self, args: &Q::Args) -> Result<Q::Res, CallError> {
-        self.handle.call::<Q>(args, MIN_ITEM).await
+impl<P: Program> Caller<P> for TcpClient {
+    fn call<'a, Q: Procedure<Program = P>>(&'a self, args: &'a Q::Args) -> CallFuture<'a, Q::Res, CallError> {
+        Box::pin(self.handle.call::<Q>(args, MIN_ITEM))
     }
 }
 
