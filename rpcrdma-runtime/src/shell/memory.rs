@@ -18,7 +18,7 @@ pub(super) const SMALL_CALL: u64 = 8 << 10;
 
 /// The atomics of `budget.rs`. Models use those of loom.
 mod sync {
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
 /// The memory of one call, which counts toward the server's budget until all clones are dropped.
@@ -170,6 +170,34 @@ mod tests {
         assert_eq!(budget.used(), 0);
         // A size beyond the budget counts as a quarter of it, so that the call can run.
         assert!(now(&account, u64::MAX).await.is_some());
+    }
+
+    /// Calls with long arguments and long replies.
+    #[tokio::test]
+    async fn one_call_that_holds_memory_exceeds_the_budget() {
+        const CALL: u64 = 32 << 10;
+        const REPLY: u64 = 4 << 20;
+        let budget = MemoryBudget::new(16 << 20);
+        let account = account(&budget, 1);
+        let mut calls = Vec::new();
+        while let Some(call) = now(&account, CALL).await.filter(|_| calls.len() < 64) {
+            calls.push(call);
+        }
+        let mut running = tokio::task::JoinSet::new();
+        for call in calls {
+            let budget = budget.clone();
+            running.spawn(async move {
+                call.0.reserve(REPLY).await;
+                tokio::task::yield_now().await;
+                budget.used()
+            });
+        }
+        let used = running.join_all().await;
+        assert_eq!(used.len(), 64, "each call ends");
+        // A call fits if its owner then uses no more than was free before.
+        let share = (budget.max() + REPLY) / 2;
+        assert!(used.iter().all(|used| *used <= share + REPLY) && used.iter().any(|used| *used > share));
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::proto::owner::Owner;
 use crate::shell::metrics;
 
@@ -22,7 +22,9 @@ pub(super) const GUARANTEED: u64 = 16 * SMALL;
 /// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
 /// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
 /// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
-/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB.
+/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB. A call that holds
+/// memory and needs more waits likewise, except that one such call at a time may exceed the budget, by at
+/// most a quarter of it.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
@@ -39,6 +41,8 @@ pub struct MemoryBudget(Arc<Shared>);
 struct Shared {
     max: AtomicU64,
     used: AtomicU64,
+    /// True while a permit exceeds its owner's share because it already held memory.
+    exceeded: AtomicBool,
     /// Notified when memory is released or the limit changes.
     freed: Notify,
     accounts: Mutex<HashMap<Owner, Weak<Account>>>,
@@ -48,8 +52,9 @@ impl MemoryBudget {
     /// Returns a budget of `max` bytes.
     #[must_use]
     pub fn new(max: u64) -> Self {
-        let (max, used) = (AtomicU64::new(max), AtomicU64::new(0));
-        MemoryBudget(Arc::new(Shared { max, used, freed: Notify::new(), accounts: Mutex::default() }))
+        let (max, used, exceeded) = (AtomicU64::new(max), AtomicU64::new(0), AtomicBool::new(false));
+        let (freed, accounts) = (Notify::new(), Mutex::default());
+        MemoryBudget(Arc::new(Shared { max, used, exceeded, freed, accounts }))
     }
 
     /// Changes the limit for all servers that share the budget.
@@ -106,7 +111,7 @@ pub(in crate::shell) struct Account {
 impl Account {
     /// Returns a permit for no memory.
     pub(in crate::shell) fn permit(self: &Arc<Self>) -> Permit {
-        Permit { account: self.clone(), bytes: AtomicU64::new(0) }
+        Permit { account: self.clone(), bytes: AtomicU64::new(0), exceeds: AtomicBool::new(false) }
     }
 
     /// Returns true if the owner's share has room for a small call.
@@ -150,6 +155,8 @@ impl Account {
 pub(in crate::shell) struct Permit {
     account: Arc<Account>,
     bytes: AtomicU64,
+    /// True if this permit has set `exceeded`.
+    exceeds: AtomicBool,
 }
 
 impl Permit {
@@ -161,20 +168,29 @@ impl Permit {
         if wanted <= held {
             return;
         }
-        // Calls that wait while they hold memory could wait for each other.
-        if held > SMALL {
-            return self.set(wanted);
-        }
         loop {
             let mut freed = pin!(budget.0.freed.notified());
             // Registers for notifications before the check, so that no release is missed.
             freed.as_mut().enable();
-            if self.account.try_add(wanted - held) {
+            if self.account.try_add(wanted - held) || (held > SMALL && self.try_exceed(wanted - held)) {
                 self.bytes.fetch_add(wanted - held, Ordering::SeqCst);
                 return;
             }
             freed.await;
         }
+    }
+
+    /// Adds bytes beyond the owner's share, unless another permit has done so. Calls that hold memory while
+    /// they wait could otherwise wait for each other.
+    fn try_exceed(&self, bytes: u64) -> bool {
+        let exceeded = &self.account.budget.0.exceeded;
+        let is_first = !exceeded.swap(true, Ordering::SeqCst);
+        if is_first || self.exceeds.load(Ordering::SeqCst) {
+            self.exceeds.store(true, Ordering::SeqCst);
+            self.account.add(bytes);
+            return true;
+        }
+        false
     }
 
     /// Sets the size without waiting.
@@ -190,6 +206,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.set(0);
+        if self.exceeds.load(Ordering::SeqCst) {
+            self.account.budget.0.exceeded.store(false, Ordering::SeqCst);
+        }
+        self.set(0); // notifies waiting calls
     }
 }

@@ -14,7 +14,7 @@ use crate::proto::owner::Owner;
 mod budget;
 
 mod sync {
-    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
 const MAX: u64 = 64 * SMALL;
@@ -63,6 +63,25 @@ fn the_counters_return_to_zero_after_concurrent_calls() {
         for thread in threads {
             thread.join().unwrap();
         }
+        assert_eq!(budget.used(), 0);
+    });
+}
+
+/// The calls hold memory, and nothing is left for either of them.
+#[test]
+fn calls_that_hold_memory_do_not_wait_for_each_other() {
+    check(|| {
+        let budget = MemoryBudget::new(MAX);
+        let rest = budget.account(Owner::from(std::net::IpAddr::from([192, 0, 2, 1]))).permit();
+        let account = budget.account(Owner::of_peer(None));
+        let calls = [account.permit(), account.permit()];
+        calls.iter().for_each(|call| call.set(2 * SMALL));
+        rest.set(MAX);
+        let threads = calls.map(|call| thread::spawn(move || block_on(call.reserve(MAX / 4))));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        drop(rest);
         assert_eq!(budget.used(), 0);
     });
 }
