@@ -26,7 +26,7 @@ pub struct Nfs3Arguments {
     /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
     #[arg(long, value_name = "PROVIDER")]
     pub provider: Option<Provider>,
-    /// Print errors and warnings only
+    /// Print no progress and no names of copied files
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Print one JSON object per file or line
@@ -113,7 +113,9 @@ pub enum Nfs3Command {
     },
     /// Copy changed files from one directory to another; exactly one of them is a URL. Removes nothing
     ///
-    /// A file is copied if its size or modification time differs. The modification time is copied too.
+    /// A file is copied if its size or modification time differs. The modification time is copied too. A
+    /// symbolic link with another target is replaced, and is not listed. If the name of a link is a file or a
+    /// directory, the sync fails.
     Sync {
         /// Selection of files, and concurrency
         #[command(flatten)]

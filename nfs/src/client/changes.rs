@@ -63,7 +63,7 @@ impl Remote {
     /// Creates a symbolic link, unless the same link exists.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError`].
     pub async fn make_link(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> Result<(), ClientError> {
         let path = below(above, &name);
         let r#where = Diropargs3 { dir: above.handle, name: name.clone().into() };
@@ -72,36 +72,55 @@ impl Remote {
         let result = self.nfs().symlink(&Symlink3Args { r#where, symlink }).await;
         match result.map_err(|source| ClientError::call("SYMLINK", &path, source))? {
             Symlink3Res::Nfs3Ok(_) => Ok(()),
-            Symlink3Res::Default(Nfsstat3::Nfs3errExist, _) if self.is_link_to(above, name, target).await => {
+            Symlink3Res::Default(Nfsstat3::Nfs3errExist, _)
+                if self.link_target(above, name).await?.is_some_and(|there| there == target) =>
+            {
                 Ok(())
             }
             Symlink3Res::Default(status, _) => Err(ClientError::status("SYMLINK", &path, status as i32)),
         }
     }
 
-    /// Creates a symbolic link, or replaces an existing link that has another target. Replaces nothing else.
-    /// A link that is replaced is missing for a moment.
+    /// Creates a symbolic link, or replaces a symbolic link that has another target. The new link is created
+    /// as `temporary`, which is removed first if it exists, and then renamed. If this fails, the old link
+    /// stays.
     ///
     /// # Errors
-    /// [`ClientError::Status`].
+    /// [`ClientError`], also if the name exists but is not a symbolic link.
     pub async fn update_link(
         &self,
         above: &RemoteFile,
         name: Bytes,
         target: &[u8],
+        temporary: Bytes,
     ) -> Result<(), ClientError> {
-        let found = self.lookup_in(above, name.clone()).await;
-        let is_link = found.is_ok_and(|found| found.attributes.r#type == Ftype3::Nf3lnk);
-        if is_link && !self.is_link_to(above, name.clone(), target).await {
-            self.remove(above, name.clone()).await?;
+        match self.link_target(above, name.clone()).await {
+            Ok(Some(there)) if there == target => return Ok(()),
+            Ok(Some(_)) => {}
+            Ok(None) => return self.make_link(above, name, target).await,
+            Err(error) if error.is_missing() => return self.make_link(above, name, target).await,
+            Err(error) => return Err(error),
         }
-        self.make_link(above, name, target).await
+        match self.remove(above, temporary.clone()).await {
+            Err(error) if !error.is_missing() => return Err(error),
+            _ => {}
+        }
+        self.make_link(above, temporary.clone(), target).await?;
+        let renamed = self.rename((above, temporary.clone()), (above, name)).await;
+        if renamed.is_err() {
+            // The first error is more useful.
+            let _ = self.remove(above, temporary).await;
+        }
+        renamed
     }
 
-    /// Returns true if the name is a symbolic link with this target.
-    async fn is_link_to(&self, above: &RemoteFile, name: Bytes, target: &[u8]) -> bool {
-        let Ok(found) = self.lookup_in(above, name).await else { return false };
-        self.readlink(found.handle, &found.path).await.is_ok_and(|there| there == target)
+    /// Returns the target of a symbolic link, or `None` for other files.
+    async fn link_target(&self, above: &RemoteFile, name: Bytes) -> Result<Option<Bytes>, ClientError> {
+        let found = self.lookup_in(above, name).await?;
+        if found.attributes.r#type != Ftype3::Nf3lnk {
+            return Ok(None);
+        }
+        self.readlink(found.handle, &found.path).await.map(Some)
     }
 
     /// Removes a name of a file that is not a directory. Removes a symbolic link itself and not its target.

@@ -142,23 +142,63 @@ fn a_sync_changes_links() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let daemon = Daemon::start(served.path(), &[]);
     let url = format!("{}/copy", daemon.url);
-    fs::create_dir(here.path().join("from")).unwrap();
+    fs::create_dir_all(here.path().join("from/one")).unwrap();
+    let [from, copy, back] = [here.path().join("from"), served.path().join("copy"), here.path().join("back")];
+    let set = |target: &str| {
+        for link in ["link", "one/link"].map(|name| from.join(name)) {
+            let _ = fs::remove_file(&link);
+            symlink(target, &link).unwrap();
+        }
+    };
+    let has = |tree: &Path, target: &str| {
+        for link in ["link", "one/link"].map(|name| tree.join(name)) {
+            assert_eq!(fs::read_link(link).unwrap().to_str(), Some(target));
+        }
+    };
+    let syncs = [["from", &url], [&url, "back"]];
+    let sync = |arguments: [&str; 2]| nfs3(here.path(), &[&["sync"][..], &arguments].concat());
+    // The first target is a directory.
     for target in ["one", "two"] {
-        let link = here.path().join("from/link");
-        let _ = fs::remove_file(&link);
-        symlink(target, &link).unwrap();
-        for arguments in [["from", &url], [&url, "back"]] {
-            succeeds(&nfs3(here.path(), &[&["sync"][..], &arguments].concat()));
+        set(target);
+        for arguments in syncs {
+            assert_eq!(succeeds(&sync(arguments)), "", "links are not listed");
         }
-        for copy in [served.path().join("copy/link"), here.path().join("back/link")] {
-            assert_eq!(fs::read_link(copy).unwrap().to_str(), Some(target));
-        }
+        [&copy, &back].map(|tree| has(tree, target));
     }
-    // A file is not replaced by a link.
-    fs::remove_file(here.path().join("back/link")).unwrap();
-    fs::write(here.path().join("back/link"), "file").unwrap();
-    assert_eq!(fails(&nfs3(here.path(), &["sync", &url, "back"])).0, 1);
-    assert_eq!(fs::read(here.path().join("back/link")).unwrap(), b"file");
+    // A temporary link of an interrupted run is removed. A directory with that name is not, and the old link
+    // stays.
+    set("three");
+    for (tree, arguments) in [(&copy, syncs[0]), (&back, syncs[1])] {
+        let temporary = tree.join("link.nfs3-link");
+        fs::create_dir(&temporary).unwrap();
+        fails(&sync(arguments));
+        assert_eq!(fs::read_link(tree.join("link")).unwrap().to_str(), Some("two"));
+        fs::remove_dir(&temporary).unwrap();
+        symlink("left", &temporary).unwrap();
+        succeeds(&sync(arguments));
+        has(tree, "three");
+        assert!(fs::symlink_metadata(&temporary).is_err());
+    }
+    // Other commands change no links, and a sync replaces only links.
+    set("four");
+    assert_eq!(fails(&nfs3(here.path(), &["put", "-r", "from/.", &url])).0, 1);
+    has(&copy, "three");
+    for (tree, arguments) in [(&copy, syncs[0]), (&back, syncs[1])] {
+        fs::remove_file(tree.join("link")).unwrap();
+        fs::write(tree.join("link"), "file").unwrap();
+        assert_eq!(fails(&sync(arguments)).0, 1);
+        assert_eq!(fs::read(tree.join("link")).unwrap(), b"file");
+        fs::remove_file(tree.join("link")).unwrap();
+        succeeds(&sync(arguments));
+    }
+    set("five");
+    succeeds(&sync(syncs[0]));
+    assert_eq!(fails(&nfs3(here.path(), &["get", "-r", &url, "back"])).0, 1);
+    has(&back, "four");
+    daemon.stop(Signal::TERM);
+    // Unchanged links need no write access.
+    let daemon = Daemon::start(served.path(), &["--read-only"]);
+    succeeds(&sync(["from", &format!("{}/copy", daemon.url)]));
     daemon.stop(Signal::TERM);
 }
 

@@ -42,7 +42,8 @@ fn main() -> ExitCode {
     exit::code(done)
 }
 
-/// Runs until the end or until the user interrupts. Waits only briefly for remaining tasks.
+/// Runs until the end or until the user interrupts. Then drops all tasks, and waits at most
+/// [`output::SHUTDOWN`] for their threads.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let done = runtime.block_on(async {

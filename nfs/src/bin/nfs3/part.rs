@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
@@ -45,17 +45,37 @@ const NAME_MAX: usize = 255;
 const DATA: &str = ".nfs3-part";
 const STATE: &str = ".nfs3-state";
 const NEW_STATE: &str = ".nfs3-state-new";
+/// A new symbolic link that has not yet replaced the old one.
+const LINK: &str = ".nfs3-link";
 
 /// Returns true for names that this module creates.
 pub(crate) fn is_own(name: &[u8]) -> bool {
-    [DATA, STATE, NEW_STATE].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
+    [DATA, STATE, NEW_STATE, LINK].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
 
 /// Returns the path of a file next to another one. A long name is truncated.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
+    path.with_file_name(OsStr::from_bytes(&with_suffix(name, suffix)))
+}
+
+fn with_suffix(name: &[u8], suffix: &str) -> Vec<u8> {
     let kept = name.get(..NAME_MAX.saturating_sub(suffix.len())).unwrap_or(name);
-    path.with_file_name(OsStr::from_bytes(&[kept, suffix.as_bytes()].concat()))
+    [kept, suffix.as_bytes()].concat()
+}
+
+/// Returns the temporary name of a symbolic link.
+pub(crate) fn link_name(name: &[u8]) -> Vec<u8> {
+    with_suffix(name, LINK)
+}
+
+/// Replaces a symbolic link by another. If this fails, the old link stays.
+pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
+    let new = beside(at, LINK);
+    remove(&new)?;
+    symlink(to, &new)?;
+    // The first error is more useful.
+    fs::rename(&new, at).inspect_err(|_| drop(remove(&new)))
 }
 
 /// Returns a text that changes with each change of the server's file.

@@ -228,8 +228,7 @@ fn link_here(at: &Path, to: &[u8], replace: bool) -> io::Result<()> {
     match symlink(to, at) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::read_link(at) {
             Ok(there) if there.as_os_str() == to => Ok(()),
-            // Only a link is replaced, never a file or a directory.
-            Ok(_) if replace => fs::remove_file(at).and_then(|()| symlink(to, at)),
+            Ok(_) if replace => part::replace_link(at, to),
             _ => Err(error),
         },
         made => made,
@@ -262,6 +261,7 @@ pub(crate) async fn put(
         _ => vec![(from.to_owned(), parent(&remote, url).await?)],
     };
     let mut transfers = Transfers::new(plan.tree.transfers);
+    let mut links = Vec::new();
     while let Some((here, (above, name))) = pending.pop() {
         let shown = || here.display().to_string();
         let metadata = fs::symlink_metadata(&here).with_context(shown)?;
@@ -274,11 +274,7 @@ pub(crate) async fn put(
             pending.extend(children(&here, &dir)?);
         } else if metadata.is_symlink() {
             let target = fs::read_link(&here).with_context(shown)?;
-            let target = target.as_os_str().as_bytes();
-            match plan.changes {
-                Some(_) => remote.update_link(&above, name, target).await?,
-                None => remote.make_link(&above, name, target).await?,
-            }
+            links.push((above, name, target));
         } else if metadata.is_file() {
             let to = (above, name);
             transfers.start(put_file(remote.clone(), (here, metadata), to, verify, plan.clone())).await?;
@@ -286,7 +282,17 @@ pub(crate) async fn put(
             warn_skipped(&shown(), UNSUPPORTED);
         }
     }
-    transfers.end_all().await
+    transfers.end_all().await?;
+    // After the files, so that a changed link does not name a missing file.
+    for (above, name, target) in links {
+        let target = target.as_os_str().as_bytes();
+        let temporary = part::link_name(&name).into();
+        match plan.changes {
+            Some(_) => remote.update_link(&above, name, target, temporary).await?,
+            None => remote.make_link(&above, name, target).await?,
+        }
+    }
+    Ok(())
 }
 
 /// A local file, and its parent directory and name on the server.
