@@ -3,6 +3,7 @@
 //! A provider implements [`Connector`] for clients, [`Acceptor`] and [`IncomingConnection`] for servers,
 //! and [`Connection`] for both. [`iwarp`] is one provider; the crate `rpcrdma-verbs` is another.
 
+mod backlog;
 mod error;
 mod min_rate;
 mod resolve;
@@ -16,6 +17,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
+pub(crate) use self::backlog::raise_backlog;
 pub use self::error::{BoxError, ConnectError};
 pub use self::min_rate::MinRate;
 #[cfg(feature = "shell")]

@@ -54,6 +54,23 @@ fn options_and_limits_may_have_more_fields_later() {
     let () = DecodeLimits::default().non_exhaustive;
 }
 
+/// Without a large backlog, the system drops the SYN segments of further peers.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn hundreds_of_connections_wait_to_be_accepted() {
+    let max: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+    // These servers do not run.
+    let rdma = Server::bind("127.0.0.1:0").await.unwrap();
+    let tcp = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    for address in [rdma.local_addr().unwrap(), tcp.local_addr().unwrap()] {
+        let mut waiting = Vec::new();
+        for _ in 0..max.min(300) {
+            let connected = timeout(WAIT, tokio::net::TcpStream::connect(address)).await;
+            waiting.push(connected.unwrap().unwrap());
+        }
+    }
+}
+
 fn pass(
     client: &(impl Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static),
 ) -> JoinHandle<Result<u32, CallError>> {

@@ -22,7 +22,7 @@ use super::{PeerFilter, ServeError, ServerOptions, ServerStats, TcpOptions, ToAd
 use crate::proto::program::Service;
 use crate::proto::rdma::Config;
 use crate::proto::rpc::Services;
-use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters, iwarp};
+use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters, iwarp, raise_backlog};
 
 /// Serves programs over iWARP in user space, another provider, TCP, or several of them.
 ///
@@ -99,7 +99,7 @@ impl Server {
         tcp: TcpOptions,
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
-        Server::new(Box::new(OverTcp { listener, options: tcp }), options)
+        Server::new(OverTcp::new(listener, tcp), options)
     }
 
     fn new(first: Box<dyn AnyAcceptor>, options: ServerOptions) -> Result<Self, ServeError> {
@@ -133,7 +133,7 @@ impl Server {
     /// Also serves RPC over TCP on a socket that is bound already, as [`Server::also`].
     #[must_use]
     pub fn also_tcp_listener(mut self, listener: TcpListener, options: TcpOptions) -> Self {
-        self.listeners.push(Box::new(OverTcp { listener, options }));
+        self.listeners.push(OverTcp::new(listener, options));
         self
     }
 
@@ -320,6 +320,13 @@ impl<I: IncomingConnection> AnyIncoming for I {
 struct OverTcp {
     listener: TcpListener,
     options: TcpOptions,
+}
+
+impl OverTcp {
+    fn new(listener: TcpListener, options: TcpOptions) -> Box<Self> {
+        raise_backlog(&listener);
+        Box::new(OverTcp { listener, options })
+    }
 }
 
 impl AnyAcceptor for OverTcp {

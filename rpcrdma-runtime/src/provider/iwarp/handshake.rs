@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::capture::Tap;
 use super::{IwarpConnection, IwarpError, IwarpOptions};
 use crate::proto::iwarp::{Agreed, Offer, Role, SetupError};
-use crate::provider::ConnectionInfo;
+use crate::provider::{ConnectionInfo, raise_backlog};
 use crate::wire::iwarp::mpa::{self, FrameHeader, FrameKind, ReadDepths};
 
 /// Connects over TCP and performs the MPA handshake. `private_data` is sent to the responder (at most 196
@@ -77,6 +77,7 @@ impl IwarpListener {
     /// With the feature `capture`, a `CaptureError` is the inner error if the capture file cannot be written.
     pub fn of(listener: TcpListener, options: IwarpOptions) -> io::Result<Self> {
         options.prepare_capture().map_err(io::Error::other)?;
+        raise_backlog(&listener);
         Ok(IwarpListener { listener, options })
     }
 

@@ -1,0 +1,15 @@
+use socket2::SockRef;
+use tokio::net::TcpListener;
+use tracing::debug;
+
+/// Maximum number of connections that the server has not accepted yet. The system may allow fewer
+/// (`somaxconn` on Linux).
+const BACKLOG: i32 = 4096;
+
+/// Raises the backlog from the standard library's 128. While more peers than that wait for a slot of the
+/// server, the system drops the SYN segments of others, which retransmit them only after seconds.
+pub(crate) fn raise_backlog(listener: &TcpListener) {
+    if let Err(error) = SockRef::from(listener).listen(BACKLOG) {
+        debug!(%error, "cannot raise the backlog");
+    }
+}
