@@ -138,6 +138,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn heavy_owners_leave_an_eighth_of_the_budget() {
+        let budget = MemoryBudget::new(48 << 20);
+        let mut taken = Vec::new();
+        for last in 1..=10 {
+            let heavy = account(&budget, last);
+            while let Some(memory) = now(&heavy, 4 << 20).await {
+                taken.push(memory);
+            }
+        }
+        assert_eq!(budget.used(), 40 << 20);
+        let light = account(&budget, 100);
+        assert!(now(&light, 3 << 20).await.is_some());
+        assert!(light.has_room());
+    }
+
+    #[tokio::test]
     async fn small_calls_pass_however_many_owners_use_the_rest() {
         let budget = MemoryBudget::new(16 << 20);
         let mut taken = Vec::new();

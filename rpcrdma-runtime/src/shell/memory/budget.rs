@@ -15,6 +15,10 @@ pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if others use the entire
 /// budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
+/// An owner that uses at most this fraction of the budget is light.
+const LIGHT: u64 = 16;
+/// Other owners leave this fraction of the budget free for light owners.
+const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
 /// that outlives its connection. Clones share it, so one budget can serve several servers.
@@ -22,7 +26,8 @@ pub(super) const GUARANTEED: u64 = 16 * SMALL;
 /// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
 /// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
 /// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
-/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB. A call that holds
+/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB. An owner that uses
+/// more than a sixteenth of the budget leaves an eighth free for lighter ones. A call that holds
 /// memory and needs more waits likewise, except that one such call at a time may exceed the budget, by at
 /// most a quarter of it.
 ///
@@ -116,18 +121,24 @@ impl Account {
 
     /// Returns true if the owner's share has room for a small call.
     pub(in crate::shell) fn has_room(&self) -> bool {
-        self.fits(SMALL, self.budget.used())
+        self.fits(SMALL, self.budget.used(), 0)
     }
 
-    fn fits(&self, bytes: u64, used: u64) -> bool {
+    /// Returns true if the owner's share has room for more bytes while `used` bytes of the budget are in use.
+    /// An owner that then uses more than `light` bytes leaves memory free for others.
+    fn fits(&self, bytes: u64, used: u64, light: u64) -> bool {
+        let max = self.budget.max();
         let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);
-        own <= GUARANTEED.min(self.budget.max() / 4) || own.saturating_add(used) <= self.budget.max()
+        let free = if own > light { max / FREE } else { 0 };
+        let is_fair = own.saturating_add(used) <= max && used.saturating_add(bytes + free) <= max;
+        own <= GUARANTEED.min(max / 4) || is_fair
     }
 
     /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Only [`GUARANTEED`] memory
     /// can exceed the budget.
     fn try_add(&self, bytes: u64) -> bool {
-        let add = |used: u64| self.fits(bytes, used).then(|| used.saturating_add(bytes));
+        let light = self.budget.max() / LIGHT;
+        let add = |used: u64| self.fits(bytes, used, light).then(|| used.saturating_add(bytes));
         let fits = self.budget.0.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok();
         if fits {
             self.used.fetch_add(bytes, Ordering::SeqCst);

@@ -313,15 +313,18 @@ async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
 
 #[tokio::test(start_paused = true)]
 async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
-    // The other owners use 16 MiB, and a few bytes for each of their calls.
-    let memory = MemoryBudget::new((16 << 20) + (64 << 10));
+    // The other owners use the entire budget.
+    let memory = MemoryBudget::new(16 << 20);
     let serving = serving(&memory, files());
-    for last in 1..=8 {
+    for (last, calls, write) in
+        (1..=8).map(|last| (last, 64, LONG)).chain((9..=40).map(|last| (last, 4, 64 << 10)))
+    {
         let connection = UnreadConnection::from(last);
         connection.serve(&serving, None);
-        (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
+        (0..calls).for_each(|xid| connection.call(xid, if write == LONG { 1 } else { 2 }, 0, write));
     }
     settle().await;
+    assert!(memory.used() > (16 << 20) - (64 << 10), "{memory:?}");
     let other = UnreadConnection::from(51);
     other.serve(&serving, None);
     other.call(0, 1, 0, LONG);

@@ -116,7 +116,7 @@ impl TcpInbound {
             {
                 self.outgoing.push(call, slot)?;
             }
-            self.small.set((self.slots.unwritten() as u64).saturating_mul(SMALL_CALL));
+            self.count_small();
             if !may_read {
                 self.incoming.pause();
             }
@@ -155,12 +155,20 @@ impl TcpInbound {
         Ok(announced.filter(|len| *len > SMALL || !self.account.has_room()))
     }
 
+    fn count_small(&self) {
+        self.small.set((self.slots.unwritten() as u64).saturating_mul(SMALL_CALL));
+    }
+
     fn received(&mut self, record: Bytes) -> io::Result<()> {
         let memory = self.arriving.take();
         match MessageKind::of(&record) {
             // The client detects that the connection closes, and can call another server.
             Some(MessageKind::Call) if self.draining => {}
-            Some(MessageKind::Call) => self.slots.push(record, memory),
+            Some(MessageKind::Call) => {
+                self.slots.push(record, memory);
+                // Before the next record, so that a burst of calls stays within the owner's share.
+                self.count_small();
+            }
             Some(MessageKind::Reply) if self.backward.with_used(|backward| backward.ready) => {
                 self.backward.with(|backward| backward.requester.received(record));
             }
