@@ -518,7 +518,7 @@ fn a_server_states_the_length_of_calls_above_the_default_limit() {
 #[test]
 fn each_client_method_documents_its_transports() {
     let text = "program P { version V { int ADD(int) = 1; } = 1; } = 99;\n";
-    let client = "impl<C: program::CallTransport> Client<C> { \
+    let client = "impl<C> Client<C> { \
                   pub fn add<'a>(&'a self, args: &'a i32) -> program::CallFuture<'a, i32, C::Error> \
                   where C: program::Caller<V>, {";
     emits(text, &[client]);

@@ -202,8 +202,8 @@ pub trait CallTransport {
     type Error;
 }
 
-/// A call in progress. Dropping it abandons the call. The transport keeps memory that the peer can still
-/// access until it is fenced.
+/// The future of a call. The call starts when the future is first polled. Dropping the future abandons the
+/// call. The transport keeps memory that the peer can still access until it is fenced.
 pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A transport for calls of a program version. A transport that needs a binding implements this trait for

@@ -20,7 +20,6 @@ impl Procedure for Get {
     const NAME: &'static str = "GET";
 }
 
-// The compiler checks the binding three times: for the call, for the future's type, and for the await.
 async fn call(client: &Client) {
     let _ = client.call::<Get>(&3).await;
 }

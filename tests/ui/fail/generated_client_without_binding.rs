@@ -27,7 +27,7 @@ mod files_v1 {
 
     pub struct Client<C>(pub C);
 
-    impl<C: program::CallTransport> Client<C> {
+    impl<C> Client<C> {
         pub fn get<'a>(&'a self, args: &'a u32) -> program::CallFuture<'a, u32, C::Error>
         where
             C: program::Caller<FilesV1>,

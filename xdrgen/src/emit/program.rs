@@ -148,9 +148,9 @@ impl Emitter<'_> {
             if self.is_borrowed() { " A reply owns its message; `get` returns the result." } else { "" },
         ]);
         code.lines("#[derive(Clone, Debug)]\npub struct Client<C>(pub C);\n\n");
-        // The bound of a program is on the methods, and their futures have no bounds. A call without a binding
-        // then causes one error, with the notes of the trait.
-        code.line(["impl<C: program::CallTransport> Client<C> {"]);
+        // The bound `Caller` is on the methods, and `CallFuture` has no bounds. A call without a binding then
+        // causes one error, with the notes of the trait.
+        code.line(["impl<C> Client<C> {"]);
         code.block(|code| {
             version.procedures.iter().for_each(|procedure| self.client_method(version, procedure, code));
         });

@@ -58,7 +58,8 @@ impl<Q: BorrowedProcedure> super::Procedure for Lent<Q> {
     }
 }
 
-/// Makes one call. Encodes the arguments at once, so that the future does not borrow them.
+/// Makes one call. Encodes the arguments at once, so that the future does not borrow them. `C` is `Sync`
+/// because the future is `Send` and borrows the caller.
 pub fn call<'a, Q: BorrowedProcedure, C: Caller<Q::Program> + Sync>(
     caller: &'a C,
     args: &Q::Args<'_>,
