@@ -20,6 +20,14 @@ pub(super) fn items() -> Vec<Item> {
 /// Drops a list.
 pub(crate) fn keep_items(_: Vec<Item>) {}
 
+/// Returns an empty list.
+pub(crate) fn pieces() -> Vec<Bytes> {
+    Vec::new()
+}
+
+/// Drops a list.
+pub(crate) fn keep_pieces(_: Vec<Bytes>) {}
+
 /// Returns the content of a buffer followed by a copy of `suffix`.
 pub(super) fn into_bytes(buffer: Buffer, suffix: &[u8]) -> Bytes {
     let mut bytes = buffer.into_vec();

@@ -12,16 +12,17 @@ use super::buffer::Buffer;
 
 /// The size of the blocks that short messages share. A stored message keeps its whole block alive.
 const BLOCK: usize = 4096;
-/// Longer messages have separate memory.
+/// The maximum size of a message in a shared block. Longer messages have separate memory.
 const SHORT: usize = BLOCK / 4;
 
-/// The maximum capacity of a list of items that is kept.
+/// The maximum capacity of a list of items that is stored for reuse.
 const MAX_ITEMS: usize = 16;
 
 #[derive(Default)]
 struct Spare {
     buffer: Option<Buffer>,
     items: Vec<Item>,
+    pieces: Vec<Bytes>,
     /// The block in use, and the preceding one.
     block: BytesMut,
     before: BytesMut,
@@ -59,6 +60,19 @@ pub(crate) fn keep_items(mut items: Vec<Item>) {
     items.clear();
     if items.capacity() <= MAX_ITEMS {
         with(|spare| mem::swap(&mut spare.items, &mut items));
+    }
+}
+
+/// Returns an empty list for the pieces of a message.
+pub(crate) fn pieces() -> Vec<Bytes> {
+    with(|spare| mem::take(&mut spare.pieces))
+}
+
+/// Stores the memory of such a list for reuse.
+pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
+    pieces.clear();
+    if (1..=MAX_ITEMS).contains(&pieces.capacity()) {
+        with(|spare| mem::swap(&mut spare.pieces, &mut pieces));
     }
 }
 

@@ -7,10 +7,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::proto::work::{RegionPart, Segment, Token};
 use crate::wire::iwarp::rdmap::{QUEUE_READ_REQUEST, QUEUE_SEND, QUEUE_TERMINATE};
 use crate::wire::iwarp::{Crc32c, DdpHeader, Markers, Opcode, ReadRequest, Terminate, ddp, fpdu};
+use crate::xdr::keep_pieces;
 
 /// Size of an FPDU in octets, without its ULPDU, padding and markers.
 const FRAMING: usize = fpdu::LENGTH_LEN + fpdu::CRC_LEN;
-/// Shorter payload is copied next to its header, which is cheaper than a separate buffer.
+/// Payload shorter than this size is copied next to its header, which is cheaper than a separate buffer.
 const COPY: usize = 256;
 /// The allocation size for headers and trailers.
 const ARENA: usize = 1024;
@@ -51,7 +52,7 @@ pub(super) enum Work {
 struct Outgoing {
     opcode: Opcode,
     target: Target,
-    /// The unsent payload: the current piece, then those in `others`.
+    /// The unsent payload: the current piece, then the pieces in `others`.
     piece: Bytes,
     others: VecDeque<Bytes>,
     remaining: usize,
@@ -134,8 +135,8 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. Nothing could
-    /// follow a truncated message.
+    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. No message could
+    /// follow a truncated one.
     pub(super) fn prepare_close(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();
@@ -189,6 +190,7 @@ impl Outbound {
             self.current = Some(message);
             return Some((len, None));
         }
+        keep_pieces(message.others.into());
         Some((len, message.on_sent))
     }
 
@@ -390,7 +392,7 @@ impl FpduWriter<'_> {
 
     /// Adds the CRC and returns the size of the FPDU.
     fn finish(mut self) -> usize {
-        // The CRC covers a marker before it (RFC 5044 section 4.4).
+        // The CRC covers a marker directly before the CRC field (RFC 5044 section 4.4).
         self.put_marker();
         self.update_crc();
         let crc = self.crc.take().map_or([0; fpdu::CRC_LEN], |crc| crc.octets());

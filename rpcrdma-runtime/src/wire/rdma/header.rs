@@ -1,5 +1,4 @@
 use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -7,7 +6,7 @@ use bytes::Bytes;
 use super::{ChunkLists, MessageLimits, Segment};
 use crate::wire::generated::rpcrdma1 as xdr;
 use crate::wire::rpc::CallNumbers;
-use crate::xdr::{Decode, Encode, Error, Reader, Writer};
+use crate::xdr::{Decode, Encode, Error, Reader, Writer, pieces};
 
 /// The only supported version (RFC 8166 section 4.2.2).
 pub const VERSION: u32 = xdr::RPCRDMA_VERSION;
@@ -126,10 +125,12 @@ impl Header {
     /// Returns the header and the inline Payload stream, if any, as the pieces of one message.
     #[must_use]
     pub fn with_payload(self, payload: Option<Bytes>) -> Vec<Bytes> {
+        let mut message = pieces();
         match payload {
-            Some(payload) if payload.len() > COPIED => vec![self.encode(), payload],
-            payload => vec![self.write(payload.as_deref().unwrap_or_default())],
+            Some(payload) if payload.len() > COPIED => message.extend([self.encode(), payload]),
+            payload => message.push(self.write(payload.as_deref().unwrap_or_default())),
         }
+        message
     }
 
     /// Encodes the header with a copy of a payload.
@@ -158,8 +159,8 @@ impl Header {
     }
 }
 
-/// Encodes the answer to a message of another version: ERR_VERS with that version in its header (RFC 8166
-/// section 4.5.1).
+/// Encodes the answer to a message of another version: ERR_VERS with the received version in its header (RFC
+/// 8166 section 4.5.1).
 #[must_use]
 pub fn encode_version_error(xid: u32, version: u32, credits: u32) -> Bytes {
     let range = xdr::RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
@@ -201,7 +202,7 @@ const ERROR: u32 = xdr::RdmaProc::Error as u32;
 /// to take.
 ///
 /// # Errors
-/// Returns [`Refusal`], following RFC 8166 section 4.5 and the limits.
+/// Returns the [`Refusal`] that RFC 8166 section 4.5 or a limit requires.
 pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), Refusal> {
     if message.len() < SHORTEST {
         return Err(Refusal::Discard("shorter than any header"));
@@ -239,7 +240,7 @@ pub fn decode_call(message: &Bytes, limits: &MessageLimits) -> Result<(Header, B
 /// Returns [`ReplyRefusal`] if the message is not a valid reply.
 pub fn decode_reply(message: &Bytes, limits: &MessageLimits) -> Result<(Header, Bytes), ReplyRefusal> {
     let Some(Fixed { xid, version, kind }) = fixed(message) else {
-        return Err(ReplyRefusal::Discard("shorter than the fixed words"));
+        return Err(ReplyRefusal::Discard("shorter than the fixed header fields"));
     };
     let fail = |why: String| ReplyRefusal::Fail { xid, why };
     // ERR_VERS contains the version of the call, which is the local version.
