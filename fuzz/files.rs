@@ -458,7 +458,8 @@ impl Model {
         assert_eq!(target, expected);
     }
 
-    /// Asks for any rights. The caller is root, so only the right to execute depends on the mode.
+    /// Calls ACCESS with arbitrary rights. The caller is root, so only the right to execute depends on the
+    /// mode.
     fn access(&self, nfs: &nfs_v3::Client<&Direct>, file: usize, script: &mut Script<'_>) {
         let wanted = u32::from(script.byte());
         let args = Access3Args { object: self.0[file].handle, access: wanted };
@@ -499,7 +500,7 @@ impl Model {
         }
     }
 
-    /// Compares all attributes.
+    /// Compares the attributes of all files with those of the model.
     fn compare(&self, server: &Direct) {
         for node in &self.0 {
             let args = Getattr3Args { object: node.handle };

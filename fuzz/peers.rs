@@ -91,8 +91,8 @@ const ARGUMENTS: [u8; 8] = *b"argument";
 
 /// Sends calls of an RPCSEC_GSS context with changed bytes, and arbitrary messages.
 ///
-/// A call runs only with its caller and, under integrity and privacy, only with its arguments. It runs once.
-/// The client must not panic on a changed or arbitrary reply.
+/// A call runs at most once, and only with its own caller. Under integrity and privacy, it runs only with its
+/// own arguments. The client must not panic on a changed or arbitrary reply.
 pub(crate) fn gss(data: &[u8]) {
     let (Some(first), mut rest) = (data.first(), data.get(1..).unwrap_or_default()) else { return };
     let service = [GssService::None, GssService::Integrity, GssService::Privacy][usize::from(first % 3)];
@@ -125,7 +125,7 @@ pub(crate) fn gss(data: &[u8]) {
         let reply = answer(changed.clone().into());
         assert!(answer(changed.into()).is_none_or(|_| reply.is_some()), "a replayed call has a reply");
         let calls = std::mem::take(&mut *recorder.0.lock().expect("no panic"));
-        // With another flavor it is a call without RPCSEC_GSS, which has no caller.
+        // A changed flavor turns the message into a call without RPCSEC_GSS, which has no caller.
         let mut calls = calls.into_iter().filter_map(|(caller, arguments)| Some((caller?, arguments)));
         let Some((caller, arguments)) = calls.next() else { continue };
         assert!(calls.next().is_none(), "a call runs twice");
@@ -165,8 +165,8 @@ pub(crate) fn rpcbind(data: &[u8]) {
 
 /// Explains an arbitrary capture. Text output must have no control characters, and pages no scripts.
 ///
-/// If the first byte is odd, the rest consists of TCP payloads: a length of two bytes, whose highest bit is
-/// the direction, and the payload.
+/// If the first byte is odd, the rest consists of TCP payloads. Each starts with its length in two bytes,
+/// whose highest bit is the direction.
 pub(crate) fn explain(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let file = if first & 1 == 0 { rest.to_vec() } else { capture_of(rest) };
@@ -395,7 +395,8 @@ impl Hostile {
         })
     }
 
-    /// Returns a message whose XID, in the header and in a reply without chunks, is that of a call.
+    /// Returns a message with the XID of a call in two places: in the header, and in the RPC reply of a
+    /// message without chunks.
     fn received(&mut self) -> Completion {
         let len = usize::from(self.byte()) | usize::from(self.byte() & 3) << 8;
         let invalidated = (self.byte() & 1 == 1).then(|| self.exposed.keys().next().copied()).flatten();

@@ -162,7 +162,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Gives the responder one event.
+    /// Passes one event to the responder.
     fn act(&mut self, what: u8, script: &mut Script<'_>, responder: &mut Responder) {
         match what % 6 {
             0 | 1 => {

@@ -54,7 +54,7 @@ pub(crate) struct Field<'a> {
     pub(crate) attrs: Attrs,
     /// The value of `max`, a `u32`.
     pub(crate) bound: Option<TokenStream>,
-    /// Set if the field may hold values of the type that is being derived.
+    /// Set if the field may contain values of the derived type.
     pub(crate) cycle: Option<Cycle>,
 }
 
@@ -273,7 +273,7 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
                 "a discriminant is never DDP-eligible (RFC 8166 section 3.4.4): mark the payload",
             );
         } else if !kept.attrs.is_empty() {
-            errors.at(&variant.ident, "the discriminant of an arm takes no attribute: remove it");
+            errors.at(&variant.ident, "the discriminant of an arm has no attributes: remove the attribute");
         }
         kept.ty
     });
@@ -281,7 +281,7 @@ fn arm<'a>(owner: Owner<'_>, variant: &'a syn::Variant, errors: &mut Errors) -> 
     Some(Arm { ident: &variant.ident, cases: attrs.cases, default: attrs.default, kept, payload })
 }
 
-/// Returns the payload with the arm's name, and with the `#[ddp_eligible]` of the arm if it has one.
+/// Returns the payload with the arm's name, and with the arm's `#[ddp_eligible]`, if any.
 fn payload<'a>(
     variant: &syn::Variant,
     payload: Option<Field<'a>>,

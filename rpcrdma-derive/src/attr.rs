@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// What an attribute is attached to.
+/// The kind of item that an attribute is attached to.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Type,
@@ -81,7 +81,7 @@ impl Attrs {
         found
     }
 
-    /// Records `#[ddp_eligible]`, which occurs once and takes no argument.
+    /// Records `#[ddp_eligible]`. Rejects a wrong place, arguments, and a second occurrence.
     fn mark(&mut self, place: Place, attr: &Attribute, errors: &mut Errors) {
         match (&attr.meta, place) {
             (_, Place::Type) => errors.at(
@@ -98,7 +98,7 @@ impl Attrs {
             (Meta::Path(_), _) => self.eligible = Some(attr.path().span()),
             _ => errors.at(
                 attr,
-                "`#[ddp_eligible]` takes no argument: the sender of a message chooses which items it moves",
+                "`#[ddp_eligible]` accepts no arguments, since the sender of each message selects the items to move: remove the arguments",
             ),
         }
     }
@@ -174,12 +174,12 @@ fn quoted<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
 fn flag(slot: &mut Option<Span>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if meta.input.peek(Token![=]) || meta.input.peek(syn::token::Paren) {
         let name = meta.path.to_token_stream();
-        return Err(rest(meta, &format!("`{name}` takes no value: write `#[xdr({name})]`")));
+        return Err(rest(meta, &format!("`{name}` accepts no value: write `#[xdr({name})]`")));
     }
     set(slot, meta.path.span(), meta)
 }
 
-/// Returns an error that covers the rest of the attribute, so that it is reported once.
+/// Returns an error that covers the rest of the attribute, so that the rest causes no other error.
 fn rest(meta: &ParseNestedMeta<'_>, message: &str) -> Error {
     let rest: TokenStream = meta.input.parse().unwrap_or_default();
     let path = &meta.path;

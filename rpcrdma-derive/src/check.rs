@@ -30,7 +30,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("Option<()>", "optional `void` has no data: write a `bool`"),
 ];
 
-pub(crate) const BACKWARD: &str = "a program that is called in the backward direction only has no DDP-eligible data, since its messages have no chunks (RFC 8167 section 5.3): remove `#[ddp_eligible]`";
+pub(crate) const BACKWARD: &str = "a program that is called only in the backward direction has no DDP-eligible data, since its messages have no chunks (RFC 8167 section 5.3): remove `#[ddp_eligible]`";
 
 pub(crate) fn check(container: &Container<'_>) -> Result<()> {
     let mut errors = Errors::default();
@@ -60,7 +60,7 @@ pub(crate) fn check(container: &Container<'_>) -> Result<()> {
         if let Some((span, _)) = container.items {
             errors.at_span(
                 span,
-                "a type of a backward-only program holds no DDP-eligible items: remove `items` or `backward`",
+                "a type of a backward-only program contains no DDP-eligible items: remove `items` or `backward`",
             );
         }
     }
@@ -91,7 +91,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         errors.at(field.ty, "`list` marks a chain of optional data: write the field as a `Vec`");
     }
     if let Some(span) = attrs.recursive.filter(|_| attrs.eligible.is_some()) {
-        errors.at_span(span, "a DDP-eligible item is bytes and holds no other value: remove `recursive`, or mark the field of the other type that holds the bytes");
+        errors.at_span(span, "a DDP-eligible item is opaque data or a string and contains no other values: remove `recursive`, or mark the field of the other type that holds the bytes");
     }
 }
 
@@ -112,7 +112,7 @@ fn borrowed(field: &Field<'_>) -> Option<Error> {
             "decoded data lives no longer than its message: give the type a lifetime, as in `struct Name<'a>`"
         }
         _ if field.attrs.eligible.is_some() => {
-            "borrowed data cannot be DDP-eligible, since the transport keeps an item's memory until the peer is done with it: write an `Opaque` or an `XdrString`, which own a share of it"
+            "borrowed data cannot be DDP-eligible, since the transport keeps an item's memory until the peer is done with it: write an `Opaque` or an `XdrString`, which share ownership of the memory"
         }
         _ => return None,
     };
@@ -158,11 +158,11 @@ fn eligible(field: &Field<'_>) -> Option<Error> {
     if is_one_of(field.ty, &SCALARS) {
         let name = type_name(field.ty)?;
         let message = format!(
-            "`{name}` cannot be DDP-eligible, since it is a few bytes: mark an `Opaque` or an `XdrString`"
+            "`{name}` cannot be DDP-eligible, since it is only a few bytes long: mark an `Opaque` or an `XdrString`"
         );
         Some(Error::new(field.ty.span(), message))
     } else if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
-        let message = "this cannot be DDP-eligible, since it is small and held in place: write an `Opaque` or an `XdrString`";
+        let message = "this cannot be DDP-eligible, since it is small and stored in place: write an `Opaque` or an `XdrString`";
         Some(Error::new(field.ty.span(), message))
     } else if is_one_of(field.ty, &["Opaque", "XdrString"]) && has_bound_zero(field.ty) {
         let message = "this cannot be DDP-eligible, since it is always empty: remove `#[ddp_eligible]`";
@@ -214,9 +214,12 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
     let written = discriminant.to_token_stream().to_string();
     for kept in arms.iter().filter_map(|arm| arm.kept) {
         let name = kept.to_token_stream().to_string();
-        // Other types may be aliases, which only the compiler can resolve.
+        // Any other type may be an alias, which only the compiler can resolve.
         if name != written && [&name, &written].iter().any(|name| SCALARS.contains(&name.as_str())) {
-            errors.at(kept, &format!("this holds the union's discriminant: write its type, `{written}`"));
+            errors.at(
+                kept,
+                &format!("this field stores the union's discriminant: write its type, `{written}`"),
+            );
         }
     }
     let (least, largest) = match written.as_str() {

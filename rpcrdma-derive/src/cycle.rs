@@ -9,11 +9,11 @@ use crate::syntax::{arguments, is_one_of, mentions, parameters, type_arguments, 
 /// How a field refers back to the derived type.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Cycle {
-    /// The field has the type itself, or an array or an option of it: a value would be infinitely large.
+    /// The field is of the derived type, or an array or an option of it: a value would be infinitely large.
     InPlace,
-    /// The field holds only values of the type.
+    /// The field contains only values of the derived type.
     Own,
-    /// The field contains the type inside another type, or is marked as recursive.
+    /// The field contains the derived type inside another type, or is marked as recursive.
     Hidden,
 }
 
@@ -25,8 +25,8 @@ pub(crate) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Returns how a field of type `ty` refers back. `is_marked` is true if the field has
-    /// `#[xdr(recursive)]`.
+    /// Returns how a field of type `ty` refers back to the derived type. `is_marked` is true if the field
+    /// has `#[xdr(recursive)]`.
     pub(crate) fn cycle(self, ty: &Type, is_marked: bool) -> Option<Cycle> {
         if self.is_in_place(ty) {
             Some(Cycle::InPlace)
@@ -53,16 +53,16 @@ impl Owner<'_> {
             && type_name(ty).is_some_and(|name| name == self.ident || name == "Self")
     }
 
-    /// Returns true if `ty` is the derived type with the same arguments. With other arguments, it may hold
-    /// other items.
+    /// Returns true if `ty` is the derived type with the same arguments. With other arguments, the type may
+    /// contain other items.
     fn is_self(self, ty: &Type) -> bool {
         let own = parameters(self.generics).map(ToString::to_string);
         let explicit = plain(ty).map(|argument| argument.to_token_stream().to_string());
         self.is_named(ty) && (is_one_of(ty, &["Self"]) || explicit.eq(own))
     }
 
-    /// Returns the items of `ty` if it holds only values of the derived type. The result is an expression of
-    /// `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
+    /// Returns the items of `ty` if `ty` contains only values of the derived type. The result is an
+    /// expression of `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
     pub(crate) fn items_of(self, ty: &Type, bound: Option<&TokenStream>) -> Option<TokenStream> {
         if self.is_self(ty) {
             return Some(quote!(__own));

@@ -29,7 +29,7 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     let generics = eligible_bounds(container);
     let owner = Owner { generics: &generics, ..container.owner };
     let impls = impls(owner, krate, &layout(container), &bodies);
-    // In a separate scope, names cannot clash with the user's names.
+    // A separate scope prevents clashes with the user's names.
     quote! {
         const _: () = {
             use #krate::xdr as __xdr;
@@ -43,7 +43,7 @@ pub(crate) fn expand(container: &mut Container<'_>) -> TokenStream {
     }
 }
 
-/// Returns the parameters. A parameter that is the type of a DDP-eligible field must implement `DdpItem`.
+/// Returns the generics, with the bound `DdpItem` on each parameter that is the type of a DDP-eligible field.
 fn eligible_bounds(container: &Container<'_>) -> Generics {
     let fields = container.fields().into_iter().filter(|field| field.attrs.eligible.is_some());
     let eligible: Vec<&Type> = fields.map(|field| field.ty).collect();
@@ -65,7 +65,7 @@ fn structure(fields: &[Field<'_>]) -> Bodies {
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
     Bodies {
-        // Without inlining, a value is returned through memory and copied, which takes most of the time of a
+        // Without inlining, a value is returned through memory and copied, which dominates the time for a
         // small message.
         inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),

@@ -1,5 +1,5 @@
-//! A substitute for the encoding of a rejected type, without which each use of the type would cause another
-//! error. The code never runs, because the crate does not compile.
+//! Substitute impls for a rejected type, so that its uses cause no further errors. The code never runs,
+//! because the crate does not compile.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
@@ -12,7 +12,7 @@ use crate::impls::{Bodies, impls};
 use crate::layout::Layout;
 use crate::syntax::is_one_of;
 
-/// Returns impls of the same traits that the type would have had.
+/// Returns impls of the traits that the derive implements for a valid type.
 pub(crate) fn fallback_impls(input: &DeriveInput) -> TokenStream {
     let attrs = Attrs::parse(Place::Type, &input.attrs, &mut Errors::default());
     if is_unsized(&input.data) || attrs.krate.is_none() && input.attrs.iter().any(names_crate) {

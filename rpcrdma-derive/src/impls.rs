@@ -19,15 +19,15 @@ pub(crate) struct Bodies {
     pub(crate) extra_items: Option<TokenStream>,
 }
 
-/// Returns the parameters with a bound added to each type.
+/// Returns the generics, with a bound added to each type parameter.
 fn bounded(generics: &Generics, bound: &TypeParamBound) -> Generics {
     let mut generics = generics.clone();
     generics.type_params_mut().for_each(|parameter| parameter.bounds.push(bound.clone()));
     generics
 }
 
-/// Returns the parameters for decoding. Decoded values may borrow, so the input outlives every lifetime of
-/// the type.
+/// Returns the generics for decoding. Decoded values may borrow from the input, so the input's lifetime
+/// outlives every lifetime of the type.
 fn decoding(generics: &Generics) -> Generics {
     let mut generics = bounded(generics, &parse_quote!(__xdr::Decode<'__de>));
     let mut parameter = LifetimeParam::new(Lifetime::new("'__de", Span::call_site()));
@@ -37,8 +37,8 @@ fn decoding(generics: &Generics) -> Generics {
 }
 
 /// Returns the attribute that removes a type of the runtime from the compiler's list of types with an
-/// encoding. Outside of the runtime, the user may have a module called `diagnostic`, so the attribute is
-/// omitted.
+/// encoding. Outside of the runtime, the attribute is omitted, because a user may have a module called
+/// `diagnostic`.
 pub(crate) fn do_not_recommend(krate: &Path) -> Option<TokenStream> {
     krate.is_ident("crate").then(|| quote!(#[diagnostic::do_not_recommend]))
 }
@@ -46,8 +46,8 @@ pub(crate) fn do_not_recommend(krate: &Path) -> Option<TokenStream> {
 pub(crate) fn impls(owner: Owner<'_>, krate: &Path, layout: &Layout, bodies: &Bodies) -> TokenStream {
     let Layout { lengths, items, check } = layout;
     let Bodies { inline, encode, fields, decode, extra_items } = bodies;
-    // With type parameters, the check depends on them, so it is in a constant that each use of the type
-    // evaluates. The code of a struct already evaluates that constant.
+    // The check of a generic type depends on the parameters, so it is in a constant that each use of the
+    // type evaluates. The code of a struct already evaluates that constant.
     let is_plain = owner.generics.params.is_empty();
     let inner = check.as_ref().filter(|_| !is_plain);
     let force = inner.filter(|_| fields.is_none());

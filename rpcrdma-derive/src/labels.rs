@@ -11,7 +11,7 @@ use crate::syntax::{is_scalar, local, mentions, parameters};
 const CONSTANT: &str = "__LABEL_";
 const DUPLICATE: &str = "an earlier arm has the same label under another name: remove one";
 
-/// Disables lints on the patterns of labels, which would repeat the derive's own errors.
+/// Disables lints on label patterns, since they would repeat the derive's own errors.
 pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(unreachable_patterns, unused_variables, non_snake_case, bindings_with_variant_name)])
 }
@@ -72,7 +72,7 @@ pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     quote!(#(#cases)|*)
 }
 
-/// Returns an expression for each arm: whether `__kept`, a reference to a discriminant, selects the arm.
+/// Returns an expression for each arm that is true if the discriminant `*__kept` selects the arm.
 pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Vec<TokenStream> {
     let generics = container.owner.generics;
     let arguments = is_of_parameter(generics, discriminant).then(|| {
@@ -93,9 +93,8 @@ pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Ar
     arms.iter().map(chooses).collect()
 }
 
-/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX`. The function is
-/// accompanied by a check that no two labels are equal under different names, which only the compiler can
-/// evaluate.
+/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX`. Also returns a
+/// check that no two labels with different names are equal, since only the compiler can compare them.
 pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
     let generics = container.owner.generics;
@@ -109,7 +108,7 @@ pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<
     let (impl_generics, where_clause) =
         (of_parameter.then_some(impl_generics), where_clause.filter(|_| of_parameter));
     let (allowed, indexes) = (allowed(), 0..labels.len());
-    // An undefined name causes an error here, and the compiler then skips the code around it.
+    // An undefined name causes an error here, and the compiler then skips the surrounding code.
     let names: Vec<_> = labels.iter().filter(|label| is_name(label)).collect();
     let names = (!names.is_empty()).then(|| quote!(let _ = (#(&#names,)*);));
     let checks = (!is_distinct).then(|| {

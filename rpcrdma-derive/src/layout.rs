@@ -14,13 +14,13 @@ use crate::syntax::{is_one_of, is_scalar};
 
 const HIDDEN: &str = "this field contains DDP-eligible items that the derive cannot see: declare their number and their maximum size on the type, as in `#[xdr(items = unbounded, largest = 4096)]`";
 const EXCEEDED: &str =
-    "the fields hold more or larger DDP-eligible items than declared: increase `items` or `largest`";
+    "the fields contain more or larger DDP-eligible items than declared: increase `items` or `largest`";
 
 /// The values of `Layout`'s constants.
 pub(crate) struct Layout {
     pub(crate) lengths: TokenStream,
     pub(crate) items: TokenStream,
-    /// A compile-time check of both.
+    /// A compile-time check of the items.
     pub(crate) check: Option<TokenStream>,
 }
 
@@ -43,8 +43,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // The check proves that there are no items. Evaluating the fields could recurse, because the type may
-        // contain itself.
+        // The check proves that there are no items. Evaluating the fields could recurse endlessly, because
+        // the type may contain itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
         Some((_, declared)) => {
             let (count, largest) = (size(declared.count), size(declared.largest));
@@ -99,7 +99,7 @@ fn largest(field: &Field<'_>) -> TokenStream {
 
 // ---- items
 
-/// Returns the items of the type, as far as its fields show them. If the type holds itself, they are the
+/// Returns the items of the type, as far as its fields show them. For a recursive type, the items are the
 /// solution of an equation.
 fn solve_items(container: &Container<'_>) -> TokenStream {
     let sum = sum(container, |field| match field.cycle {
@@ -126,7 +126,7 @@ fn sum(container: &Container<'_>, of: impl Fn(&Field<'_>) -> Option<TokenStream>
     }
 }
 
-/// Returns the items of a field, if its type may have any.
+/// Returns the items of a field, unless its type certainly contains none.
 fn items(field: &Field<'_>) -> Option<TokenStream> {
     match field.kind() {
         Kind::Eligible => {
@@ -139,8 +139,9 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
     }
 }
 
-/// Returns checks that only the compiler can evaluate. A type of a backward-only program contains no items.
-/// No type contains more items than it declares, or than the names in its fields show.
+/// Returns checks that only the compiler can evaluate. A type of a backward-only program must contain no
+/// items. Another type must not contain more items than declared or, if it declares none, than its field
+/// types' names show.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {

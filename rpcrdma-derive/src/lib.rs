@@ -33,8 +33,8 @@ pub fn derive_xdr(input: TokenStream) -> TokenStream {
             return quote!(#errors #fallback_impls).into();
         }
     };
-    // The compiler already reports an infinitely large type, and each function that returns it. Impls would
-    // add another error.
+    // The compiler already reports an infinitely large type and each function that returns it. Impls would
+    // cause another error.
     if container.fields().iter().any(|field| field.cycle == Some(cycle::Cycle::InPlace)) {
         return TokenStream::new();
     }

@@ -17,7 +17,7 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // A bound of a wrong type causes only one error, because the type of this variable is then unknown.
+        // The variable ensures that a bound of a wrong type causes only one error: its type is then unknown.
         let span = bound.span();
         let value = quote_spanned! {span=> {
             let __bound = __xdr::derive_support::count(#bound);
@@ -41,7 +41,7 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
 pub(crate) fn define_type_aliases(container: &mut Container<'_>) -> TokenStream {
     let mut aliases = TokenStream::new();
     let generics = container.owner.generics;
-    // An alias must use all of its parameters.
+    // A type alias must use all of its parameters.
     if parameters(generics).next().is_some() {
         return aliases;
     }

@@ -1,4 +1,4 @@
-//! Queries on Rust syntax for several stages.
+//! Queries on Rust syntax that several stages use.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;

@@ -1,12 +1,13 @@
 use crate::Size;
 
-/// The DDP-eligible items that one value of a type can hold.
+/// The DDP-eligible items that one value of a type can contain.
 ///
-/// If types hold each other in a cycle, their items are the least solution of equations of [`Items::and`],
-/// [`Items::or`], [`Items::times`] and [`Items::array`]. Each type of a cycle holds the others, so all have
-/// the same count. To find it, evaluate all equations with [`Items::NONE`] for the types of the cycle, and
-/// take the largest count. Then evaluate the equations again with this count. If a count grows, it has no
-/// bound ([`Items::grown`]): a value can nest any number of times and hold one more item at each level.
+/// If types contain each other in a cycle, their items are the least solution of equations of
+/// [`Items::and`], [`Items::or`], [`Items::times`] and [`Items::array`]. Each type of a cycle contains the
+/// others, so all have the same count. To find this count, evaluate all equations with [`Items::NONE`] for
+/// the types of the cycle, and select the largest count. Then evaluate the equations again with this count.
+/// If a count grows, it has no bound ([`Items::grown`]): a value can nest any number of times and contain
+/// one more item at each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
     /// The number of items.
@@ -94,11 +95,11 @@ mod tests {
 
     #[test]
     fn cyclic_types_are_unbounded() {
-        // In a list whose nodes each hold an item, the second evaluation finds one more.
+        // In a list whose nodes each contain an item, the second evaluation finds one more item.
         let node = |next: Items| ITEM.and(next);
         let (first, second) = (node(Items::NONE), node(node(Items::NONE)));
         assert_eq!(first.grown(second), Items { count: Size::Unbounded, largest: Size::Bounded(9) });
-        // A chain of unions that ends with an item holds one item.
+        // A chain of unions that ends with an item contains one item.
         let chain = |next: Items| ITEM.or(next);
         let first = chain(Items::NONE);
         assert_eq!(first.grown(chain(first)), ITEM);

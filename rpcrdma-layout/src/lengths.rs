@@ -19,7 +19,7 @@ impl Lengths {
     /// No bytes: `void`.
     pub const ZERO: Lengths = Lengths::fixed(0);
 
-    /// Any length. A box has this range, because a type may contain itself in a box.
+    /// Any length. A box has this range, because a type may contain itself through a box.
     pub const UNKNOWN: Lengths = Lengths::between(0, Size::Unbounded);
 
     /// Returns the lengths of encodings that always have `len` bytes.
@@ -48,8 +48,8 @@ impl Lengths {
         WORD.and(Lengths::between(0, max.with_padding()))
     }
 
-    /// Returns the lengths of a DDP-eligible item of at most `largest` bytes. Only its count stays in a
-    /// reduced stream.
+    /// Returns the lengths of a DDP-eligible item of at most `largest` bytes. Only the item's count stays in
+    /// a reduced stream.
     #[must_use]
     pub const fn of_item(largest: Size) -> Self {
         Lengths { max_reduced: WORD.max, ..Lengths::of_data(largest) }
@@ -102,7 +102,7 @@ impl Lengths {
         WORD.and(Lengths { min: 0, ..self })
     }
 
-    /// Returns the length if all encodings have the same length.
+    /// Returns the length, if all encodings have the same length.
     #[must_use]
     pub const fn only(self) -> Option<u64> {
         match self.max {

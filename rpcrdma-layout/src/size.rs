@@ -37,13 +37,14 @@ impl Size {
         }
     }
 
-    /// Returns `count` times `self`. The result is zero if either is zero.
+    /// Returns `count` times `self`. The result is zero if either factor is zero.
     #[must_use]
     pub const fn times(self, count: u64) -> Size {
         self.repeated(Size::Bounded(count))
     }
 
-    /// Returns `count` times `self`, where the count may be unbounded. The result is zero if either is zero.
+    /// Returns `count` times `self`, where `count` may be unbounded. The result is zero if either factor is
+    /// zero.
     #[must_use]
     pub const fn repeated(self, count: Size) -> Size {
         match (self, count) {
@@ -53,8 +54,8 @@ impl Size {
         }
     }
 
-    /// Returns the bytes or elements of variable-length data with the bound `max`. The largest count of XDR,
-    /// which `<>` means, is unbounded.
+    /// Returns the maximum number of bytes or elements of variable-length data with the bound `max`. The
+    /// largest XDR count, which `<>` stands for, yields `Unbounded`.
     #[must_use]
     pub const fn of_bound(max: u32) -> Size {
         if max == u32::MAX { Size::Unbounded } else { Size::Bounded(max as u64) }

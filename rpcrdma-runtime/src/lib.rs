@@ -31,7 +31,7 @@
 //! }
 //! ```
 //!
-//! DDP-eligible data leaves its message without a copy, to be moved by RDMA:
+//! Encoding moves DDP-eligible data out of its message without a copy, so that RDMA can transfer it:
 //!
 //! ```
 //! use rpcrdma_runtime::xdr::{Encode, Opaque, Reducer, Xdr, XdrString, from_bytes, to_bytes};
@@ -71,7 +71,7 @@
 //! |-------------|---------|------|
 //! | `shell`     | yes     | `Client` and `Server` over tokio; implies `iwarp` |
 //! | `iwarp`     | yes     | the traits of providers, and iWARP over TCP; implies `std` |
-//! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C by the processor's instruction |
+//! | `std`       | yes     | RPCSEC_GSS for servers, and CRC32C with CPU instructions |
 //! | `capture`   | no      | pcap files of iWARP: `RPCRDMA_PCAP` and `IwarpOptions::capture` |
 //! | `metrics`   | no      | metrics of clients and servers through the crate `metrics` |
 //! | `serde`     | no      | serde for the XDR types |

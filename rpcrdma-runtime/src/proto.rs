@@ -1,7 +1,7 @@
-//! The protocol's decisions as state machines, without I/O and without a clock.
+//! The protocol engines: state machines without I/O and without a clock.
 //!
-//! An engine is a value: it emits actions ([`work::Action`]) and takes completions ([`work::Completion`]). It
-//! does not depend on the provider that performs the actions or on their timing. The caller passes in the
+//! An engine is a value: it emits actions ([`work::Action`]) and consumes completions ([`work::Completion`]).
+//! It does not depend on the provider that performs the actions or on their timing. The caller passes in the
 //! time where it matters ([`time::Time`]).
 // Lengths come from peers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]

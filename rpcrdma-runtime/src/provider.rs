@@ -26,7 +26,7 @@ pub use self::resolve::connect_any;
 use crate::proto::rdma::Config;
 use crate::proto::work::{Action, Completion};
 
-/// Connects to one server, and again after a connection is lost.
+/// Connects to one server, and reconnects after a connection is lost.
 ///
 /// A closure that returns the future of a connection is also a connector.
 pub trait Connector: Send + Sync + 'static {
@@ -67,7 +67,7 @@ pub trait Acceptor: Send + Sync + 'static {
     /// Returns the next connection request.
     ///
     /// # Errors
-    /// An error of one connection, of a process limit, or of the listener.
+    /// One connection or the listener failed, or a process limit is reached.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
 
     /// Returns the number of connection requests that the provider itself refused since the last call.
@@ -115,8 +115,7 @@ impl LocalParameters {
     }
 }
 
-/// The local end of a connection. A single task polls it. Other tasks may submit
-/// and flush, one at a time.
+/// The local end of a connection. A single task polls it. Other tasks may submit and flush, one at a time.
 pub trait Connection: Send {
     /// Starts an action without blocking. A failure is reported as [`Completion::Closed`].
     fn submit(&mut self, action: Action);

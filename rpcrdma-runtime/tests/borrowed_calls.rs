@@ -84,7 +84,7 @@ impl borrowed::BorrowedProcedure for LentMeasure {
     const NAME: &'static str = "ECHO_MEASURE";
 }
 
-/// A server that only borrows its data.
+/// A server that only borrows the arguments and results of calls.
 struct BorrowingServer;
 
 impl Service for BorrowingServer {

@@ -1,4 +1,4 @@
-//! The contents of a capture, and the outcome of calls if it cannot be written.
+//! The contents of a capture, and the outcome of calls if the capture cannot be written.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;

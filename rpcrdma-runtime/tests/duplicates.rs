@@ -280,7 +280,7 @@ async fn a_retransmission_with_any_chunks_gets_the_cached_reply() {
     fixture.end().await;
 }
 
-/// New thresholds apply: an inline call is retransmitted in chunks, and so is the cached reply.
+/// With other thresholds, an inline call is retransmitted in chunks, and the cached reply is sent in chunks.
 #[tokio::test]
 async fn a_retransmission_in_another_form_is_a_duplicate() {
     let fixture = Fixture::new(Some(DuplicateCache::default())).await;
@@ -349,7 +349,7 @@ async fn a_running_call_outlives_its_connection_and_serves_its_retransmissions()
     let mut third = fixture.peer().await;
     second.submit(1, GATE, &slow, 1024);
     third.submit(1, GATE, &slow, 1024);
-    // Lets the retransmissions arrive while the call runs. A later one would get the cached reply.
+    // Lets the retransmissions arrive while the call runs. Later retransmissions would get the cached reply.
     for peer in [&mut second, &mut third] {
         tokio::select! {
             event = peer.event() => panic!("{event:?}"),

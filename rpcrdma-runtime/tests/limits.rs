@@ -258,7 +258,7 @@ async fn addresses_that_may_not_connect_take_no_slot() {
     assert_eq!((stats.snapshot().connections.made, stats.snapshot().connections.refused), (0, 1));
 }
 
-/// Applies to every transport, even while a call runs.
+/// The filter applies to every transport, even while a call runs.
 #[tokio::test]
 async fn connections_that_are_no_longer_admitted_are_closed() {
     let (admitted, gate) = (Arc::new(AtomicBool::new(true)), GateServer::new(false));

@@ -121,7 +121,7 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
     }
 }
 
-/// TURN with a bound of its reply that no chunk can have.
+/// TURN with a bound of its reply that exceeds the maximum size of a chunk.
 struct Endless;
 
 impl Procedure for Endless {

@@ -1,6 +1,6 @@
 //! Metrics of a client and of its server, as a recorder of the crate `metrics` receives them. The metrics of
 //! a server that `nfs3d` renders are tested in `nfs/tests/configured.rs`.
-#![allow(clippy::unwrap_used)] // a test that cannot go on says so by panicking
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod echo;
 
@@ -70,7 +70,7 @@ impl Metrics {
         self.0.lock().unwrap().entry(format!("{}{labels}", key.name())).or_default().clone()
     }
 
-    /// The metrics whose names begin like this, without zeros.
+    /// Returns the metrics whose names start with `start`, without zeros.
     fn of(&self, start: &str) -> Vec<(String, f64)> {
         let metrics = self.0.lock().unwrap();
         let named = metrics.iter().filter_map(|(name, metric)| {
@@ -102,7 +102,7 @@ fn named<const N: usize>(metrics: [(&str, f64); N]) -> Vec<(String, f64)> {
     metrics.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// One test, because a process has one recorder.
+/// All metrics are checked in one test, because a process has one recorder.
 #[tokio::test]
 async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     let metrics = Metrics::default();
@@ -121,7 +121,7 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     assert_eq!((counted.traffic.calls, counted.failures.rejected), (3, 1));
 
     let all = named([("1", 3.0), ("3", 1.0)]);
-    // A server measures handlers that return.
+    // A server measures only handlers that return.
     for (side, calls) in [("client", &all[..]), ("server", &all[..1])] {
         let name = format!("rpcrdma_{side}_call_duration_seconds program=536870913 version=1 procedure=");
         assert_eq!(metrics.of(&name), calls, "{side}");

@@ -31,7 +31,7 @@ macro_rules! nested {
     };
 }
 
-/// Creates a value of such a struct. `level` is the number of its own level.
+/// Creates a value of the first of these structs. `level` is its level.
 macro_rules! value {
     ($level:expr, $last:expr, $module:ident: $name:ident) => {
         $module::$name { level: $level, next: $last }

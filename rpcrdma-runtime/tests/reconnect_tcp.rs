@@ -115,7 +115,7 @@ async fn a_server_that_never_responds_is_disconnected() {
     assert_eq!(timeout(WAIT, waits).await.unwrap().unwrap().unwrap(), 9);
 }
 
-/// Over TCP, a late reply affects only itself.
+/// Over TCP, a late reply affects only its own call.
 #[tokio::test]
 async fn a_call_that_times_out_fails_alone() {
     let server = first().await;

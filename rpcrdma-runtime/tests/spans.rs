@@ -136,7 +136,7 @@ const SHARED: [&str; 8] = [
     "rpcrdma.chunks",
 ];
 
-/// Returns the client's and the server's span of the call of a procedure that one client made to a server.
+/// Returns the client's span and the server's span of the call of a procedure to a server.
 fn spans_of(log: &Log, procedure: u32, server: SocketAddr) -> [String; 2] {
     let text = log.text();
     let closed = |line: &&str| line.contains("rpcrdma_runtime::calls: close");
@@ -183,7 +183,7 @@ async fn spans_of_a_call_have_equal_attributes_on_client_and_server() {
     let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
     let addresses = server.local_addrs().unwrap();
     let serving = tokio::spawn(server.run(std::future::pending()));
-    // The Read chunk of the arguments and the Write chunk of the results.
+    // Over RDMA, there are the Read chunk of the arguments and the Write chunk of the results.
     check_spans(Client::connect(addresses[0]).await.unwrap(), addresses[0], ["10000", "2"]).await;
     check_spans(TcpClient::connect(addresses[1]).await.unwrap(), addresses[1], ["0", "0"]).await;
     serving.abort();

@@ -180,7 +180,7 @@ async fn a_call_may_arrive_in_any_fragments() {
         decode_reply(&mut reader, xid).unwrap();
         assert_eq!(u32::decode(&mut reader).unwrap(), result);
     }
-    // Half closed: earlier calls still get replies.
+    // The connection is half closed: earlier calls still get replies.
     socket.write_all(&fragment(true, &sleep_call(79, 50))).await.unwrap();
     socket.shutdown().await.unwrap();
     assert_eq!(read_record(&mut socket).await[..4], 79u32.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Runs this test program inside the guest (`inside.rs`), with our client or server on one of its RDMA
-//! devices.
+//! Runs this test program inside the guest (`inside.rs`), with our client or server on one of the guest's
+//! RDMA devices.
 //!
 //! The tests pair our client with the kernel's server, and the kernel's client with our server. Third-party
 //! file system test suites run on the kernel client's mount. Two tests over siw connect our verbs provider in

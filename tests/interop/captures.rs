@@ -71,7 +71,7 @@ async fn our_client_and_the_kernels_server() {
     }
 }
 
-/// A script for the kernel's mount that causes every kind of call and chunk.
+/// A script that makes the kernel's client send every kind of call and chunk.
 const WORK: &str = "head -c 300001 /dev/urandom >/mnt/one && cp /mnt/one /mnt/two && echo 3 >/proc/sys/vm/drop_caches && \
     cmp /mnt/one /mnt/two && ls -l /mnt && mv /mnt/one /mnt/three && rm /mnt/two /mnt/three && umount /mnt";
 

@@ -49,7 +49,7 @@ fn files_are_used_by_name() {
     files_by_name(&guest, "/export");
 }
 
-/// Uses files of a server that exports its files under the path `export`.
+/// Writes, lists, reads and removes files on a server with the export path `export`.
 pub(crate) fn files_by_name(guest: &Guest, export: &str) {
     guest.run("rm -rf /export/*");
     let (dir, ports) = (tempfile::tempdir().unwrap(), guest.ports());
@@ -73,7 +73,7 @@ pub(crate) fn files_by_name(guest: &Guest, export: &str) {
     assert!(got.starts_with(sum) && fs::read(here.join("copy")).unwrap() == data);
     let other = output_of(here, &["get", "--sha256", &"0".repeat(64), &at("/one/two/local"), "other"]);
     assert!(other.status.code() == Some(4) && !here.join("other").exists(), "{other:?}");
-    // `--resume` keeps the part that exists and writes the rest.
+    // `--resume` keeps the existing part of the file and writes the rest.
     guest.run("truncate -s 1000000 /export/one/two/local");
     assert!(prints(here, &["put", "--resume", "--verify", "local", &at("/one/two")]).starts_with(sum));
     assert!(guest.run("sha256sum </export/one/two/local").starts_with(sum));

@@ -9,7 +9,7 @@ pub(crate) struct Credits {
     splitters: [Splitter; 2],
     /// Observed calls without an observed reply.
     in_flight: u32,
-    /// The credits that the last reply granted. The value counts as 1 before the first reply.
+    /// The credits that the last reply granted. Before the first reply, 1 credit is assumed.
     granted: u32,
     /// The maximum of `in_flight`.
     pub(crate) max_in_flight: u32,

@@ -203,7 +203,7 @@ impl Guest {
     }
 }
 
-/// Runs a script as the guest's agent would, for a program that runs in the guest.
+/// Runs a script in the same way as the guest's agent, for a program that runs in the guest.
 fn run_here(script: &str, limit: Duration) -> Result<Ran, String> {
     let mut bash = Command::new("timeout");
     bash.arg(limit.as_secs().to_string()).args(["bash", "-c", &format!("exec 2>&1\n{script}")]);

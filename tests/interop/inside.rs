@@ -1,5 +1,5 @@
-//! Runs this test program in the guest, together with the kernel's client or server. `place.rs` holds the
-//! differences.
+//! Runs this test program in the guest, together with the kernel's client or server. `place.rs` lists the
+//! differences from a run on the host.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ pub(crate) fn bring(guest: &Guest, ours: Ours, programs: &[(String, PathBuf)]) {
     }
     let dir = tempfile::tempdir().unwrap();
     for (name, program) in programs {
-        // The prefix separates builds with other features, which have the same names.
+        // Programs have the same names in builds with other features, so a prefix distinguishes the builds.
         let small = dir.path().join(format!("{}-{name}", Path::new(at).file_name().unwrap().display()));
         let stripped = Command::new("strip").arg("-o").arg(&small).arg(program).status().unwrap();
         assert!(stripped.success(), "{}", program.display());

@@ -17,9 +17,9 @@ use crate::relay::Relay;
 use crate::served::Served;
 
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
-/// The port at which Linux's client creates its contexts over TCP if it uses NFS over RDMA (`rpc.gssd`).
+/// The TCP port at which Linux's client (`rpc.gssd`) creates the contexts of a mount over RDMA.
 const GSSD_PORT: u16 = 2049;
-/// The time limit of a mount that fails.
+/// The time limit for a mount that must fail.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than the lifetime of a short ticket.
 const EXPIRY: Duration = Duration::from_secs(35);
@@ -214,9 +214,10 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
             assert_eq!(fs::read(&copy).unwrap(), fs::read(&data).unwrap(), "{url}");
             fs::remove_file(&copy).unwrap();
         };
-        // The server forgets its contexts.
+        // The server deletes its contexts while the relay blocks.
         get(&|| drop(guest.run("date +%s >/proc/net/rpc/auth.rpcsec.context/flush")));
-        // The ticket expires while the relay blocks, which takes less time than the client's stall timeout.
+        // The first ticket expires while the relay blocks. The relay blocks for less than the client's stall
+        // timeout.
         realm::ticket(&mut realm.command(Path::new("kinit")), USER, "15s");
         get(&|| {
             realm::ticket(&mut realm.command(Path::new("kinit")), USER, "1h");

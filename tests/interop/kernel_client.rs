@@ -99,7 +99,8 @@ fn a_connection_between_peers_is_granted() {
     clear(&guest);
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path());
-    // The first bytes in each direction, which hold the MPA handshake. Index 1 is to the server.
+    // The first bytes in each direction, which contain the MPA handshake. Index 1 is the direction to the
+    // server.
     let handshakes = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
     let kept = handshakes.clone();
     let watch =

@@ -1,6 +1,6 @@
 //! Interoperability tests with Linux's NFS/RDMA client and server, which run in a guest (`cargo xtask lab`).
 //!
-//! The tests take some minutes and a download, so they run only with `RPCRDMA_LAB=1`. Otherwise they are
+//! The tests take some minutes and need a download, so they run only with `RPCRDMA_LAB=1`. Otherwise they are
 //! recorded as not run. `RPCRDMA_LAB=long` runs larger versions of the same tests.
 
 #![cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Mounts in the guest at /mnt, and the counters of the kernel's client for them.
+//! NFS mounts in the guest at /mnt, and their counters in the kernel's client.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,7 +7,8 @@ use crate::guest::{Guest, Random};
 use crate::place::guest_view;
 use crate::relay::Relay;
 
-/// Mounts our server in the guest at /mnt. The server listens at these ports, where this program runs.
+/// Mounts our server in the guest at /mnt. The server listens at these ports of the machine on which this
+/// program runs.
 pub(crate) fn mount_ours(guest: &Guest, rdma: u16, tcp: u16) {
     mount(guest, guest_view(), rdma, tcp);
 }

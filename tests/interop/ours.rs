@@ -1,4 +1,4 @@
-//! Tests our client against our server like the tests with the kernel's server. These tests need no guest.
+//! Repeats tests of our client against our server instead of the kernel's server. These tests need no guest.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::kernel_server::{connect_to, connections_to, get, in_flight, options, 
 use crate::procedures::every_procedure;
 use crate::served::Served;
 
-/// Returns the root handle of the served directory. `nfs3d` offers MOUNT over RDMA too.
+/// Returns the root handle of the served directory. `nfs3d` also offers MOUNT over RDMA.
 async fn root(served: &Served) -> NfsFh3 {
     let url = format!("rdma://127.0.0.1:{}/", served.rdma).parse().unwrap();
     Remote::mount(&url).await.unwrap().find(b"/").await.unwrap().handle

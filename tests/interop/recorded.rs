@@ -91,8 +91,8 @@ impl Recording {
 
 /// Returns the client's and the server's frames for each connection in a capture.
 ///
-/// The capture must hold every TCP octet once and in order. Captures from this module and from the library
-/// do.
+/// The capture must contain every TCP octet once and in order, like captures of this module and of the
+/// library.
 fn connections(capture: &Path) -> Vec<[Vec<Frame>; 2]> {
     let file = fs::read(capture).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

@@ -1,5 +1,5 @@
 //! Tests on RDMA devices. Programs with the feature `verbs` run in the guest, over software iWARP (siw) and
-//! software RoCE (rxe), against each other, the kernel's NFS server and the kernel's client.
+//! software RoCE (rxe). Their peers are each other, the kernel's NFS server and the kernel's client.
 //!
 //! The tests need the system packages of the feature. `RPCRDMA_LAB_VERBS=no` disables them. Some run only
 //! with `RPCRDMA_LAB=long`.
@@ -201,8 +201,8 @@ fn rxe_connections_leave_no_resources() {
 /// Deletes a device under load and adds it again. Calls fail meanwhile; the client and the server keep
 /// running.
 ///
-/// A second device exists meanwhile. librdmacm closes a device only when another one exists, and the kernel
-/// does not finish deleting a software device before that.
+/// A second device exists throughout the test, because librdmacm closes a device only if another device
+/// exists. The kernel deletes a software device only after librdmacm has closed it.
 fn device_removal(device: Device) {
     let Some(guest) = with(device, false) else { return };
     let link = match device {
@@ -230,8 +230,8 @@ fn rxe_is_removed_and_restored_under_load() {
     device_removal(Device::Rxe);
 }
 
-/// Returns the value for `--provider`. With rxe, this also tests `auto`: user-space iWARP could not connect
-/// there.
+/// Returns the value for `--provider`. With rxe, the value is `auto`, which must select verbs: user-space
+/// iWARP cannot connect to rxe.
 fn provider(device: Device) -> &'static str {
     if device == Device::Rxe { "auto" } else { "verbs" }
 }

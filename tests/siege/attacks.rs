@@ -28,7 +28,7 @@ pub(crate) struct Attack {
     pub(crate) run: fn(Target) -> Running,
 }
 
-/// What an attack must reach: an attack that does not work proves nothing.
+/// The effect that an attack must have, because an attack without effect proves nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// The server counts this many MiB toward its memory budget.

@@ -28,7 +28,7 @@ pub(crate) struct Daemon {
     pub(crate) rdma: SocketAddr,
     pub(crate) tcp: SocketAddr,
     metrics: SocketAddr,
-    /// Sockets of the process without any connection.
+    /// The number of sockets of the process before the first connection.
     own_sockets: usize,
     _folder: TempDir,
 }
@@ -68,7 +68,7 @@ impl Daemon {
         Ok(kib.context("nfs3d has ended")? * 1024)
     }
 
-    /// Returns the number of connections that the process holds.
+    /// Returns the number of open connections of the process.
     pub(crate) fn connections(&self) -> io::Result<usize> {
         let is_socket = |entry: io::Result<fs::DirEntry>| {
             // A file can be closed between the two system calls.
@@ -79,7 +79,7 @@ impl Daemon {
         Ok(sockets.filter(|is_socket| *is_socket).count().saturating_sub(self.own_sockets))
     }
 
-    /// Returns the server's own counts.
+    /// Returns the metrics that the server reports.
     pub(crate) async fn metrics(&self) -> anyhow::Result<Metrics> {
         let mut socket = TcpStream::connect(self.metrics).await?;
         socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
@@ -102,7 +102,7 @@ impl Daemon {
     }
 }
 
-/// Counts of the server.
+/// Metrics of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Metrics {
     /// The bytes that count toward the memory budget.

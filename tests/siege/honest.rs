@@ -24,9 +24,9 @@ use crate::daemon::{FILES, SMALL};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two calls on one connection.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The length of a long READ or WRITE, which needs its share of the server's memory.
+/// The length of a long READ or WRITE, in bytes. Such a call needs the client's share of the server's memory.
 const LONG: u32 = 1 << 20;
-/// The number of calls among which one is a long READ and one a long WRITE.
+/// Of this many calls, one is a long READ and one is a long WRITE.
 const LONG_TURNS: usize = 20;
 /// The time between two new connections.
 const ARRIVAL: Duration = Duration::from_millis(250);
@@ -141,7 +141,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes new connections. Latencies do not include them.
+    /// Makes new connections. Their durations are not recorded as latencies.
     async fn arrive(&self, transports: [Transport; 2]) {
         for by in transports.into_iter().cycle() {
             sleep(ARRIVAL).await;
@@ -158,7 +158,7 @@ impl Log {
 }
 
 async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
-    // Without reconnection, so that a lost connection is a failure.
+    // Disable reconnection, so that a lost connection counts as a failure.
     let (credential, timeout, reconnect) = (this_user(), PATIENCE, None);
     Ok(match by {
         Transport::Rdma(address) => {
@@ -172,8 +172,8 @@ async fn connect(by: Transport) -> anyhow::Result<ServerConnection> {
     })
 }
 
-/// Returns the root, the files 0 to 999, the file that attacks write to, one that they read, and one that
-/// only this client writes to.
+/// Returns the root, the files 0 to 999 and three other files. Attacks write to the first, attacks read the
+/// second, and only this client writes to the third.
 async fn find_files(by: Transport) -> anyhow::Result<Vec<NfsFh3>> {
     let connection = connect(by).await?;
     let root = root(&connection).await?;

@@ -1,10 +1,9 @@
 //! `siege`: attacks on a real `nfs3d` next to an honest client.
 //!
-//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. Attacks that a running
-//! server does not see are tests of `rpcrdma-nfs`: `privileges`, `reluctant` and `programs`. Slow storage
-//! needs a special file system, and owners with an IPv6 prefix need its addresses, so they are tested
-//! elsewhere: storage in `nfs/tests/slow_storage.rs`, prefixes in `shell/slots.rs`, `shell/rdma/tests.rs` and
-//! `proto/owner.rs` of the runtime.
+//! An attack is a function in `attacks/` and a line in the table of `attacks.rs`. Other attacks are tests of
+//! `rpcrdma-nfs`: `privileges`, `reluctant` and `programs`. Slow storage needs a special file system, so it
+//! is tested in `nfs/tests/slow_storage.rs`. Owners with an IPv6 prefix need addresses with that prefix, so
+//! they are tested in `shell/slots.rs`, `shell/rdma/tests.rs` and `proto/owner.rs` of the runtime.
 
 #![allow(clippy::print_stdout, reason = "a program")]
 
@@ -28,15 +27,15 @@ use self::daemon::Daemon;
 use self::honest::Honest;
 use self::report::{Outcome, Phase, Sample, heading, unreleased};
 
-/// Attacks nfs3d next to an honest client. Fails if the server exceeds 256 MiB or keeps memory or
-/// connections, if an honest call fails, if the p99 of honest calls is more than ten times as long as without
-/// attacks, or if an attack does not work.
+/// Attacks nfs3d next to an honest client. Fails if the server exceeds 256 MiB or does not release memory or
+/// connections, or if an attack does not work. Also fails if an honest call fails, or if the p99 of honest
+/// calls is more than ten times as long as without attacks.
 #[derive(Parser)]
 struct Arguments {
     /// Attack for 2 s each, and ignore the latency of honest calls: for machines that are not idle
     #[arg(long)]
     short: bool,
-    /// Only the attacks with one of these words in their names
+    /// Run only the attacks whose names contain one of these words
     words: Vec<String>,
 }
 
@@ -149,7 +148,7 @@ impl Siege {
         self.watch_until(time, |_| true).await
     }
 
-    /// As [`Siege::watch`], and then until `is_done` returns true, but not much longer.
+    /// Like [`Siege::watch`], but continues for up to [`MORE_TIME`] until `is_done` returns true.
     async fn watch_until(&self, time: Duration, is_done: impl Fn(&Phase) -> bool) -> anyhow::Result<Phase> {
         let (started, mut phase) = (Instant::now(), Phase::default());
         while started.elapsed() < time || !is_done(&phase) && started.elapsed() < time + MORE_TIME {

@@ -44,7 +44,7 @@ pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStr
     Ok(stream)
 }
 
-/// As [`connect`], with so little room in the kernel that the server must hold unread replies.
+/// Like [`connect`], with socket buffers so small that the server must keep unread replies in memory.
 pub(crate) async fn connect_without_buffers(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4096)?;

@@ -1,4 +1,4 @@
-//! The table of phases, and the rules that they must keep.
+//! The table of phases, and the rules that the server must follow in them.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::honest::Record;
 
 /// Maximum resident memory of the server in bytes.
 const MAX_RSS: u64 = 256 << 20;
-/// Resident memory in bytes that the server may have more than before its first attack, because glibc keeps
+/// The maximum growth of the server's resident memory since before its first attack, in bytes. glibc keeps
 /// freed memory (docs/decisions.md).
 const KEPT_RSS: u64 = 96 << 20;
 /// The memory budget, with the guaranteed shares of many owners and one more small call for each connection.
@@ -80,7 +80,7 @@ pub(crate) fn heading() -> String {
 }
 
 impl Goal {
-    /// Returns what the attack did not reach.
+    /// Returns an error message if the attack did not reach its goal.
     pub(crate) fn missed(self, before: &Phase, during: &Phase, completed: u64) -> Option<String> {
         let (reached, goal, what) = match self {
             Goal::Memory(mib) => (during.memory >> 20, mib, "MiB of the memory budget"),
@@ -111,7 +111,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the broken rules. Without `unloaded`, latency does not count.
+    /// Returns the broken rules. If `unloaded` is `None`, latency is ignored.
     pub(crate) fn broken(&self, unloaded: Option<Duration>) -> Vec<String> {
         let mut broken: Vec<String> = self.breach.iter().cloned().collect();
         let phases = [&self.before, &self.during, &self.after];
@@ -137,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// Returns what the server still holds after an attack.
+/// Returns an error message for each resource that the server did not release after an attack.
 pub(crate) fn unreleased(idle: u64, before: &Phase, after: &Phase) -> Vec<String> {
     let Sample { rss, connections, metrics } = after.last;
     let mut kept = Vec::new();

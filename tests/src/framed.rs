@@ -1,4 +1,4 @@
-//! Decodes MPA frames with our codec and encodes them again. `tests/interop/` uses this too.
+//! Decodes MPA frames with our codec and encodes them again. `tests/interop/` also uses this module.
 
 use rpcrdma_runtime::wire::iwarp::{
     Crc32c, DdpHeader, FrameHeader, FrameKind, Opcode, ReadDepths, ReadRequest, Terminate, fpdu, mpa,

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 const NULL: u32 = 0;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
-/// The numbers of calls before allocations are counted, and while they are.
+/// The number of calls before the measurement, and the number of measured calls.
 const CALLS: u32 = 256;
 
 /// A server of NFS version 3 with one file.
@@ -122,7 +122,7 @@ async fn read(nfs: nfs_v3::Client<Client>, count: u32) {
     assert_eq!(read.data.len(), count as usize);
 }
 
-/// Measures the server's part of used connections without outstanding calls.
+/// Measures the server's memory for connections without outstanding calls, after a call on each.
 #[test]
 fn an_idle_connection_holds_at_most_14_kib_of_the_server() {
     const CONNECTIONS: u32 = 64;

@@ -1,4 +1,4 @@
-//! RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and invalid ones.
+//! The encoding of RPC-over-RDMA headers, byte for byte (RFC 8166 section 4), and invalid headers.
 
 use bytes::Bytes;
 use rpcrdma_runtime::wire::rdma::{

@@ -1,5 +1,5 @@
-//! Messages of Linux, from the transport header down to NFS, decode and encode to the same bytes. Truncated
-//! at any length, they are rejected.
+//! Messages of Linux decode and encode to the same bytes, from the transport header down to NFS. Messages
+//! truncated at any length are rejected.
 
 use bytes::Bytes;
 use rpcrdma_nfs3::nfs_v3::proc;

@@ -1,5 +1,5 @@
-//! The documents in `specs/` have the form of RFCs, and their layouts are those of the RFCs. The rules in
-//! `specs/requirements/` cover the RFCs.
+//! Checks that the documents in `specs/` have the form of RFCs and the layouts that the RFCs define. Also
+//! checks that the rules in `specs/requirements/` cover the RFCs.
 //!
 //! The comparisons run if `XDRGEN_CORPUS` names a directory with the RFCs in `rfc/`.
 
@@ -58,14 +58,14 @@ fn each_section_with_a_requirement_has_a_rule() {
     assert!(missing.is_empty(), "no rule of these sections is in {}: {missing:?}", trace::RULES);
 }
 
-/// Returns the numbers of the sections that contain a word of RFC 2119 for a requirement.
+/// Returns the numbers of the sections that contain a requirement word of RFC 2119.
 fn sections_with_requirements(text: &str) -> BTreeSet<&str> {
     const WORDS: [&str; 5] = ["MUST", "SHOULD", "SHALL", "REQUIRED", "RECOMMENDED"];
     let mut section = "";
     let mut found = BTreeSet::new();
     // The paragraph that defines the words states no requirement.
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.contains("key words")) {
-        // The XDR in comments begins with a license.
+        // Skip XDR, because it begins with a license that contains such words.
         for line in paragraph.lines().filter(|line| !line.contains("///")) {
             section = heading(line).unwrap_or(section);
             if line.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word)) {
@@ -109,7 +109,7 @@ fn layouts_are_those_of_the_rfcs() {
 }
 
 /// A document, its RFC, and the definitions that differ from the RFC or are absent from it. `specs/README.md`
-/// has the reasons.
+/// gives the reasons.
 const COMPARISONS: &[(&str, &str, &[&str])] = &[
     (
         "rpcrdma1",

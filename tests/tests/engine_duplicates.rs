@@ -112,7 +112,8 @@ impl Cache {
         assert_eq!(self.finish(ticket, Some(&reply(len))), [self.next]);
     }
 
-    /// Returns the cached reply, or `None` if the call would run; then forgets the call.
+    /// Returns the length of the cached reply, or `None` if the call is not cached. In the latter case, ends
+    /// the call without a reply.
     fn lookup(&mut self, xid: u32) -> Option<usize> {
         self.lookup_of(HERE, xid)
     }
@@ -261,7 +262,7 @@ fn the_caller_with_the_most_entries_is_evicted() {
     all(&mut cache, many, &[108, 109, 110], 300);
 }
 
-/// A running call cannot be evicted, so it counts when it starts.
+/// A running call cannot be evicted, so it counts toward the caller's share from its start.
 #[test]
 fn the_caller_with_the_most_running_calls_waits() {
     let (few, many) = (at("10.0.0.1"), at("10.0.0.2"));
@@ -280,7 +281,7 @@ fn the_caller_with_the_most_running_calls_waits() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// This also applies if a new reply is longer than all replies of the other callers.
+/// The largest share is evicted even if it consists only of the new reply.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);
@@ -415,7 +416,7 @@ fn only_the_first_bytes_and_the_length_are_compared() {
     }
 }
 
-/// The bits are anywhere in the compared prefix, less than 16 bytes apart.
+/// The two bits are less than 16 bytes apart, anywhere in the last 64 bytes of the call.
 ///
 /// Requirement: H78
 #[test]

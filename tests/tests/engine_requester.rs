@@ -366,7 +366,7 @@ fn r200_a_reply_is_delivered_once_all_memory_is_fenced() {
     assert!(peer.outcome().is_ok());
 }
 
-/// The check includes what the peer writes until the memory is invalidated.
+/// The check covers all data that the peer writes until the memory is invalidated.
 ///
 /// Requirement: R263
 #[test]

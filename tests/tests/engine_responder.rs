@@ -479,7 +479,7 @@ fn r286_r287_r288_send_with_invalidate_uses_the_only_handle_after_agreement() {
         (false, one, None),
         (true, two, None),
         (true, ChunkLists::default(), None),
-        // H66: one handle in two lists is one handle.
+        // H66: a handle in two lists counts as one handle.
         (true, shared, Some(100)),
     ] {
         let mut peer = Peer::with(Config::default(), 16, agreed);

@@ -33,7 +33,7 @@ struct Client {
     local_fence: bool,
     abandoned: Vec<u32>,
     next_handle: u32,
-    /// The reason of a requested close.
+    /// The reason for a requested close.
     closing: Option<CloseReason>,
     /// Pending connection attempts.
     connects: u32,

@@ -1,6 +1,6 @@
 //! An extension adds a header type (`specs/rpcrdma1-keepalive.txt`). Messages of the base protocol are
 //! unchanged, and a peer without the extension rejects the new type. If the extension has a new version
-//! number, such a peer names its own versions.
+//! number, a peer without it reports the versions that it supports.
 
 use bytes::Bytes;
 use rpcrdma_keepalive::rpcrdma1::{RdmaMsg, RpcRdmaError, RpcRdmaErrvers, RpcRdmaHeader};

@@ -102,7 +102,7 @@ fn offer(Framing { crc, markers }: Framing) -> Offer {
 }
 
 fn config() -> Config {
-    // Small thresholds, so that little data is enough for chunks.
+    // With small thresholds, little data is enough for chunks.
     Config { credits: 4, private_data: PrivateData::new(true, 1024, 1024), ..Config::default() }
 }
 
@@ -379,7 +379,7 @@ fn cut_everywhere(framing: Framing) {
         .collect();
     assert!(traffic[0].read_chunks > 0 && traffic[1].write_bytes >= 1200, "{traffic:?}");
     assert!(uncut.sent.iter().all(|octets| *octets > 1500), "{:?}", uncut.sent);
-    // How often each number of replies, and of executed calls without a reply, occurs.
+    // The frequency of each pair: the number of replies, and the number of executed calls without a reply.
     let mut seen = BTreeMap::<(usize, usize), u32>::new();
     for from in [LEFT, RIGHT] {
         for at in 0..uncut.sent[from] {

@@ -1,5 +1,5 @@
-//! Reduced messages are restored. The tests use random values of every type of `specs/` and of a protocol
-//! with many items, with random choices of reduced items and segments. The messages pass through both
+//! Checks that reduced messages are restored. The tests use random values of every type of `specs/` and of a
+//! protocol with many items. Reduced items and segments are chosen at random. The messages pass through both
 //! engines, as calls and as replies.
 #![allow(clippy::unwrap_used)] // a test that cannot continue panics
 
@@ -123,7 +123,8 @@ impl Variant {
         reader.finish().map(|()| value)
     }
 
-    /// Returns both peers, with the smallest inline threshold that fits the chunk lists of such a message.
+    /// Returns both peers. The inline threshold is the smallest that fits the chunk lists for this many
+    /// items.
     fn pair(&self, items: usize, longest: usize) -> Pair {
         let inline = if items <= 2 { 1024 } else { 4096 };
         let private_data = PrivateData::new(true, inline, inline);

@@ -174,7 +174,7 @@ async fn a_context_created_over_tcp_is_valid_over_rdma() {
     assert_eq!((gss.contexts(), mechanism.started.load(Ordering::Relaxed)), (1, 1));
 }
 
-/// Even a long token is not an item.
+/// Even a long token is not a DDP-eligible item.
 ///
 /// Requirement: R264
 #[tokio::test]

@@ -237,7 +237,7 @@ async fn another_servers_registration_stays_unless_it_is_replaced() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// What happens to a reply.
+/// A fault that affects a reply.
 #[derive(Clone, Copy)]
 enum Fault {
     None,

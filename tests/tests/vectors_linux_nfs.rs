@@ -13,7 +13,7 @@ use rpcrdma_runtime::wire::rpc::{CallHeader, ReplyHeader, decode_reply};
 use rpcrdma_runtime::xdr::{Decode, Encode, Item, Placed, PlacedItem, Reader, Received, Reducer};
 use rpcrdma_tests::captured::{Captured, others, ours};
 
-/// Decodes the rest of a reader as `T` and encodes it reencode, reduced or not.
+/// Decodes the rest of a reader as `T`, and encodes the value again, reduced or not.
 fn reencode<T: Encode + for<'de> Decode<'de>>(reader: &mut Reader<'_>, into: &mut Reducer, name: &str) {
     let value = T::decode(reader).unwrap_or_else(|error| panic!("{name}: {error}"));
     reader.finish().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -78,8 +78,8 @@ fn sink(received: &Received) -> Reducer {
     if reduced { Reducer::new(1) } else { Reducer::disabled() }
 }
 
-/// Checks all messages. Returns the number of checked calls and replies, and of other messages, which have
-/// another program or their payload in a chunk.
+/// Checks all messages. Returns the numbers of checked calls, of checked replies and of other messages. These
+/// belong to another program or have their payload in a chunk.
 fn check(messages: &[Captured]) -> [usize; 3] {
     let procedures = procedures();
     let mut called: BTreeMap<u32, u32> = BTreeMap::new();

@@ -118,7 +118,7 @@ async fn register(end: &mut VerbsConnection, memory: Memory) -> Segment {
     }
 }
 
-/// Sends a message. From its arrival on, the peer may access the registered memory.
+/// Sends a message. Once the message has arrived, the peer may access the registered memory.
 async fn advertise(local: &mut VerbsConnection, peer: &mut VerbsConnection) {
     peer.submit(Action::PostReceives { count: 1 });
     local.submit(Action::Send {
@@ -192,7 +192,7 @@ const LISTENS: &str = "RPCRDMA_VERBS_LISTENS";
 #[tokio::test]
 async fn a_listener_without_descriptors() {
     if std::env::var_os(LISTENS).is_none() {
-        // Another test runs this one in a child process.
+        // This test runs only in the child process of another test.
         return;
     }
     let Some(at) = device() else { return };
@@ -395,7 +395,7 @@ async fn long_memory((mut local, mut peer): (VerbsConnection, VerbsConnection), 
     drive(&mut local, &mut peer, is_received).await;
     local.submit(Action::Invalidate { token: Token(5), handle: sink.handle });
     assert!(fenced(&mut local).await == *data);
-    // A registration that completes during the close also returns.
+    // Memory is also returned if its registration completes during the close.
     local.submit(Action::Register { token: Token(6), memory: Memory::Sink(BytesMut::zeroed(data.len())) });
     local.submit(Action::Close { reason: CloseReason::Local });
     let ((_, returned), _) = tokio::join!(closed(&mut local), closed(&mut peer));

@@ -1,8 +1,8 @@
 //! The syntax tree: the definitions of a document, with spans that point into it.
 //!
-//! There is one type for each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, with the
-//! grammar's names. Names are unresolved, and a bound may be a constant of another document. Resolution
-//! turns the tree into a protocol (`hir`).
+//! Each production of RFC 4506 section 6.3 and RFC 5531 section 12.2 has one type, named as in the grammar.
+//! Names are unresolved, and a bound may be a constant of another document. Resolution turns the tree into
+//! a protocol (`hir`).
 
 use crate::source::Span;
 
@@ -100,7 +100,7 @@ pub enum DefinitionKind {
     Union(Identifier, Box<UnionBody>),
     /// `program NAME { ... } = number;` (RFC 5531 section 12.2)
     Program(ProgramDef),
-    /// A `%` line: passed through by rpcgen, without meaning to XDR.
+    /// A `%` line, which rpcgen passes through. It has no meaning in XDR.
     PassThrough(String),
 }
 
@@ -122,7 +122,7 @@ pub struct ConstDef {
     pub value: Value,
 }
 
-/// A constant or the name of one.
+/// A number or the name of a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A decimal, hexadecimal or octal literal from -2^63 to 2^64-1. The lexer reports wider literals.
@@ -143,11 +143,11 @@ pub struct Declaration {
     pub specifier: TypeSpecifier,
     /// The name. Absent for `void`, optional for arguments and results.
     pub name: Option<Identifier>,
-    /// The number of values that a declaration has.
+    /// The number of values.
     pub multiplicity: Multiplicity,
     /// From its first token to its last, without the `;`.
     pub span: Span,
-    /// The comments directly before it, and after it on its line.
+    /// The comments directly before the declaration, and after it on the same line.
     pub docs: Vec<String>,
     /// True for xdrzcc's `zcopaque`: the data is DDP-eligible.
     pub eligible: bool,
@@ -207,7 +207,7 @@ pub enum TypeSpecifierKind {
 }
 
 impl TypeSpecifierKind {
-    /// Returns true for a body that is written in place of a type's name.
+    /// Returns true for a body written in place of a type name.
     pub(crate) fn is_body(&self) -> bool {
         matches!(
             self,
@@ -286,9 +286,10 @@ pub struct EnumBody {
 pub struct EnumMember {
     /// Its name.
     pub name: Identifier,
-    /// The value. If omitted, it is one more than the previous member's value; the first is 0 (rpcgen).
+    /// The value. If omitted, the value is one more than the previous member's, or 0 for the first member
+    /// (rpcgen).
     pub value: Option<Value>,
-    /// The comments directly before it, and after it on its line.
+    /// The comments directly before the member, and after it on the same line.
     pub docs: Vec<String>,
 }
 
@@ -354,6 +355,6 @@ pub struct ProcedureDef {
     pub arguments: Vec<Declaration>,
     /// Its number.
     pub number: Value,
-    /// The comments directly before it, and after it on its line.
+    /// The comments directly before the procedure, and after it on the same line.
     pub docs: Vec<String>,
 }

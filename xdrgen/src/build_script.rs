@@ -20,7 +20,7 @@ use crate::source::{Source, Sources};
 /// }
 /// ```
 ///
-/// In the crate, which depends on `rpcrdma-runtime`:
+/// Include the file in a crate that depends on `rpcrdma-runtime`:
 ///
 /// ```text
 /// #[rustfmt::skip]
@@ -111,9 +111,9 @@ impl Build {
     }
 
     /// Adds a document: RFC text or a `.x` file. All documents are compiled together into one file, which
-    /// is named after the first document. If there are several, each document and each file that it
-    /// includes (`#include "sibling.x"`, relative to the document) is a module named after its file.
-    /// Cargo reruns the script if one of the files changes.
+    /// is named after the first document. If there are several documents, each document and each file that
+    /// it includes (`#include "sibling.x"`, relative to the document) becomes a module named after its
+    /// file. Cargo reruns the script if one of the files changes.
     pub fn document(mut self, path: impl Into<PathBuf>) -> Self {
         self.documents.push(path.into());
         self
@@ -125,7 +125,7 @@ impl Build {
         self
     }
 
-    /// Names the file, without `.rs`.
+    /// Sets the name of the output file, without `.rs`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -153,7 +153,8 @@ impl Build {
 
     /// Adds a derive to all types: `serde`, `arbitrary`, or the path of any derive. `serde` requires the
     /// crate `serde` with its feature `derive`, and `rpcrdma-runtime` with its feature `serde`.
-    /// `arbitrary` requires the same of the crate `arbitrary`.
+    /// `arbitrary` requires the crate `arbitrary` with its feature `derive`, and `rpcrdma-runtime` with its
+    /// feature `arbitrary`.
     pub fn derive(mut self, derive: impl Into<String>) -> Self {
         self.options.derives.push(derive.into());
         self
@@ -165,7 +166,7 @@ impl Build {
         self
     }
 
-    /// Does not supply predefined names: the usual typedefs of integers, and the names of RPC.
+    /// Disables the predefined names: the usual integer typedefs, and the names of RPC.
     pub fn no_prelude(mut self) -> Self {
         self.options.prelude = false;
         self
@@ -196,7 +197,8 @@ impl Build {
         self
     }
 
-    /// Compiles, writes the file, and prints cargo's directives. Warnings become cargo warnings.
+    /// Compiles the documents, writes the file, and prints cargo's directives. Warnings become cargo
+    /// warnings.
     ///
     /// # Errors
     /// Returns the findings with their positions, or the error of a file that cannot be read or written.

@@ -26,7 +26,8 @@ struct Facts<'h> {
     bound: &'h [Bound<'h>],
 }
 
-/// A rule reports every violation. The kind of a rule determines when it runs and what it receives.
+/// A function that reports every violation of a rule. The variant determines when the function runs and
+/// what it receives.
 enum Rule {
     /// Runs before definitions of published documents are omitted.
     Protocol(fn(&Facts<'_>, &mut Found)),
@@ -65,7 +66,7 @@ const RULES: &[(&str, Rule)] = &[
     ("X327", Rule::Messages(messages::excess_items)),
 ];
 
-/// Runs all rules through `check`, which calls those of one kind.
+/// Calls `check` for every rule. `check` runs the rules of one kind.
 fn run(found: &mut Found, check: impl Fn(&Rule, &mut Found)) {
     for (code, rule) in RULES {
         let before = found.kept.len();

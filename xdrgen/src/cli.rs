@@ -57,7 +57,7 @@ enum Task {
     #[command(after_help = "\
 Examples:
   rpcrdma-xdrgen check kv.x --binding kv.ddp.toml
-  rpcrdma-xdrgen check rfc7863.txt rfc8276.txt           an extension with what it extends
+  rpcrdma-xdrgen check rfc7863.txt rfc8276.txt           an extension and its base
   rpcrdma-xdrgen check --message-format json kv.x        for an editor
   rpcrdma-xdrgen check --deny warnings kv.x              for CI")]
     Check(Inputs),
@@ -145,8 +145,8 @@ struct Generation {
     /// Write the valid definitions even if others have errors. The exit status still reports the errors.
     #[arg(long)]
     keep_going: bool,
-    /// Add a derive to all types: `serde`, `arbitrary`, or the path of a derive. The runtime and an
-    /// emitted crate need their feature of that name. May be repeated.
+    /// Add a derive to all types: `serde`, `arbitrary`, or the path of a derive. `serde` and `arbitrary`
+    /// require the feature of that name in the runtime and in an emitted crate. May be repeated.
     #[arg(long, value_name = "DERIVE")]
     derive: Vec<String>,
     /// Emit a complete crate of this name, without the standard library, into the directory given by
@@ -161,8 +161,7 @@ struct Generation {
         default_value = "Types and programs compiled from XDR."
     )]
     title: String,
-    /// Make the crate a workspace member, which inherits version, edition, licence, lints and
-    /// dependencies.
+    /// Make the crate a workspace member, which inherits version, edition, license, lints and dependencies.
     #[arg(long, requires = "package")]
     workspace_crate: bool,
     /// The directory of rpcrdma-runtime, on which the crate depends; by default, the registry's version
@@ -338,8 +337,7 @@ impl Generation {
     }
 }
 
-/// Returns the name of the module: the stem of the output file. Output to standard output does not use
-/// it.
+/// Returns the name of the module: the stem of the output file. Standard output does not use the name.
 fn module_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_stem)
         .map_or_else(|| "generated".to_owned(), |stem| stem.to_string_lossy().into())

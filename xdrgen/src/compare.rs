@@ -33,7 +33,7 @@ impl<'m> Path<'m> {
         Path { names: [name, "", ""], ..Path::default() }
     }
 
-    /// The path of a part.
+    /// Returns the path of a part with this name.
     fn part(mut self, name: &'m str) -> Self {
         if let Some(place) = self.names.iter_mut().find(|name| name.is_empty()) {
             *place = name;
@@ -51,19 +51,19 @@ impl<'m> Path<'m> {
 /// The effect of a change on messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// None: names, typedefs and the names of numbers are not sent.
+    /// No effect: names, typedefs and the names of numbers are not sent.
     Unsent,
-    /// The encoding of the definition changed. Messages of both versions contain it in different
-    /// positions, or not at all.
+    /// The encoding of the definition changed, but no message contains the definition in the same position
+    /// in both versions.
     Definition,
     /// Messages change.
     Message,
 }
 
-/// A definition or a part of one in one version.
+/// A definition, or a part of a definition, in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// The aspect that changed: a declaration, a value, a name.
+    /// The aspect that changed: a declaration, a value or a name.
     pub text: String,
     /// The position.
     pub span: Span,
@@ -87,22 +87,22 @@ pub(crate) struct Change<'m> {
 /// A part in the base and in the new version. One is absent if the part was added or removed.
 type Pair<T> = [Option<T>; 2];
 
-/// The difference.
+/// The kind of a difference.
 #[derive(Debug)]
 pub(crate) enum Kind<'m> {
     Constant(Pair<&'m Const>),
-    /// A definition, and whether `compat` must judge it: no type of another name replaces it.
+    /// A definition, and whether `compat` must judge it because no type with another name replaces it.
     Type(Pair<&'m TypeDef>, bool),
-    /// A member of two enums.
+    /// A member, and the enum in both versions.
     Member((TypeId, TypeId), Pair<&'m Member>),
-    /// An arm that only one of two unions has: its value, unless it is the default arm; the arms; the
-    /// base's default arm; and whether the other union's discriminant has the value.
+    /// An arm that only one of two unions has. The fields are its value (`None` for the default arm), the
+    /// arm, the base's default arm, and whether the other union's discriminant has the value.
     Arm(Option<i128>, Pair<&'m Arm>, Option<&'m Arm>, bool),
     /// A program, a version or a procedure, with the new name of its container.
     Number(Pair<Number<'m>>, &'m str),
     /// A field, a discriminant or a typedef, as written.
     Written(&'static str),
-    /// A type where it is used.
+    /// The wire form of a use in both versions.
     Form(View<'m>, View<'m>),
     /// A bound or a length.
     Bound(&'static str, u32, u32),
@@ -147,7 +147,7 @@ struct EnumUses<'m> {
     unions: Vec<(Option<&'m Arm>, Arms<'m>, Path<'m>)>,
 }
 
-/// The arms of a union by the numbers that select them; the default arm by `None`.
+/// The arms of a union by the numbers that select them. The key of the default arm is `None`.
 type Arms<'m> = BTreeMap<Option<i128>, &'m Arm>;
 
 /// Compares two versions completely.
@@ -161,7 +161,7 @@ pub(crate) fn compare<'m>(base: &'m Hir, new: &'m Hir) -> Compared<'m> {
     walk.found()
 }
 
-/// Compares types of a base in documents before `before` with the types of the same names.
+/// Compares the types of the base from documents before `before` with the new types of the same names.
 fn compare_before<'m>(base: &'m Hir, new: &'m Hir, before: SourceId) -> Compared<'m> {
     let named = by_name(new);
     let mut walk = Walk::new(base, new, Stop::Never);
@@ -230,8 +230,8 @@ fn roots(hir: &Hir) -> Vec<TypeId> {
 /// Maximum number of renamed candidates tried for a missing type.
 const MAX_CANDIDATES: usize = 4;
 
-/// Returns the first type that is similar, under another name. A similar type has the same kind of body
-/// and, if it is a struct, the same number of fields.
+/// Returns for each old type the first similar type with another name. A similar type has the same kind of
+/// body and, if it is a struct, the same number of fields.
 fn find_similar(
     [base, new]: [&Hir; 2],
     olds: &[TypeId],
@@ -388,7 +388,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Compares types that no message contains, and adds the definitions that were added or removed.
-    /// `removed` has the removed messages.
+    /// `removed` contains the removed messages.
     fn definitions(&mut self, removed: &HashSet<TypeId>) {
         let (base, new) = (self.base, self.new);
         let (known, named) = (by_name(base), by_name(new));

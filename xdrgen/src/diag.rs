@@ -204,12 +204,12 @@ pub(crate) enum Note {
     Expansion(Expansion),
 }
 
-/// What was omitted.
+/// The omitted part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OmittedPart {
     Definition,
     Procedure,
-    /// A procedure that its program requires: the program is not written.
+    /// A procedure without which its program is not written.
     Needed,
 }
 
@@ -285,7 +285,7 @@ pub struct Text {
     pub help: Option<String>,
 }
 
-/// Returns a text that consists of a message.
+/// Returns a text with only a message.
 fn text(message: impl Into<String>) -> Text {
     let primary = Label { span: Span::default(), text: String::new() };
     Text { message: message.into(), primary, related: Vec::new(), help: None }
@@ -423,7 +423,7 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// Maximum number of errors, and of warnings, stored per stage. Further ones are usually the same
+/// Maximum number of errors, and of warnings, stored per stage. Further findings usually repeat the same
 /// mistake.
 const KEPT: usize = 4096;
 
@@ -464,7 +464,7 @@ impl Found {
         found.into_iter().for_each(|one| self.push(one));
     }
 
-    /// The number of errors so far.
+    /// Returns the number of errors so far.
     pub(crate) fn errors(&self) -> usize {
         self.all.errors
     }

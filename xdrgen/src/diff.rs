@@ -1,6 +1,6 @@
 //! The changes from one version of a protocol to another, by definition, and whether messages change.
 //!
-//! Definitions are matched by name. The remaining definitions are matched by layout: they were renamed. A
+//! Definitions are matched by name. The remaining definitions are matched by layout and count as renamed. A
 //! change of a type is listed at its definition, not at each use.
 
 use serde::Serialize;
@@ -18,11 +18,11 @@ pub use crate::compare::Side;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {
-    /// Only the second version has it.
+    /// Only the second version contains the item.
     Added,
-    /// Only the first version has it.
+    /// Only the first version contains the item.
     Removed,
-    /// Both versions have it, but it differs.
+    /// Both versions contain the item, but it differs.
     Changed,
 }
 
@@ -89,7 +89,8 @@ pub fn diff(sources: &Sources, old: &[SourceId], new: &[SourceId], options: &Opt
     };
     changes.sort_by_key(place);
     let not_compared = omitted(&diagnostics);
-    // Returns the definition of a change. If that definition was omitted, the change is unknown.
+    // Returns the name of a change's definition. An addition or a removal is unknown if that definition was
+    // omitted.
     fn owner(change: &Change) -> &str {
         change.name.split_once('.').map_or(change.name.as_str(), |(owner, _)| owner)
     }

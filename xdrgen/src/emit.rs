@@ -23,7 +23,7 @@ pub(crate) use derives::Known;
 pub(crate) use documents::{Document, items_by_source};
 pub(crate) use file::{Files, Head};
 
-/// Options of emission.
+/// The module to emit, and the options of emission.
 pub(crate) struct Emitter<'m> {
     pub(crate) module: &'m Module,
     /// The path of the runtime: `::rpcrdma_runtime`, or `crate` inside it.
@@ -36,7 +36,7 @@ pub(crate) struct Emitter<'m> {
     pub(crate) derives: &'m [String],
     /// True if derives of known crates depend on features of the emitted crate.
     pub(crate) features: bool,
-    /// The sizes of types, if the documentation of procedures is to state the sizes of their messages.
+    /// The sizes of types; `None` if the module has no programs.
     pub(crate) sizes: Option<&'m Layouts>,
     /// The documents with a module each; empty if all items are in one module.
     pub(crate) documents: Vec<Document>,
@@ -51,14 +51,14 @@ pub(crate) struct Emitter<'m> {
 enum Place {
     /// The module of the types, which imports the runtime's names.
     Types,
-    /// In the module of a program version.
+    /// The module of a program version.
     Version,
-    /// In the module of its procedures.
+    /// The module of the version's procedures.
     Procedures,
 }
 
-/// Returns the Rust names that several constants or types share: those of two namespaces, or a constant
-/// and a type.
+/// Returns the Rust names that several constants or types share. The items are in different namespaces, or
+/// one is a constant and the other a type.
 pub(crate) fn ambiguous(module: &Module) -> HashSet<&str> {
     let mut names = HashSet::default();
     let constants = module.consts.iter().map(|one| one.ident.as_str());

@@ -20,7 +20,7 @@ pub use lines::Section;
 pub use map::Map;
 pub(crate) use map::Places;
 
-/// How a document contains its XDR.
+/// The form in which a document contains its XDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// After `///` at the start of a line, with optional indentation.
@@ -103,8 +103,8 @@ pub fn extract(id: SourceId, source: &Source, recognizer: Recognizer<'_>) -> Ext
     Extract { published, ..extract }
 }
 
-/// Returns the form: plain for a `.x` file. Otherwise, `///` decides first, then the similarity to an
-/// RFC.
+/// Returns the form: plain for `.x` and `.xdr` files, otherwise marked if a line has `///`. All other
+/// `.txt` and `.md` files are indented, and so is text that looks like an RFC.
 fn form(source: &Source, lines: &[lines::Line]) -> Form {
     let document = source.text();
     let extension = source.name().extension().and_then(|extension| extension.to_str()).unwrap_or("");
@@ -156,14 +156,14 @@ fn marked(
         builder.copy(start, start + document.get(start..line.range.end).unwrap_or("").trim_end().len());
         builder.line_end();
     }
-    // Published documents quote the definitions of others.
+    // Published documents quote the definitions of other documents.
     let unmarked = if published { Vec::new() } else { unmarked(id, document, lines, &builder.text) };
     let found = gaps.found.into_iter().chain(unmarked).collect();
     builder.finish(Form::Marked, sections, found)
 }
 
 /// Reports definitions without marks in a document with marks. They count as prose, which often repeats
-/// marked definitions; other definitions may lack their marks by mistake.
+/// marked definitions. Only definitions that occur nowhere else are reported.
 fn unmarked(id: SourceId, document: &str, lines: &[lines::Line], xdr: &str) -> Vec<Diagnostic> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: HashSet<&str> = xdr.split(|c| !is_part(c)).collect();

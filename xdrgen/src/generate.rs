@@ -44,7 +44,7 @@ pub struct Generated {
     /// The files: their paths below an output directory, and their contents. Empty after an error, unless
     /// `keep_going` is set.
     pub files: Vec<(PathBuf, String)>,
-    /// The input.
+    /// The numbers of documents and definitions.
     pub summary: Summary,
     /// The findings in source order.
     pub diagnostics: Vec<Diagnostic>,
@@ -62,7 +62,7 @@ impl Generated {
     }
 }
 
-/// Compiles documents together, which may use each other's names. Each source is a document or a binding
+/// Compiles documents together. They may use each other's names. Each source is a document or a binding
 /// file. One run reports all errors.
 #[must_use]
 pub fn generate(sources: &Sources, options: &Options) -> Generated {
@@ -153,7 +153,7 @@ fn read(
     (id, specification, trust)
 }
 
-/// Returns the known external definitions. Adds the used ones to the documents, and applies additions.
+/// Returns the known external definitions. Adds those in use to the documents, and applies additions.
 fn known<'a>(
     documents: &mut [(SourceId, Specification, Trust)],
     sources: &Sources,
@@ -237,7 +237,7 @@ fn analyzed(
     let is_complete = is_complete && (options.keep_going || !diagnostics.has_errors());
     let more = more.and(diagnostics.more);
     crate::parse::explain(&mut diagnostics.kept, &expansions);
-    // Unparsed text may define a missing name. `keep_going` reports the name as the reason of an omission.
+    // Unparsed text may define a missing name. `keep_going` reports the name as the reason for an omission.
     found.extend(diagnostics.kept.into_iter().filter(|found| options.keep_going || !unread.may_have(found)));
     include::report(sources, |_| true, !options.keep_going, &mut found);
     include::unseen::report(sources, |_| true, &options.defined, &mut found);
@@ -294,7 +294,7 @@ fn lowered(hir: Hir, bindings: &[binding::Binding], options: &Options, found: &m
     module
 }
 
-/// Returns the header of files, which names all sources.
+/// Returns the header of the emitted files, which names all sources.
 fn head(sources: &Sources, options: &Options) -> Head {
     let names: Vec<String> = sources.iter().map(|(_, source)| shown(source, options)).collect();
     let documents = match names.split_last() {
@@ -321,8 +321,8 @@ fn one_line(text: &str) -> String {
 /// Reserved module names: crates, and files with a meaning to Rust.
 const NO_MODULES: &[&str] = &["alloc", "core", "lib", "main", "mod_", "rpcrdma_runtime", "std"];
 
-/// Returns the modules of a run with several documents or with namespaces, without empty ones. A single
-/// document has no modules.
+/// Returns the nonempty modules of a run with several documents or with namespaces. A single document
+/// has no modules.
 fn modules(
     sources: &Sources,
     namespaces: &[(SourceId, &Namespace)],

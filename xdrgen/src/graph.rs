@@ -1,5 +1,5 @@
 //! The graph of types and the types that they contain. A document may define any number of mutually
-//! recursive types, so no function recurses, and all run in linear time in the number of uses.
+//! recursive types, so no function recurses, and each runs in time linear in the number of uses.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub(crate) struct Graph {
     /// The index of the first use of each type, and the total number of uses.
     starts: Vec<usize>,
     uses: Vec<TypeId>,
-    /// All types in topological order: each after those that it uses. The types of a cycle are adjacent.
+    /// All types in topological order: each type follows the types that it uses. Cycles are contiguous.
     order: Vec<TypeId>,
     /// The cycle number of each type: mutually recursive types have the same number.
     cycles: Vec<usize>,
@@ -46,7 +46,7 @@ impl Graph {
         Graph::new(&hir.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
 
-    /// As `of_all_uses`, for Rust types.
+    /// Like `of_all_uses`, but for Rust types.
     pub(crate) fn of_module(module: &Module) -> Self {
         Graph::new(&module.types, |_, ty, used| used.extend(ty.body.types().filter_map(|ty| ty.named())))
     }
@@ -71,7 +71,7 @@ impl Graph {
         users
     }
 
-    /// Returns all types in topological order: each after those that it uses, except in cycles.
+    /// Returns all types in topological order: except in cycles, each type follows the types that it uses.
     pub(crate) fn order(&self) -> &[TypeId] {
         &self.order
     }
@@ -90,7 +90,7 @@ impl Graph {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// Returns the types on a path from `start` back to it; empty if there is none.
+    /// Returns the types on a path from `start` back to `start`; empty if there is no such path.
     pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
         if !self.is_in_cycle(start) {
             return Vec::new();
@@ -132,8 +132,8 @@ impl Graph {
         depths
     }
 
-    /// Computes a property of each type from the types that it uses, until nothing changes. `of` must
-    /// change a value in one direction only.
+    /// Computes a property of each type from the types that it uses, until nothing changes. `of` must be
+    /// monotonic.
     pub(crate) fn solve<T: Clone + PartialEq>(&self, start: T, of: impl Fn(TypeId, &[T]) -> T) -> Vec<T> {
         let mut values = vec![start; self.len()];
         let used_by = self.users();
@@ -235,7 +235,7 @@ impl Walk {
         }
     }
 
-    /// Leaves a type. If the type reaches no earlier one, it is the first of its cycle, which is
+    /// Leaves a type. If the type reaches no earlier type, it is the first of its cycle, and the cycle is
     /// complete.
     fn close(&mut self, id: TypeId, graph: &mut Graph) {
         if self.lowest.get(id.0).copied() != Some(self.number(id)) {

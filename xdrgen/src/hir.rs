@@ -107,7 +107,7 @@ pub struct Field {
     pub at: Span,
     /// Its type.
     pub ty: Type,
-    /// True if RDMA may place it directly.
+    /// True if the field is DDP-eligible.
     pub eligible: bool,
     /// Its documentation.
     pub docs: Docs,
@@ -248,13 +248,13 @@ pub struct Procedure {
     pub docs: Docs,
 }
 
-/// A sum of bytes over the arguments of a call.
+/// A number of bytes: a sum of fields of a call's arguments and a constant.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     /// The fields by their paths. The flag is true for an `unsigned hyper`, and false for an `unsigned
     /// int`.
     pub fields: Vec<(Vec<String>, bool)>,
-    /// The sum of the numbers.
+    /// The constant.
     pub number: u64,
 }
 
@@ -275,8 +275,8 @@ pub enum Selector {
     Enum(TypeId),
 }
 
-/// Maximum nesting of definitions. Published documents nest up to about 12 definitions; rustc supports
-/// 128.
+/// Maximum nesting of definitions. Published documents nest up to about 12 definitions; rustc's default
+/// limit is 128.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Hir {
@@ -314,7 +314,7 @@ impl Hir {
         ty
     }
 
-    /// Returns the type that selects a union's arm; `None` if it is unsuitable.
+    /// Returns the type that selects a union's arm; `None` if the type is unsuitable.
     pub(crate) fn selector(&self, discriminant: &Type) -> Option<Selector> {
         match self.resolve_alias(discriminant) {
             Type::Scalar(Scalar::Int) => Some(Selector::Int),
@@ -344,8 +344,8 @@ impl Hir {
         versions.flat_map(|version| &version.procedures)
     }
 
-    /// Removes definitions: types, constants by name, and procedures with such types. The remaining
-    /// definitions must not refer to them.
+    /// Removes types, constants, and procedures that use the removed types. The remaining definitions
+    /// must not refer to removed definitions.
     pub(crate) fn remove(&mut self, types: &HashSet<TypeId>, consts: &HashSet<String>) {
         let mut next = 0;
         let mut places = Vec::with_capacity(self.types.len());
@@ -400,7 +400,7 @@ impl Hir {
 }
 
 impl Type {
-    /// Returns the defined type that it refers to, at any depth.
+    /// Returns the defined type that this type refers to, at any depth.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),
@@ -436,7 +436,7 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// As `declared`, mutably.
+    /// Like `declared`, but mutable.
     pub(crate) fn declared_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Enum(_) => (&mut [], &mut []),
@@ -447,7 +447,7 @@ impl Body {
         fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
     }
 
-    /// Returns the types that it contains, the discriminant last.
+    /// Returns the types that the body contains, the discriminant last.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let discriminant = if let Body::Union(union) = self { Some(&union.discriminant) } else { None };
         self.declared().map(|field| &field.ty).chain(discriminant)

@@ -1,7 +1,7 @@
 //! Included documents: `#include "sibling.x"`.
 //!
-//! Compilation itself reads no files. [`load`] runs before it and reads each file once, so it terminates
-//! for cyclic includes. `#include <...>`, C files (`.h`, `.c`) and `%#include` are ignored.
+//! Compilation itself reads no files. [`load`] runs before compilation and reads each file once, even if
+//! includes are cyclic. `#include <...>`, C files (`.h`, `.c`) and `%#include` are ignored.
 
 pub(crate) mod unseen;
 
@@ -28,10 +28,10 @@ const MAX_TOTAL: u64 = 64;
 const NAMED: usize = 4;
 
 /// Adds included documents recursively. The path of a file is relative to the including document. If the
-/// file is missing, a listed document with the same file name replaces it. `defined` decides `#ifdef`.
+/// file is missing, a given document with the same file name replaces it. `defined` decides `#ifdef`.
 ///
-/// An included document precedes those that include it. Returns the new ids of the given sources, in
-/// order.
+/// An included document precedes the documents that include it. Returns the new ids of the given sources,
+/// in order.
 pub fn load(sources: &mut Sources, defined: &BTreeSet<String>) -> Vec<SourceId> {
     let options = ParseOptions { defined: defined.clone(), ..ParseOptions::default() };
     let given = sources.iter().count();
@@ -73,8 +73,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the document in a file, and adds it if necessary. On failure, the label is the file's
-    /// name.
+    /// Returns the document in a file, and adds the document if it is new.
     fn file(&mut self, name: &str, path: &Path, sources: &mut Sources) -> Result<SourceId, Refused> {
         if name.is_empty() {
             return Err(Refused::Unnamed);
@@ -84,7 +83,7 @@ impl Reader {
             return Ok(*known);
         }
         let text = self.read(path)?;
-        // Through symbolic links, the path without `..` may be another file.
+        // With symbolic links, the path without `..` may lead to another file.
         let short = normal(path);
         let name = if self::identity(&short) == identity { short } else { path.to_owned() };
         let id = sources.add(Source::new(name, text));
@@ -124,7 +123,7 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| normal(path))
 }
 
-/// Returns true if a text may contain an `#include`. Most texts have none and need not be parsed for it.
+/// Returns true if a text may contain an `#include`. Most texts contain none, so parsing is unnecessary.
 fn may_include(text: &str) -> bool {
     text.match_indices("include").any(|(at, word)| {
         let is_directive =
@@ -149,8 +148,8 @@ fn normal(path: &Path) -> PathBuf {
     parts.iter().collect()
 }
 
-/// Reports unreadable files. An unreadable file is an error if the document uses an undefined name, which
-/// the file may define. If `explains` is set, the name is not reported separately.
+/// Reports refused files. A missing file is only a warning, unless the document uses an undefined name,
+/// which the file may define. If `explains` is set, the name is not reported separately.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,

@@ -36,7 +36,7 @@ impl Module {
     }
 }
 
-/// The storage of opaque data and strings, and therefore of arrays, lists and boxed values.
+/// The storage of opaque data and strings, which also decides the storage of arrays, lists and boxes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Data {
@@ -58,7 +58,7 @@ pub struct Const {
     pub value: i128,
     /// Its type.
     pub ty: ConstType,
-    /// The document that it is from.
+    /// The document that contains it.
     pub source: SourceId,
     /// Its documentation.
     pub docs: Docs,
@@ -88,11 +88,11 @@ pub struct TypeDef {
     pub body: Body,
     /// True if the type has a lifetime because it borrows from the message.
     pub borrows: bool,
-    /// The eligible items that it contains, if it is in a cycle of several types.
+    /// The eligible items that the type contains, if the type is in a cycle of several types.
     pub items: Option<Items>,
     /// The traits that it derives besides `Clone`, `Debug` and `PartialEq`.
     pub derives: Derives,
-    /// The document that it is from.
+    /// The document that contains it.
     pub source: SourceId,
     /// Its documentation.
     pub docs: Docs,
@@ -114,13 +114,13 @@ pub struct Derives {
 pub enum Body {
     /// Another name of a type.
     Alias(Type),
-    /// A struct with one unnamed field: a typedef whose encoding needs a field's attributes.
+    /// A struct with one unnamed field: a typedef whose encoding needs attributes on a field.
     Newtype(Field),
     /// A C-like enum.
     Enum(Vec<Member>),
     /// A struct.
     Struct(Vec<Field>),
-    /// A tuple struct: the arguments of a procedure that takes several.
+    /// A tuple struct: the unnamed arguments of a procedure with several arguments.
     Tuple(Vec<Field>),
     /// A union.
     Union(Union),
@@ -157,7 +157,7 @@ pub struct Field {
     pub recursive: bool,
     /// True for a list: a chain of optional data.
     pub list: bool,
-    /// True if RDMA may place it directly.
+    /// True if the field is DDP-eligible.
     pub eligible: bool,
     /// Its documentation.
     pub docs: Docs,
@@ -174,7 +174,7 @@ pub struct Union {
     pub arms: Vec<Arm>,
     /// The arm of `Default`, by index: the arm that the discriminant 0 selects.
     pub initial: Option<usize>,
-    /// True if one arm takes much more memory than the others.
+    /// True if one arm needs much more memory than the others.
     pub uneven: bool,
 }
 
@@ -192,7 +192,7 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Returns true if the variant holds the discriminant, since several values select the arm.
+    /// Returns true if the variant stores the discriminant, since several values select the arm.
     #[must_use]
     pub fn keeps_discriminant(&self) -> bool {
         self.labels.len() != 1
@@ -237,7 +237,7 @@ pub enum Type {
     Extern(String),
     /// `opaque x[n]`
     FixedOpaque(Bound),
-    /// `opaque x<n>`, which shares the message's memory
+    /// `opaque x<n>`, stored as [`Module::data`] specifies
     Opaque(Option<Bound>),
     /// `opaque x<n>`, stored in place
     SmallOpaque(Bound),
@@ -245,11 +245,11 @@ pub enum Type {
     String(Option<Bound>),
     /// `T x[n]`
     FixedArray(Box<Type>, Bound),
-    /// `T x<n>`, or a list; the field has the bound
+    /// `T x<n>`, or a list; the bound is in the field
     Array(Box<Type>),
     /// `T *x`
     Optional(Box<Type>),
-    /// A value on the heap, or in the message: stored in place, it would make a type contain itself.
+    /// A value on the heap or in the message. Stored in place, it would make a type infinitely large.
     Boxed(Box<Type>),
 }
 
@@ -262,7 +262,7 @@ pub struct Program {
     pub number: u32,
     /// Its versions in order.
     pub versions: Vec<Version>,
-    /// The document that it is from.
+    /// The document that contains it.
     pub source: SourceId,
     /// Its documentation.
     pub docs: Docs,
@@ -319,12 +319,12 @@ pub struct ReplyBounds {
     pub whole: Option<Sum>,
 }
 
-/// A sum of bytes over the arguments.
+/// A number of bytes: a sum of fields of the arguments and a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// The fields.
     pub fields: Vec<FieldPath>,
-    /// The sum of the numbers.
+    /// The constant.
     pub number: u64,
 }
 
@@ -349,7 +349,7 @@ impl Body {
         fields.iter().chain(arms.iter().filter_map(|arm| arm.payload.as_ref()))
     }
 
-    /// As `fields`, mutably.
+    /// Like `fields`, but mutable.
     pub(crate) fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         let (fields, arms): (&mut [Field], &mut [Arm]) = match self {
             Body::Alias(_) | Body::Enum(_) => (&mut [], &mut []),
@@ -360,7 +360,7 @@ impl Body {
         fields.iter_mut().chain(arms.iter_mut().filter_map(|arm| arm.payload.as_mut()))
     }
 
-    /// Returns the types that it directly contains.
+    /// Returns the types that the body directly contains.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let first = match self {
             Body::Alias(ty) => Some(ty),
@@ -372,7 +372,7 @@ impl Body {
 }
 
 impl Type {
-    /// Returns the type of the module that it contains, at any depth.
+    /// Returns the module's type that this type contains, at any depth.
     pub(crate) fn named(&self) -> Option<TypeId> {
         match self {
             Type::Named(id) => Some(*id),

@@ -3,8 +3,8 @@
 /// The keywords with which a definition begins.
 pub(crate) const DEFINITIONS: &[&str] = &["const", "typedef", "enum", "struct", "union", "program"];
 
-/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. `program` and
-/// `version` are missing: published documents use them as names of fields, where they are unambiguous.
+/// The words that cannot be names (RFC 4506 section 6.4, note 1), and rpcgen's types. Excludes `program`
+/// and `version`: published documents use them as names of fields, where they are unambiguous.
 const KEYWORDS: [&str; 21] = [
     "void",
     "opaque",
@@ -48,7 +48,7 @@ pub(crate) fn word(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(length).map(|(word, rest)| (rest, word))
 }
 
-/// Returns the keyword of the definition that a line certainly begins, with its `{`, `switch` or `=`.
+/// Returns the name of the definition that a line certainly begins, as its `{`, `switch` or `=` shows.
 pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     let line = line.trim_start();
     // The first byte excludes most lines.
@@ -67,8 +67,8 @@ pub(crate) fn definition_keyword(line: &str) -> Option<&str> {
     begins.then_some(name)
 }
 
-/// Returns true if a line begins at least approximately like a definition: its keyword, its name, and the
-/// token that follows the name.
+/// Returns true if a line begins approximately like a definition: with a keyword, a name, and the token
+/// that follows the name.
 pub(crate) fn begins_definition(line: &str) -> bool {
     let Some((rest, keyword)) = word(line.trim_start()) else { return false };
     let body = rest.trim_start();
@@ -88,7 +88,7 @@ pub(crate) fn begins_definition(line: &str) -> bool {
     }
 }
 
-/// Returns the keyword of a definition that a misspelled word stands for.
+/// Returns the keyword of a definition that a misspelled word probably stands for.
 pub(crate) fn misspelt_keyword(word: &str) -> Option<&'static str> {
     let mut keywords = DEFINITIONS.iter().copied();
     if word.len() < 3 || keywords.clone().any(|keyword| keyword == word) {

@@ -6,16 +6,16 @@
 //!                                \-> compare: compat, diff
 //! ```
 //!
-//! The stages are: extract the XDR of a document ([`extract()`]); parse it ([`parse()`]) into a syntax tree
-//! (`ast`); resolve it into a protocol (`hir`) with resolved names and evaluated constants; `check` the rules
-//! that need more than one definition; `lower` it to a Rust IR (`ir`) with names, boxes, derives, lists and
-//! borrowed data; `emit` text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
-//! positions in the document. No stage reads or writes a file. [`mod@generate`] runs them in order.
+//! [`extract()`] finds the XDR of a document. [`parse()`] builds a syntax tree (`ast`). `resolve` builds a
+//! protocol (`hir`) with resolved names and evaluated constants. `check` enforces the rules that need more
+//! than one definition. `lower` builds a Rust IR (`ir`) with names, boxes, derives, lists and borrowed data.
+//! `emit` writes the text. Each stage is a function from a value to a value plus [`Diagnostic`]s with
+//! positions in the document. No stage reads or writes a file. [`mod@generate`] runs the stages in order.
 //!
-//! A published RFC cannot be corrected. A document counts as one if it has a `Request for Comments:` line
-//! or, if its XDR is not marked with `///`, page footers. In a published RFC, a misspelled name is read as
-//! the intended name, and an invalid definition is omitted, each with a warning. In any other document both
-//! are errors, with the most similar name as help.
+//! A published RFC cannot be corrected. A document counts as published if it has a `Request for Comments:`
+//! line, or page footers but no XDR marked with `///`. In a published RFC, a misspelled name is read as the
+//! intended name, and an invalid definition is omitted, each with a warning. In any other document, both are
+//! errors, with the most similar name as help.
 //!
 //! ```
 //! use rpcrdma_xdrgen::{Options, Source, Sources, generate};

@@ -26,7 +26,7 @@ use naming::Naming;
 pub(crate) struct Style<'a> {
     pub(crate) names: Names,
     pub(crate) data: Data,
-    /// The types that exist in Rust: the name in documents, and the path.
+    /// Existing Rust types: their paths by their names in documents.
     pub(crate) externs: &'a BTreeMap<String, String>,
 }
 
@@ -79,7 +79,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             places: HashMap::default(),
         };
         lower.module.consts = consts.into_iter().map(|one| lower.constant(one)).collect();
-        // Enums are first, since arms are named after their members.
+        // Enums come first, since arms are named after their members.
         let mut others = Vec::new();
         for (index, (ty, selector)) in types.into_iter().zip(selectors).enumerate() {
             let ident = lower.naming.of_type(&ty);
@@ -200,7 +200,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn union(&mut self, union: hir::Union, selector: Option<Choice>) -> Body {
         let hir::Union { discriminant_name, discriminant, arms, .. } = union;
         let selector = match selector {
-            // A type that needs an attribute at its field cannot be in an `Option`.
+            // A type that needs an attribute on its field cannot be in an `Option`.
             Some(Choice::Option) => {
                 let payload = arms.into_iter().find_map(|arm| arm.payload).map(|field| self.ty(field.ty));
                 return Body::Alias(Type::Optional(Box::new(payload.unwrap_or(Type::Void))));
@@ -307,7 +307,7 @@ fn selector(hir: &Hir, body: &hir::Body) -> Option<Choice> {
     hir.selector(&union.discriminant).map(Choice::Arm)
 }
 
-/// Converts a bound to the Rust names of fields.
+/// Converts a bound of a reply: replaces document names of fields with their Rust names.
 fn reply_bound(module: &Module, arguments: &Type, sum: hir::Sum) -> Sum {
     let fields = sum.fields.into_iter().map(|(path, wide)| {
         let mut ty = arguments;

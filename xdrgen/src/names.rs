@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    /// Returns the prefix that all names share, and that is removed in Rust.
+    /// Returns the prefix that all names share, and that Rust names omit.
     #[must_use]
     pub fn prefix<'a>(self, names: &[&'a str]) -> &'a str {
         match self {
@@ -63,7 +63,7 @@ impl Names {
     }
 }
 
-/// Names of one case that emitted code uses and that names of the document could shadow: built-in types,
+/// Lower-case names that emitted code uses and that names of the document could shadow: built-in types,
 /// crates, and parameters of functions.
 pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
     _args alloc answer arbitrary args bool borrowed call char context core f32 f64 i8 i16 i32 i64 i128 \
@@ -74,7 +74,7 @@ pub(crate) const HIDDEN_BY_VERBATIM: &str = "\
 fn words<'a>(name: &'a str, mut word: impl FnMut(&'a str)) {
     for part in name.split(['_', '.']).filter(|part| !part.is_empty()) {
         let mut begin = 0;
-        // The previous character, and the last previous one that is not a digit.
+        // The previous character, and the last character before `this` that is not a digit.
         let (mut before, mut head) = (None, '_');
         let mut chars = part.char_indices().peekable();
         while let Some((at, this)) = chars.next() {
@@ -173,8 +173,8 @@ pub(crate) fn module(path: &std::path::Path) -> String {
     name.strip_prefix("r#").map_or(name.clone(), |keyword| format!("{keyword}_"))
 }
 
-/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is assembled, since
-/// in this repository it appears only next to such code.
+/// Rust's keywords by length, including reserved ones. The keyword for unchecked code is concatenated,
+/// since it appears in this repository only next to such code.
 const KEYWORDS: [&[&str]; 9] = [
     &[],
     &[],

@@ -1,6 +1,6 @@
 //! Namespaces (xdrpp, goxdr): `namespace a { ... }` and names such as `a::b`.
 //!
-//! A name is looked up in the namespace that uses it, then in the enclosing ones. After this stage, a
+//! A name is looked up in the namespace that uses it, then in the enclosing namespaces. After this stage, a
 //! definition's name begins with its namespace (`a::b`). No plain name contains `::`, so a name is never
 //! found in an unrelated namespace.
 
@@ -175,8 +175,8 @@ impl Pass<'_> {
     }
 }
 
-/// Gives the items of each namespace a separate source, from `first` on. Returns these sources with the
-/// namespaces and their start positions.
+/// Assigns a separate source, from `first` on, to the items of each namespace. Returns these sources with
+/// the namespaces and their start positions.
 pub(crate) fn separate<'a>(
     module: &mut Module,
     documents: impl Iterator<Item = (SourceId, &'a Specification)>,

@@ -48,7 +48,7 @@ pub enum Manifest {
         /// The directory of the runtime's crate, if it is not the registry's version.
         runtime: Option<String>,
     },
-    /// The crate is a workspace member and inherits version, edition, licence, lints and dependencies.
+    /// The crate is a workspace member and inherits version, edition, license, lints and dependencies.
     Member,
 }
 
@@ -71,26 +71,26 @@ pub struct Options {
     pub names: Names,
     /// The storage of variable-length data.
     pub data: Data,
-    /// The types that exist in Rust: the name in documents, and the path.
+    /// Existing Rust types: their paths by their names in documents.
     pub externs: BTreeMap<String, String>,
-    /// Additional derives of all types: `serde`, `arbitrary`, or the path of a derive. In a crate, the first
-    /// two depend on features of the same name. The runtime needs its feature of that name.
+    /// Additional derives of all types: `serde`, `arbitrary`, or the path of a derive. The first two need the
+    /// runtime's feature of the same name. In a crate, they also depend on the crate's feature of that name.
     pub derives: Vec<String>,
     /// Names that are defined for `#ifdef`, in the form of `-D`: `NAME` or `NAME=VALUE`. If no document
     /// defines a name, its value may be used as a constant.
     pub defined: BTreeSet<String>,
     /// The language of the documents.
     pub dialect: Dialect,
-    /// True to supply predefined names that documents use and do not define: typedefs of integers, and
-    /// names of RPC.
+    /// True to supply predefined names that documents use but do not define: typedefs of integers, and
+    /// names from the RFCs on RPC.
     pub prelude: bool,
-    /// True to emit valid definitions even if others have errors, except those that depend on invalid
-    /// ones.
+    /// True to emit valid definitions even if others have errors, unless they depend on an invalid
+    /// definition.
     pub keep_going: bool,
     /// The command that regenerates the files, for their headers.
     pub command: String,
-    /// The directory in which the command runs, if it is not the current one. Headers show paths of
-    /// documents relative to it.
+    /// The directory in which the command runs, if it is not the current directory. Headers show
+    /// documents' paths relative to this directory.
     pub command_directory: Option<PathBuf>,
     #[doc(hidden)]
     pub non_exhaustive: (),

@@ -1,11 +1,13 @@
 //! Parses documents.
 //!
 //! The grammar is that of RFC 4506 section 6.3 and RFC 5531 section 12.2, with one function per
-//! production. It also accepts extensions of published documents, rpcgen and xdrpp: `%` lines,
-//! preprocessor lines, macros with arguments, and namespaces; `struct name`, `unsigned`, `char`, `short`
-//! and `long` as types; implicit enum values, and characters as numbers; names of arguments, and strings
-//! and arrays as arguments and results. The run time is linear in the text, and bodies nest at most 64
-//! levels deep.
+//! production. The run time is linear in the text, and bodies nest at most 64 levels deep. The parser also
+//! accepts extensions of published documents, rpcgen and xdrpp:
+//!
+//! - `%` lines, preprocessor lines, macros with arguments, and namespaces
+//! - `struct name`, `unsigned`, `char`, `short` and `long` as types
+//! - implicit enum values, and characters as numbers
+//! - names of arguments, and strings and arrays as arguments and results
 
 mod additions;
 mod condition;
@@ -40,7 +42,7 @@ pub enum Dialect {
     /// The language of RFC 4506 and RFC 5531, with extensions of rpcgen and xdrpp.
     #[default]
     Rfc,
-    /// As `Rfc`, with xdrzcc's keywords. `zcopaque` is opaque data that is DDP-eligible. An arm of an
+    /// Like `Rfc`, with xdrzcc's keywords. `zcopaque` is DDP-eligible opaque data. An arm of an
     /// `opaque_union` is opaque data that contains the encoded arm, because xdrzcc sends the length first.
     Xdrzcc,
 }
@@ -95,15 +97,15 @@ pub fn parse_with(sources: &Sources, options: &ParseOptions) -> Parsed {
     parsed
 }
 
-/// Parses the text extracted from one document. Also returns the findings of the extraction, up to some
-/// thousand in total.
+/// Parses the text extracted from one document. The findings include those of the extraction, and are
+/// limited to a few thousand in total.
 #[must_use]
 pub fn parse_extract(extract: &Extract, options: &ParseOptions) -> (Specification, Vec<Diagnostic>) {
     let (specification, found) = read(extract, options);
     (specification, found.kept)
 }
 
-/// As [`parse_extract`], but also returns the number of findings.
+/// Like [`parse_extract`], but also returns the number of findings.
 pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification, Found) {
     let blocks = if is_lenient(extract) { additions::find(&extract.text) } else { Vec::new() };
     let (mut specification, mut found) = if blocks.is_empty() {
@@ -128,7 +130,7 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
     }
     let nothing = specification.definitions.is_empty() && specification.additions.is_empty();
     if nothing && is_lenient(extract) && !found.kept.is_empty() {
-        // The marks have another meaning, as in RFC 7532, where they mark a directory schema.
+        // The marks have another meaning: in RFC 7532, for example, they mark a directory schema.
         let start = found.kept.first().map_or(extract.map.span(0..0), |found| found.span);
         let error = DocumentKind::NoXdr.at(start);
         specification.unread.push(Span { start: 0, end: u32::MAX, ..start });
@@ -144,8 +146,8 @@ pub(crate) fn read(extract: &Extract, options: &ParseOptions) -> (Specification,
     (specification, found)
 }
 
-/// Returns true for a published RFC with marked XDR. Its unparsable text is omitted with a warning. (For
-/// an indented RFC, the scanner decides which text to omit.)
+/// Returns true for a published RFC with marked XDR, whose unparsable text is omitted with a warning. For
+/// an indented RFC, the scanner decides which text to omit.
 fn is_lenient(extract: &Extract) -> bool {
     extract.published && extract.form == Form::Marked
 }

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf, absolute};
 
 /// Returns a path for emitted files: relative to a directory, or as given. An absolute path without a
-/// common directory is reduced to its last component, so that no part of it depends on the machine.
+/// common directory is reduced to its last component, which does not depend on the machine.
 pub(crate) fn shown(path: &Path, from: Option<&Path>) -> String {
     let seen = from.and_then(|directory| seen_from(directory, path));
     let shown = match seen {

@@ -36,8 +36,8 @@ pub(crate) use supply::{Known, supply};
 /// The definitions of all documents.
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
-    /// True if it can be emitted: there are no errors, or `--keep-going` is set and the invalid
-    /// definitions and their dependents were omitted.
+    /// True if the HIR can be emitted: there are no errors, or `--keep-going` is set and the invalid
+    /// definitions and their dependents are omitted.
     pub(crate) is_complete: bool,
     /// The findings.
     pub(crate) found: Found,
@@ -50,7 +50,7 @@ pub(crate) fn latest(documents: &[Document<'_>], known: &Known<'_>) -> Resolved 
     at_stage(documents, known, usize::MAX)
 }
 
-/// Resolves documents, of which later ones may extend definitions of earlier ones.
+/// Resolves documents. A document may extend definitions of earlier documents.
 pub(crate) fn resolve(documents: &[Document<'_>], known: &Known<'_>) -> Resolved {
     let last = latest(documents, known);
     let mut before: Option<Resolved> = None;
@@ -81,8 +81,8 @@ fn at_stage(documents: &[Document<'_>], known: &Known<'_>, stage: usize) -> Reso
     Resolved { hir, is_complete, found, stages: scope.stages() }
 }
 
-/// Returns the breaches of one step of extension. Considers only earlier documents, since the other
-/// definitions of this document were written for the extension.
+/// Returns the breaches of one step of extension. Considers only documents before the extending document,
+/// since its other definitions were written for the extension.
 fn breaches(base: &Hir, new: &Hir) -> Vec<Diagnostic> {
     let spans: HashSet<Span> = base.types.iter().map(|ty| ty.docs.span).collect();
     let extending = new.types.iter().map(|ty| ty.docs.span).filter(|span| !spans.contains(span));

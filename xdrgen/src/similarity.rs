@@ -1,7 +1,7 @@
 //! The similarity of two names, for suggestions.
 
-/// Returns the most similar candidate, if it is similar enough. Of several, returns the alphabetically
-/// first.
+/// Returns the most similar candidate, if it is similar enough. Among equally similar candidates, returns
+/// the first in byte order.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     // In a short name, each letter matters.
     let max = if name.len() < 3 { 0 } else { name.len().div_ceil(3).min(3) };
@@ -18,7 +18,7 @@ pub(crate) fn near<'c>(name: &str, max: usize, candidates: impl Iterator<Item = 
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns true if one name is the other with a short prefix: `rpcrdma_htype` for `rdma_htype`. Short
+/// Returns true if the names differ only by a short prefix, as `rpcrdma_htype` and `rdma_htype` do. Short
 /// names are too similar, and a complete word as the prefix makes a different name.
 pub(crate) fn is_slip(name: &str, candidate: &str) -> bool {
     let (short, long) = if name.len() < candidate.len() { (name, candidate) } else { (candidate, name) };

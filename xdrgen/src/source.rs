@@ -66,7 +66,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Creates a source. It is a binding file if its name ends in `.toml`, else a document.
+    /// Creates a source: a binding file if its name ends in `.toml`, otherwise a document.
     #[must_use]
     pub fn new(name: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         let name = name.into();
@@ -138,11 +138,11 @@ pub(crate) enum Trust {
 /// The reason why an included file is not a document of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Its name is empty.
+    /// The file's name is empty.
     Unnamed,
-    /// It cannot be read. Only this reason is not an error by itself.
+    /// The file cannot be read. Only this reason is not an error by itself.
     Missing(PathBuf),
-    /// It is a directory, a pipe or a device.
+    /// The path is a directory, a pipe or a device.
     NoFile(PathBuf),
     /// The run already includes the maximum number of files.
     TooMany {
@@ -161,7 +161,7 @@ pub enum Refused {
         /// The maximum total length, in MiB.
         mib: u64,
     },
-    /// It is not UTF-8.
+    /// The file is not UTF-8.
     NotUtf8(PathBuf),
 }
 
@@ -221,8 +221,8 @@ impl Sources {
         &self.includes
     }
 
-    /// Moves included documents before those that include them. Returns all new ids, in the order of the
-    /// old ones.
+    /// Moves included documents before the documents that include them. Returns all new ids, in the order
+    /// of the old ids.
     pub(crate) fn sort_included(&mut self) -> Vec<SourceId> {
         let mut included: HashMap<SourceId, Vec<SourceId>> = HashMap::default();
         for Include { span, file, .. } in self.includes.iter().rev() {
@@ -254,7 +254,7 @@ impl Sources {
         ids
     }
 
-    /// Returns documents together with those that they include, in the order of the run.
+    /// Returns documents together with all documents that they include, in the order of the run.
     #[must_use]
     pub fn with_included(&self, mut documents: Vec<SourceId>) -> Vec<SourceId> {
         let mut at = 0;

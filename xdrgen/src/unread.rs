@@ -11,8 +11,8 @@ pub(crate) struct Unread<'s> {
 }
 
 impl<'s> Unread<'s> {
-    /// Collects the words of unparsed text. Without an error there is none: omitted definitions have
-    /// their own findings.
+    /// Collects the words of unparsed text, or none if there is no error: omitted definitions have their
+    /// own findings.
     pub(crate) fn of(documents: &[Document<'_>], sources: &'s Sources, found: &[Diagnostic]) -> Self {
         let spans = documents.iter().flat_map(|document| &document.specification.unread);
         let spans = spans.filter(|_| diag::has_errors(found));
@@ -27,7 +27,7 @@ impl<'s> Unread<'s> {
         !self.words.is_empty() && found.kind.missing().iter().any(|name| self.has(last(name)))
     }
 
-    /// Returns true if a word equals the name, or begins with it, since a separator may be missing.
+    /// Returns true if a word begins with the name. The word may be longer, since a separator may be missing.
     fn has(&self, name: &str) -> bool {
         let at = self.words.partition_point(|word| *word < name);
         self.words.get(at).is_some_and(|word| word.starts_with(name))

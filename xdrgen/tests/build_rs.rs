@@ -39,7 +39,7 @@ eligible = [\"put_args.data\"]
 whole = 65536
 ";
 
-/// Two documents of one protocol, for verbatim names and for derives. A type has the name of a Rust type.
+/// Two documents of one protocol, for verbatim names and for derives. One type has the name of a Rust type.
 const BASE: &str = "\
 const maxName = 8;
 enum kind { KIND_FILE = 1, KIND_DIR = 2, KIND_LINK = 3, KIND_OTHER = 4 };
@@ -420,7 +420,7 @@ fn emit_crate(scratch: &Scratch) {
     assert_eq!(again, first);
 }
 
-/// The error in the README is the output of a build script.
+/// The README shows this error, which a build script prints.
 #[test]
 fn errors_are_data_and_their_text_quotes_the_line() {
     let readme = include_str!("../README.md");
@@ -439,7 +439,7 @@ fn errors_are_data_and_their_text_quotes_the_line() {
     assert!(!folder.path().join("kv.rs").exists());
 }
 
-/// The program and its own dependencies must not be built for a build script.
+/// A build script must not cause cargo to build the command-line program's dependencies.
 fn has_no_command_line(scratch: &Scratch) {
     let (success, tree) = scratch.cargo(&["tree", "--edges", "normal,build", "--prefix", "none"]);
     assert!(success && tree.lines().any(|line| line.starts_with("rpcrdma-xdrgen v")), "{tree}");
@@ -480,7 +480,7 @@ fn a_build_script_compiles_documents() {
     assert!(!success && output.contains("specs/more.x:") && output.contains("`TREES`"), "{output}");
     scratch.write("specs/more.x", MORE);
 
-    // So is a change of a file that a document includes.
+    // A change of an included file is also detected.
     scratch.write("specs/tree.x", "typedef int leaf;\n");
     scratch.write("specs/more.x", &format!("#include \"tree.x\"\nstruct of_leaf {{ leaf one; }};\n{MORE}"));
     let (success, output) = scratch.cargo(&["build", "--quiet"]);

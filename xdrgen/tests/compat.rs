@@ -1,4 +1,4 @@
-//! `rpcrdma-xdrgen compat`: compatible and incompatible extensions of a protocol by section 9.1 of
+//! `rpcrdma-xdrgen compat`: compatible and incompatible extensions of a protocol according to section 9.1 of
 //! draft-ietf-nfsv4-rfc5666bis-04, and definitions that a later document extends.
 
 use rpcrdma_xdrgen::compat::{Compat, Kind, Rules, compat, compat_by};
@@ -42,7 +42,7 @@ fn shown(sources: &Sources, found: &Diagnostic) -> String {
     format!("{} {}", found.code(), places.collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the additions: the kind, and the definition that is extended or the name.
+/// Returns the kind of each addition, and the name of the extended or added definition.
 fn additions(base: &str, new: &str) -> Vec<(Kind, String)> {
     let (_, compared) = compare(base, new);
     assert_eq!(compared.breaches, [], "{base}\n{new}");
@@ -140,7 +140,7 @@ struct message { head start; rest tail; };
 ";
     let (_, compared) = compare(BASE, new);
     assert_eq!(compared.breaches, []);
-    // The message itself may have another name, too.
+    // The message itself may also have another name.
     assert_eq!(breaches(BASE, &new.replace("struct message", "struct letter")), [] as [&str; 0]);
 }
 
@@ -198,7 +198,7 @@ fn values_of_a_default_arm_stay_with_it() {
     let of_enum = "enum e { A = 1 };\nunion u switch (e n) { case A: int a; default: void; };\n";
     let more = of_enum.replace("A = 1", "A = 1, B = 2");
     assert_eq!(breaches(of_enum, &more), ["X507 new.x:1:17 base.x:2:48"]);
-    // Without a default arm, a number that selected no arm is new.
+    // Without a default arm, an arm for a further number is an addition.
     let open = "union u switch (unsigned int n) { case 1: int a; };\n";
     let wider = open.replace("int a;", "int a; case 2: int b;");
     assert_eq!(additions(open, &wider), [(Kind::Arm, "u".to_owned())]);
@@ -236,7 +236,7 @@ fn an_unused_name_may_be_removed_but_not_changed() {
     assert_eq!(breaches(&unused, BASE), [] as [&str; 0]);
     let renamed = BASE.replace("union body", "union content").replace("body rest", "content rest");
     assert_eq!(additions(BASE, &renamed), []);
-    // This applies regardless of whether a message contains the type.
+    // The rule applies regardless of whether a message contains the type.
     let alone = "union u switch (int n) { case 1: int a; case 2: hyper b; };\n";
     assert_eq!(additions(alone, &alone.replace("union u", "union w")), []);
 }

@@ -8,7 +8,7 @@ use rpcrdma_xdrgen::extract::Form;
 use rpcrdma_xdrgen::parse::{ParseOptions, parse_with};
 use rpcrdma_xdrgen::source::{Source, SourceId, Sources};
 
-/// Returns the directory of the documents. If it is not set, records this and returns `None`.
+/// Returns the directory of the documents. If `XDRGEN_CORPUS` is not set, records this and returns `None`.
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("XDRGEN_CORPUS").map(PathBuf::from);
     if folder.is_none() {
@@ -245,7 +245,7 @@ fn every_published_document_compiles() {
         let expected = if WITHOUT.contains(&name.as_str()) { &[("X001", 1)][..] } else { expected };
         let text = render(&generated.diagnostics, &sources, false);
         assert_eq!(found, expected, "{name}\n{text}");
-        // One document has an error that cannot be fixed there. The other would lose READ, WRITE and
+        // The first document has an error that cannot be fixed there. The second would lose READ, WRITE and
         // more.
         let refused =
             ["ypserv-ypxfrd.x", "rfc1094.txt"].contains(&name.as_str()) || WITHOUT.contains(&name.as_str());

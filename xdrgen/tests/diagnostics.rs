@@ -172,7 +172,7 @@ fn each_code_has_a_page_and_a_fixture() {
     }
 }
 
-/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the chapters.
+/// `XDRGEN_BLESS=1 cargo test -p rpcrdma-xdrgen --test diagnostics` updates the pages.
 #[test]
 fn the_pages_of_the_documentation_are_the_comments_on_the_kinds() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("DIAGNOSTICS.md");

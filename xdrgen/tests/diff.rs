@@ -236,8 +236,8 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
             (word("sign"), word("name"), line["wire"] == true)
         })
         .collect();
-    // The configuration protocol is removed, and the range of versions in an error is a separate struct.
-    // An error has no words for unknown values. The rest is equal.
+    // The configuration protocol is removed, and the range of versions in an error is a separate struct. An
+    // error with an unknown code has no arm. All other definitions are equal.
     let expected = [
         ("changed", "rpc_rdma_error.err_vers", false),
         ("changed", "rpc_rdma_error.case ERR_VERS", false),
@@ -262,7 +262,7 @@ fn rfc_8166_differs_from_rfc_5666_as_its_appendix_lists() {
         shown.len() == 2 && shown.iter().zip(breaches).all(|(line, breach)| line.starts_with(breach)),
         "{shown:#?}"
     );
-    // The specification of this project is RFC 8166 and only adds constants.
+    // This project's document contains the definitions of RFC 8166, and adds only constants.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/rpcrdma1.txt");
     let ours = ours.to_str().expect("a path of text");
     let compat = compiler(&corpus.join("rfc"), &["compat", "rfc8166.txt", ours]);

@@ -64,7 +64,7 @@ fn own_documents() {
     let specs = package.parent().expect("the package is in a workspace").join("specs");
     for document in files(&specs, "txt") {
         let binding = document.with_extension("ddp.toml");
-        // `NAME-WHAT.txt` extends `NAME.txt`, if that exists.
+        // `NAME-WHAT.txt` extends `NAME.txt`, if the latter exists.
         let stem = document.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         let base = stem.split_once('-').map(|(base, _)| specs.join(format!("{base}.txt")));
         let base = base.filter(|base| base.exists());

@@ -1,6 +1,6 @@
 //! The output compiles without warnings, and every value of every type round-trips. The documents are one
 //! with all constructs of the language, those of this project, and every available published document.
-//! `samples/support.rs` truncates encodings and changes their words; the result is rejected or valid.
+//! `samples/support.rs` truncates encodings and changes their words; the result must be rejected or valid.
 
 mod samples;
 mod scratch;
@@ -18,7 +18,7 @@ const TOGETHER: &[&[&str]] = &[
     &["x/libnsl-nis_object.x", "x/libnsl-nis.x", "x/libnsl-nis_callback.x"],
 ];
 
-/// As `TOGETHER`, for this project's documents.
+/// Like `TOGETHER`, for this project's documents.
 const OWN_TOGETHER: &[&[&str]] = &[&["rpcrdma1.txt", "rpcrdma1-keepalive.txt"]];
 
 /// Documents with errors, and the reasons. The rest is emitted with `keep_going`.

@@ -12,7 +12,7 @@ fn the_seeds_of_the_fuzzer_pass() {
     let mut seeds = 0;
     for entry in std::fs::read_dir(&folder).expect("the seeds are there") {
         let seed = std::fs::read(entry.expect("an entry").path()).expect("a readable seed");
-        // Unchanged, and truncated to different lengths, as by a fuzzer.
+        // Runs each seed unchanged, and truncated to different lengths as by a fuzzer.
         for end in (0..seed.len()).step_by(97).chain([seed.len()]) {
             compiler::check(&seed[..end]);
             compiler::generate(&seed[..end]);

@@ -19,7 +19,7 @@ fn place(sources: &Sources, found: &Diagnostic) -> String {
     at.map_or_else(|| found.code().to_owned(), |at| format!("{} {}:{}", found.code(), at.line, at.column))
 }
 
-/// Asserts all findings of a document, and that their texts contain the words.
+/// Asserts the places of all findings in a document, and that their texts contain the words.
 #[track_caller]
 fn finds(text: &str, places: &[&str], words: &[&str]) {
     found_in(&[("a.x", text)], places, words);
@@ -57,7 +57,7 @@ fn a_syntax_error_hides_only_names_it_may_define() {
         &["X200 1:12", "X111 2:12", "X200 3:12", "X202 3:27"],
         &[],
     );
-    // `gone` may be a type of the broken definition, and `left` of the text after it; `nope` is
+    // `gone` may be a type in the broken definition, and `left` a type in the text after it; `nope` is
     // undefined.
     let broken = "struct gone { int x y; } left;\nstruct a { gone x; left y; nope z; };\n";
     finds(broken, &["X100 1:21", "X200 2:28"], &[]);
@@ -505,11 +505,11 @@ fn a_type_without_a_bound_leaves_it_to_the_binding_except_for_its_bounded_parts(
         );
         found_in(&[("a.x", xdr), ("a.ddp.toml", &text)], places, &[]);
     };
-    // The lengths of both, and the name. Of the list, a length and 70,000 of these.
+    // `rest`: two lengths, and the name. `list`: its length, and 70,000 elements without data.
     let (rest, list) = (108, 4 + 70_000 * 108);
     checked(&xdr(""), rest, list, &["X327 3:11"]);
     checked(&xdr(""), rest - 1, list - 1, &["X327 3:11", "X326 6:9", "X326 8:9"]);
-    // The longest list has more bytes than a chunk, but not without its items.
+    // The longest list exceeds the maximum length of a chunk, but not without its items.
     checked(&xdr("65536"), 65_536 + rest, list, &["X327 3:11"]);
     checked(&xdr("65536"), 65_536 + rest, list - 1, &["X327 3:11", "X326 8:9"]);
 }
@@ -527,7 +527,7 @@ fn a_call_offers_a_write_chunk_for_each_item_of_its_result() {
     };
     checked("item all<16>;", &[], &[]);
     checked("item all[9]; item more<7>;", &[], &[]);
-    checked("item all<17>;", &["X327 3:11"], &["can hold 17 eligible items", "the 16 Write chunks"]);
+    checked("item all<17>;", &["X327 3:11"], &["can contain 17 eligible items", "the 16 Write chunks"]);
     checked("list *all;", &["X327 3:11"], &["any number of eligible items"]);
 }
 

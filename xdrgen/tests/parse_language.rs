@@ -1,5 +1,5 @@
-//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and extensions of real
-//! inputs.
+//! The language: each production of RFC 4506 section 6.3 and RFC 5531 section 12.2, and extensions that real
+//! inputs use.
 
 use rpcrdma_xdrgen::ast::*;
 use rpcrdma_xdrgen::parse::{ParseOptions, parse_with};

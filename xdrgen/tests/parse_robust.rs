@@ -32,8 +32,8 @@ fn survives(name: &str, text: &str) {
     generated(&sources, length);
 }
 
-/// Compiles a document completely. Findings have positions in it. Valid documents yield files, and short
-/// files are parsed as Rust.
+/// Compiles a document completely. All findings must have positions in the document. A valid document must
+/// yield files, and short files must parse as Rust.
 fn generated(sources: &Sources, length: u32) -> Generated {
     let generated = rpcrdma_xdrgen::generate(sources, &Options::module("out"));
     for found in &generated.diagnostics {
@@ -299,7 +299,7 @@ fn many_names_in_one_scope() {
     assert!((1000..MANY).contains(&kept), "{kept}");
 }
 
-/// Published documents with many errors, and the omitted dependents.
+/// Published documents with many errors, whose dependent definitions are omitted.
 #[test]
 fn long_chains_of_omitted_definitions() {
     const LINKS: usize = 10_000;

@@ -1,5 +1,6 @@
-//! Published RFCs cannot be corrected: errors are omitted with a warning, and additions to other
-//! documents are applied. In any other document they are errors, and `keep_going` emits the rest anyway.
+//! Published RFCs cannot be corrected: definitions with errors are omitted with a warning, and additions to
+//! other documents are applied. In any other document, both are errors, and `keep_going` emits the rest
+//! anyway.
 
 use rpcrdma_xdrgen::diag::{has_errors, render};
 use rpcrdma_xdrgen::source::{Source, Sources};
@@ -35,7 +36,7 @@ fn types(module: &ir::Module) -> Vec<&str> {
     module.types.iter().map(|one| one.name.as_str()).collect()
 }
 
-/// Asserts that only warnings are found, and the remaining types.
+/// Asserts that the findings are only the expected warnings, and that only the types in `left` remain.
 #[track_caller]
 fn leaves(xdr: &str, expected: &[&str], left: &[&str]) {
     let sources = sources(&[published(xdr)]);
@@ -65,7 +66,7 @@ fn several_declarations_of_an_arm_are_a_struct() {
     let fields: Vec<_> =
         fields.iter().map(|field| (field.name.as_str(), field.docs.comments.len())).collect();
     assert_eq!(fields, [("x", 1), ("y", 0), ("z", 0)]);
-    // The same applies without marks.
+    // The result is the same without marks.
     let indented: String = text.lines().map(|line| format!("   {line}\n")).collect();
     let mut sources = Sources::default();
     sources.add(Source::new("rfc.txt", format!("1.  Protocol\n\n{indented}{NUMBER}")));
@@ -165,7 +166,7 @@ fn in_unpublished_documents_such_comments_are_ignored() {
     sources.add(Source::new("a.x", format!("{BASE}{}", EXTENSION.replace("/* of the sky */", ""))));
     let (module, found) = rpcrdma_xdrgen::generate::lower(&sources, &Options::module("out"));
     let ir::Body::Enum(members) = &module.types[0].body else { panic!("{module:?}") };
-    // The union has no arm for GREEN but a default arm.
+    // The union has no arm for GREEN, but it has a default arm.
     assert_eq!((members.len(), found.len()), (2, 0));
 }
 
@@ -223,7 +224,7 @@ fn the_complete_definition_is_used_not_an_excerpt() {
     };
     let (complete, places, shown) = arms(AGAIN);
     assert_eq!((complete, places), ((3, 3), vec!["X201 5:14".to_owned(), "X201 6:14".to_owned()]), "{shown}");
-    // The position does not matter.
+    // The order of the definitions does not matter.
     let lines: Vec<&str> = AGAIN.lines().collect();
     let turned = [lines[0], lines[1], lines[4], lines[5], lines[2], lines[3]].join("\n");
     assert_eq!(arms(&turned).0, (3, 3));

@@ -48,7 +48,7 @@ fn random(numbers: &mut Numbers) -> Vec<u8> {
     (0..SIZE / 8).flat_map(|_| numbers.next().to_le_bytes()).collect()
 }
 
-/// Pieces of documents in sequence.
+/// Returns pieces of documents in random sequence.
 fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("txt");
     let mut text = Vec::new();
@@ -61,7 +61,7 @@ fn cut_up(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// Documents with some thousand bytes changed.
+/// Returns documents with some thousand changed bytes.
 fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     let documents = documents("x");
     let mut text = Vec::new();
@@ -76,7 +76,7 @@ fn mutated(numbers: &mut Numbers) -> Vec<u8> {
     text
 }
 
-/// A megabyte on one line that consists of errors.
+/// Returns a megabyte of errors on one line.
 fn one_line(_: &mut Numbers) -> Vec<u8> {
     let mut text = String::from("enum e { A = 1 }; union u switch (e x) { ");
     for number in 0..SIZE / 24 {
@@ -90,7 +90,7 @@ fn one_member(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}abc}};", "abc,".repeat(SIZE / 4 - 1)).into_bytes()
 }
 
-/// As `one_member`, with the shortest possible name.
+/// Like `one_member`, with the shortest possible name.
 fn one_letter(_: &mut Numbers) -> Vec<u8> {
     format!("enum e{{{}a}};", "a,".repeat(SIZE / 2 - 1)).into_bytes()
 }
@@ -100,7 +100,7 @@ fn comments(_: &mut Numbers) -> Vec<u8> {
     "/* /* */".repeat(SIZE / 8).into_bytes()
 }
 
-/// `#else` lines without an `#if`: findings of the preprocessor.
+/// `#elif` lines without an `#if`: findings of the preprocessor.
 fn branches(_: &mut Numbers) -> Vec<u8> {
     "#elif\n".repeat(SIZE / 6).into_bytes()
 }
@@ -136,7 +136,7 @@ fn hidden_findings_are_counted() {
     }
 }
 
-/// The number of parts in a megabyte.
+/// A function that creates an input of about a megabyte.
 type Make = fn(&mut Numbers) -> Vec<u8>;
 
 /// Runs the program with a limit on its memory. A run that hangs is terminated and has no exit status.

@@ -159,7 +159,7 @@ impl Random {
         (declaration, false)
     }
 
-    /// A document of structs, unions and typedefs that hold each other, and its binding.
+    /// Returns a document of structs, unions and typedefs that contain each other, and its binding.
     fn document(&mut self, count: u64) -> (String, String) {
         let (mut text, mut eligible) = (String::new(), Vec::new());
         for owner in 0..count {

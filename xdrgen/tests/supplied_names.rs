@@ -1,5 +1,4 @@
-//! Names that documents use and do not define: common typedefs, names of RPC, macros, `-D` and
-//! `--extern`.
+//! Names that documents use but do not define: common typedefs, names of RPC, macros, `-D` and `--extern`.
 
 use rpcrdma_xdrgen::diag::render;
 use rpcrdma_xdrgen::ir::{Body, Module, Scalar, Type};
@@ -112,7 +111,7 @@ fn a_macro_without_a_number_is_shown_where_its_value_is_needed() {
     for words in ["this macro has a meaning only in C", "1 | #define NAME", "const NAME = value;"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
-    // C's conditions decide between the two definitions.
+    // The C preprocessor selects one of the two definitions.
     let two = "%#ifdef BIG\n%#define N 8\n%#else\n%#define N 4\n%#endif\nstruct s { int a<N>; };\n";
     assert_eq!(findings(two, &options()).0, ["X202"]);
 }

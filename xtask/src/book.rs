@@ -35,8 +35,8 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// The crates that examples may use.
 struct Crates {
-    /// The path of each library, by name. A library that build scripts use as well is built twice, and the
-    /// examples use one of the two.
+    /// The path of each library, by name. A library that build scripts also use is built twice, and the
+    /// examples use one of the two builds.
     libraries: BTreeMap<String, String>,
     /// The `OUT_DIR` of the package.
     compiled: PathBuf,

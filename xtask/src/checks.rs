@@ -71,8 +71,8 @@ fn docs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Runs lints and builds documentation of `rpcrdma-verbs` and with the feature `verbs`, if the system
-/// packages are present.
+/// Lints `rpcrdma-verbs` and the packages with the feature `verbs`, and documents `rpcrdma-verbs`. Runs only
+/// if the system packages are present.
 fn verbs(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
@@ -93,7 +93,7 @@ fn verbs(root: &Path) -> Result<(), String> {
     cargo::succeed(command, &arguments)
 }
 
-/// Runs lints and builds documentation of `rpcrdma-krb5` and with the feature `krb5`, if the system
+/// Lints and documents `rpcrdma-krb5` and the packages with the feature `krb5`. Runs only if the system
 /// packages are present.
 fn krb5(root: &Path) -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing_for_krb5();
@@ -137,8 +137,8 @@ const WITHOUT_CYCLES: &[&str] = &[
     "xtask/dist/src",
 ];
 
-/// Maximum number of lines of the runtime that depend on a feature. A part that needs a feature is a module,
-/// which its parent selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
+/// Maximum number of lines of the runtime that depend on a feature. Code that needs a feature belongs in a
+/// module that its parent selects (see `xdr/spare.rs` and `xdr/no_spare.rs`).
 const MAX_FEATURE_GATES: usize = 17;
 
 /// Checks `xdr <- wire <- proto <- provider <- shell`: a layer names only layers to its left. Files do
@@ -191,7 +191,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Returns true if a line has `crate::name` as a complete path segment, or as one of several in braces.
+/// Returns true if a line names the module `name` directly after `crate::`, alone or in braces.
 fn names_module(line: &str, name: &str) -> bool {
     let Some((_, path)) = line.split_once("crate::") else { return false };
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
@@ -209,7 +209,7 @@ const OURS: &[(&str, &[&str])] = &[
     (LEAF, &[]),
     ("rpcrdma-xdrgen", &[]),
     ("rpcrdma-derive", &[]),
-    // The simulator is only for tests of the runtime, and the generated crate for an example.
+    // The runtime uses the simulator only in its tests, and the generated crate only in an example.
     ("rpcrdma-runtime", &["rpcrdma-derive", "rpcrdma-sim", "rpcrdma-conf"]),
     ("rpcrdma-sim", &["rpcrdma-runtime", "rpcrdma-derive"]),
     (VERBS, &["rpcrdma-runtime", "rpcrdma-derive", "rpcrdma-verbs-packages"]),
@@ -223,7 +223,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("rpcrdma-verbs-packages", &[]),
 ];
 
-/// As `OURS`, for packages whose tests may depend on more.
+/// Like `OURS`, for packages whose tests may depend on further members.
 const PRODUCTS: &[(&str, &[&str])] = &[
     (
         "rpcrdma-nfs",
@@ -253,7 +253,7 @@ const PRODUCTS: &[(&str, &[&str])] = &[
 ];
 
 /// Checks dependencies. A compiler uses none of our crates except the leaf, and generated crates only the
-/// runtime. Only one version of syn is used. By default, nothing needs a system library for RDMA or
+/// runtime. Only one version of syn is used. By default, no package needs a system library for RDMA or
 /// Kerberos.
 fn dependencies(root: &Path) -> Result<(), String> {
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
 //! Import cycles between the files of a crate.
 //!
-//! File A imports file B if code in A names an item that B defines: by a private `use`, or by a path from
-//! `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: a file that
-//! names a re-exported item imports the file that defines it. A file and the modules below it form a
+//! File A imports file B if code in A names an item that B defines. The name is in a private `use`, or in a
+//! path from `crate`, `super`, `self` or a child module. A `pub use` is a re-export, not an import: a file
+//! that names a re-exported item imports the file that defines it. A file and the modules below it form a
 //! unit, so uses of a parent's items do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,11 +155,11 @@ fn module_path(source: &Path, file: &Path) -> Names {
 /// The kind of item that contains a path.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// In a private `use`.
+    /// A private `use`.
     Use,
     /// A public `use`.
     Reexport,
-    /// In other code.
+    /// Other code.
     Path,
 }
 

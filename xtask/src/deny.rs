@@ -1,4 +1,4 @@
-//! cargo-deny (`deny.toml`): checks licences, duplicate crates, sources and known vulnerabilities of all
+//! cargo-deny (`deny.toml`): checks licenses, duplicate crates, sources and known vulnerabilities of all
 //! dependencies.
 
 use std::path::Path;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers::is_installed;
 
-/// Passed on; `--help` lists them.
+/// The arguments for `rpcrdma-dist`; `--help` lists them.
 #[derive(Default, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {

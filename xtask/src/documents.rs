@@ -79,7 +79,7 @@ fn comment_marks(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Begins the later lines of a comment in C. After code, it is an operator.
+/// Begins the continuation lines of a comment in C. After code, `*` is an operator.
 const CONTINUED: &str = "*";
 
 /// Returns the lines that are too wide and have a comment, alone or after code.
@@ -148,7 +148,7 @@ struct Link<'t> {
 }
 
 impl Link<'_> {
-    /// Returns what is wrong with a link of the document `name`, which is in `folder`.
+    /// Returns an error message for an invalid link of the document `name`, which is in `folder`.
     fn problem(&self, folder: &Path, name: &str, text: &str) -> Option<String> {
         let Link { path, anchor, .. } = self;
         let file = folder.join(path);

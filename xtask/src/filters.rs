@@ -59,7 +59,7 @@ fn list(command: &Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Fails if a part to skip occurs in no line `NAME: test` of a listing.
+/// Fails if a filter in `skip` matches no line `NAME: test` of a listing.
 fn skip_filters_match(listing: &str, skip: &[&str]) -> Result<(), String> {
     let names: Vec<&str> = listing.lines().filter_map(|line| line.strip_suffix(": test")).collect();
     let is_unmatched = |part: &&&str| !names.iter().any(|name| name.contains(**part));
@@ -67,7 +67,7 @@ fn skip_filters_match(listing: &str, skip: &[&str]) -> Result<(), String> {
     if unmatched.is_empty() {
         Ok(())
     } else {
-        Err(format!("no test name contains the part to skip: {}", unmatched.join(", ")))
+        Err(format!("no test name matches the skip filter: {}", unmatched.join(", ")))
     }
 }
 
@@ -95,7 +95,7 @@ impl<'a> Unmatched<'a> {
 
     fn done(self) -> Result<(), String> {
         if !self.filters.is_empty() {
-            return Err(format!("no test name contains: {}", self.filters.join(", ")));
+            return Err(format!("no test name matches the filter: {}", self.filters.join(", ")));
         }
         if self.ran { Ok(()) } else { Err("the filters exclude all tests".to_owned()) }
     }
@@ -115,7 +115,10 @@ mod tests {
     fn each_filter_has_to_select_a_test() {
         let lines = ["running 2 tests", "test faults::cut ... ok", "test captures::both ... ok"];
         assert_eq!(outcome(&["faults::", "captures::"], &lines), Ok(()));
-        assert_eq!(outcome(&["faults::", "gone::"], &lines), Err("no test name contains: gone::".to_owned()));
+        assert_eq!(
+            outcome(&["faults::", "gone::"], &lines),
+            Err("no test name matches the filter: gone::".to_owned())
+        );
         assert_eq!(outcome(&[], &lines), Ok(()));
     }
 
@@ -132,7 +135,7 @@ mod tests {
     fn a_part_to_skip_has_to_match_a_test() {
         let listing = "verbs::read: test\nin_guest::read: test\nbench: benchmark\n\n2 tests, 1 benchmark\n";
         assert_eq!(skip_filters_match(listing, &["verbs::", "in_guest::"]), Ok(()));
-        let error = "no test name contains the part to skip: gone::, bench";
+        let error = "no test name matches the skip filter: gone::, bench";
         assert_eq!(skip_filters_match(listing, &["verbs::", "gone::", "bench"]), Err(error.to_owned()));
     }
 }

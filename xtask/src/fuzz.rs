@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
     let programs = folder.join(&host).join("release");
     let queue = Mutex::new(chosen.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    // A target has one thread, so each core runs one.
+    // Each target has one thread, so each core runs one target.
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         let work = || {
@@ -107,7 +107,7 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static str, &'static str)>, String>
     names.iter().map(find).collect()
 }
 
-/// Returns the host's target triple. If cargo receives it explicitly, the flags do not apply to build
+/// Returns the host's target triple. If cargo receives the triple explicitly, the flags do not apply to build
 /// scripts.
 fn host() -> Result<String, String> {
     let output =

@@ -98,7 +98,7 @@ impl<'a> Gate<'a> {
         let _ = fs::remove_file(&records);
         let mut command = Command::new(own_program()?);
         command.arg0("xtask").args(["step", name]).current_dir(self.root).env(not_run::FILE, &records);
-        // Tests that need Wireshark search for it, and record if it is missing.
+        // With this variable, tests that need Wireshark search for it, and record if it is missing.
         command.env("RPCRDMA_TSHARK", "1");
         let began = Instant::now();
         let totals = &mut self.report.totals;

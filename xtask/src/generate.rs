@@ -96,7 +96,7 @@ pub mod rpcrdma1;
 pub mod rpcsec_gss;
 ";
 
-/// The directory of the documents.
+/// The URL of the repository.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// The README of a generated crate.

@@ -1,5 +1,5 @@
-//! `cargo xtask ci guides`: runs the first commands of the guides whose examples are commands. The step
-//! `walk` runs those of `compile`.
+//! `cargo xtask ci guides`: runs the first code block with commands of each guide in `GUIDES`. The step
+//! `walk` runs the commands of the guide `compile`.
 //!
 //! Each guide gets an empty directory with the documents of `specs/`. `cargo` runs the programs of this
 //! workspace in the debug profile, and `cargo install` does nothing.
@@ -48,7 +48,7 @@ fn follow(root: &Path, guide: &str, output: &str) -> Result<(), String> {
     if printed.contains(output) { Ok(()) } else { Err(format!("no command prints `{output}`")) }
 }
 
-/// Writes the documents that commands read, and the program `cargo`.
+/// Writes the documents that commands read, and a program that replaces `cargo`.
 fn prepare(root: &Path, directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let specs = directory.join("specs");
     fs::create_dir(&specs)?;

@@ -158,7 +158,7 @@ pub(crate) fn mount_commands(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     lab(root, KERNEL, &["down"])?;
-    // Built first, which shortens the wait for the server.
+    // Build the server first, to shorten the wait until it listens.
     cargo::run(root, &["build", "--release", "--package", "rpcrdma-nfs", "--bin", "nfs3d"])?;
     let shell = Shell { directory: root, environment: vec![("RPCRDMA_LAB_KERNEL", KERNEL.into())] };
     let _server = shell.serve(server, &scratch(root)?.join("readme-mount"))?;

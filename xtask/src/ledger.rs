@@ -12,7 +12,7 @@ use crate::child::print;
 
 /// The path of the ledger in the workspace.
 const FILE: &str = "docs/ledger.tsv";
-/// The first line.
+/// The first line of the ledger.
 const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 
 /// A run of a job.
@@ -20,7 +20,7 @@ const HEADER: &str = "# date\trevision\tjob\toutcome\tseconds";
 pub(crate) struct Entry {
     /// The end of the run in UTC: `2026-01-31T23:59:59Z`.
     pub(crate) date: String,
-    /// The abbreviated commit, with `+` if the working tree had other changes.
+    /// The abbreviated commit, with `+` if other files had uncommitted changes.
     pub(crate) revision: String,
     pub(crate) job: String,
     pub(crate) passed: bool,
@@ -147,7 +147,7 @@ fn append(root: &Path, entry: &Entry) -> Result<(), String> {
     writeln!(file, "{entry}").map_err(failed)
 }
 
-/// Returns the commit, or `unknown` without a repository: an archive of the source has none.
+/// Returns the commit, or `unknown` outside a repository, such as in an archive of the source.
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| output(root, "git", arguments);
     let Ok(mut revision) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };

@@ -1,4 +1,4 @@
-//! Project maintenance tasks, also for tests.
+//! Project maintenance tasks that tests also use.
 
 pub mod files;
 pub mod generate;

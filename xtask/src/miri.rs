@@ -23,8 +23,8 @@ pub(crate) struct Arguments {
     tree_borrows: bool,
 }
 
-/// Forbids conversions of integers to pointers: the device receives a number, and uses the pointer that
-/// it was given.
+/// Forbids conversions of integers to pointers. The fake device receives addresses as integers, and looks up
+/// the original pointers.
 const FLAGS: &str = "-Zmiri-strict-provenance";
 
 /// Runs the tests. Miri's build output is in `target/miri`. Time is virtual under Miri, so no test waits.

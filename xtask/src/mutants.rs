@@ -42,7 +42,8 @@ const PART_LIMIT: Duration = Duration::from_secs(3600);
 /// The parts of the runtime that cargo-mutants changes.
 const GENERATED_IN: [&str; 3] =
     ["rpcrdma-runtime/src/wire/**", "rpcrdma-runtime/src/proto/**", "rpcrdma-runtime/src/xdr/**"];
-/// The packages and `cargo test` arguments of the first tests, and of the tests that only survivors run.
+/// The packages and `cargo test` arguments of the tests that run first, and of the tests that run only for
+/// survivors.
 const FIRST_TESTS: [&str; 7] =
     ["rpcrdma-runtime", "--", "--lib", "--test", "xdr", "--test", "xdr_properties"];
 const ALL_TESTS: [&str; 3] = ["rpcrdma-runtime,rpcrdma-tests", "--", "--tests"];
@@ -371,7 +372,7 @@ fn try_generated(root: &Path, list: &List, part: Option<&str>) -> Result<(), Str
 }
 
 /// Tries a part of the generated mistakes. The unit tests of runtime and codec run first, since they build
-/// much faster. Only survivors run the other tests.
+/// much faster. The other tests run only for survivors.
 fn try_part(root: &Path, part: &str) -> Result<Generated, String> {
     let mut first = cargo_mutants(root, &FIRST_TESTS, |command| {
         command.args(["--shard", part]);

@@ -30,7 +30,7 @@ pub(crate) const KRB5_FEATURES: [&str; 6] = [
 
 /// The files that every package must have.
 const REQUIRED: &[&str] = &["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
-/// The directories of a crate that no package may have.
+/// The directories of a crate that its package must not contain.
 const FORBIDDEN: &[&str] = &["benches", "fixtures", "tests"];
 /// The build directory for `msrv`, separate from the workspace's own.
 const MSRV_TARGET: &str = "target/msrv";
@@ -46,7 +46,7 @@ struct Metadata {
 struct Member {
     name: String,
     manifest_path: PathBuf,
-    /// The registries that may publish it; `None` allows all, an empty list none.
+    /// The registries to which the member may be published: all for `None`, none for an empty list.
     publish: Option<Vec<String>>,
     rust_version: Option<String>,
     description: Option<String>,

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::cargo;
 use crate::filters::{self, Filters};
 
-/// Programs and the Debian packages that have them.
+/// Programs and the Debian packages that contain them.
 type Needs = [(&'static str, &'static str)];
 
 const COMMON: &Needs = &[("rpcbind", "rpcbind"), ("unshare", "util-linux"), ("ip", "iproute2")];

@@ -9,10 +9,11 @@ use xtask::trace;
 use crate::cargo;
 
 const DOCUMENT: &str = "SECURITY.md";
-/// Precedes the name of a step.
+/// The text before the name of a step.
 const STEP: &str = "cargo xtask ci ";
 
-/// Checks that SECURITY.md names only tests that exist and these steps, and that no statement lacks one.
+/// Checks that SECURITY.md names only existing tests and these steps, and that every statement names at least
+/// one.
 pub(crate) fn check(root: &Path, steps: &[&str]) -> Result<(), String> {
     let text = fs::read_to_string(root.join(DOCUMENT)).map_err(|error| format!("{DOCUMENT}: {error}"))?;
     let sources = files::below(root)?;
@@ -31,7 +32,7 @@ pub(crate) fn check(root: &Path, steps: &[&str]) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// A reference to what shows a statement.
+/// A reference to the test or step that verifies a statement.
 #[derive(Debug, PartialEq, Eq)]
 enum Reference<'a> {
     /// A test, and the end of its file's path.
@@ -40,7 +41,7 @@ enum Reference<'a> {
 }
 
 impl Reference<'_> {
-    /// Returns what is wrong.
+    /// Returns an error message if the reference is invalid.
     fn problem(&self, root: &Path, sources: &[PathBuf], steps: &[&str]) -> Result<Option<String>, String> {
         let (end, test) = match *self {
             Reference::Test(end, test) => (end, test),
@@ -65,7 +66,7 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     let mut before = "";
     for (number, line) in (1..).zip(text.lines()) {
         if line.starts_with("|--") {
-            // The line before is the heading of the table.
+            // The previous line is the heading of the table, not a statement.
             statements.pop();
         } else if line.starts_with("| ") || line.starts_with("- ") {
             statements.push((number, line.to_owned()));

@@ -38,7 +38,7 @@ pub(crate) const STEPS: &[Step] = &[
 /// Features of `rpcrdma-nfs` that must compile alone. The other steps compile all of them together.
 const NFS_FEATURES: [&str; 3] = ["", "client", "directory"];
 
-/// Compiles sets of features that the other steps do not compile: the runtime without `capture`, the library
+/// Compiles sets of features that the other steps do not compile. These are the runtime without `capture`,
 /// `rpcrdma-nfs` with each of its features alone, and the example with OpenTelemetry.
 fn features(root: &Path) -> Result<(), String> {
     for features in NFS_FEATURES {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::cargo::target;
 use crate::{cargo, child};
 
-/// Finds the program `name` on the system or below the target directory. If both are missing, installs it
-/// there by `cargo install` with the arguments `package`.
+/// Finds the program `name` on the system or below the target directory. If it is in neither place, installs
+/// it below the target directory, by `cargo install` with the arguments `package`.
 ///
 /// If the installation fails, records the check as not run.
 pub(crate) fn program(root: &Path, check: &str, name: &str, package: &[&str]) -> Option<PathBuf> {

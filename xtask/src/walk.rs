@@ -24,8 +24,8 @@ const CLONE: &str = "../rpcrdma/";
 /// The part of the guide's build script for the binding.
 const BINDING: &str = ".binding(\"specs/kv.ddp.toml\")";
 
-/// A mistake: a file, the correct text, the wrong text, the expected parts of the errors, and their number if
-/// the compiler of Rust reports them.
+/// A mistake: a file, the correct text, the wrong text, and the expected parts of the errors. If rustc
+/// reports the errors, also their number.
 struct Mistake {
     file: &'static str,
     right: &'static str,
@@ -87,8 +87,9 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     cargo::report(&found)
 }
 
-/// Returns the complete environment of a command: the directories of cargo, of the installed compiler, of the
-/// linker and of the system's tools, a new home directory, and the directories of cargo and rustup.
+/// Returns the complete environment of a command. Its search path has only the installed programs, Rust, the
+/// linker and the system's tools. Its home directory is new, but the directories of cargo and rustup are
+/// shared.
 fn environment(root: &Path, home: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let cargo = env::var_os("CARGO").ok_or("run this as `cargo xtask`")?;
     let rust = Path::new(&cargo).parent().ok_or("the path of cargo has no directory")?;
@@ -121,7 +122,7 @@ impl Walk<'_> {
         Ok(read(&self.root.join(file))?.replace(CLONE, &format!("{}/", self.root.display())))
     }
 
-    /// Returns the versions of the workspace, which are known to work.
+    /// Returns the lock file of the workspace, whose versions are known to work.
     fn lock(&self) -> Result<String, String> {
         read(&self.root.join("Cargo.lock"))
     }
@@ -183,7 +184,7 @@ impl Walk<'_> {
         command
     }
 
-    /// Runs a command of a guide, which needs no quotes.
+    /// Runs a command of a guide. Commands in guides contain no quotes.
     fn shell(&self, directory: &Path, line: &str) -> Result<(), String> {
         let mut words = line.split_whitespace();
         let mut command = self.command(directory, words.next().ok_or("an empty command")?);

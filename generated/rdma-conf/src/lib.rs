@@ -140,7 +140,7 @@ pub mod vers1 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::CallTransport> Client<C> {
+    impl<C> Client<C> {
         /// `config_rdma_reply CONF_RDMA(config_rdma_req) = 1;`
         ///
         /// # Errors

@@ -142,7 +142,7 @@ pub struct Pmaplist {
 
 /// `pmaplist_element`, section 2.1. Mappings
 ///
-/// An element of a list of \`pmaplist\`, without the link to the next.
+/// An element of a list of \`pmaplist\`, without the link to the next element.
 ///
 /// ```text
 /// struct pmaplist {
@@ -356,7 +356,7 @@ pub mod pmap_vers {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::CallTransport> Client<C> {
+    impl<C> Client<C> {
         /// `void PMAPPROC_NULL(void) = 0;`
         ///
         /// # Errors
@@ -591,7 +591,7 @@ pub struct RpList {
 
 /// `rp__list_element`, section 3.1. Registrations
 ///
-/// An element of a list of \`rp__list\`, without the link to the next.
+/// An element of a list of \`rp__list\`, without the link to the next element.
 ///
 /// ```text
 /// struct rp__list {
@@ -763,7 +763,7 @@ pub struct RpcbEntryList {
 
 /// `rpcb_entry_list_element`, section 3.3. Addresses of One Service
 ///
-/// An element of a list of \`rpcb_entry_list\`, without the link to the next.
+/// An element of a list of \`rpcb_entry_list\`, without the link to the next element.
 ///
 /// ```text
 /// struct rpcb_entry_list {
@@ -898,7 +898,7 @@ pub struct RpcbsAddrlist {
 
 /// `rpcbs_addrlist_element`, section 3.4. Statistics
 ///
-/// An element of a list of \`rpcbs_addrlist\`, without the link to the next.
+/// An element of a list of \`rpcbs_addrlist\`, without the link to the next element.
 ///
 /// ```text
 /// struct rpcbs_addrlist {
@@ -967,7 +967,7 @@ pub struct RpcbsRmtcalllist {
 
 /// `rpcbs_rmtcalllist_element`, section 3.4. Statistics
 ///
-/// An element of a list of \`rpcbs_rmtcalllist\`, without the link to the next.
+/// An element of a list of \`rpcbs_rmtcalllist\`, without the link to the next element.
 ///
 /// ```text
 /// struct rpcbs_rmtcalllist {
@@ -1303,7 +1303,7 @@ pub mod rpcbvers {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::CallTransport> Client<C> {
+    impl<C> Client<C> {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors
@@ -1838,7 +1838,7 @@ pub mod rpcbvers4 {
     #[derive(Clone, Debug)]
     pub struct Client<C>(pub C);
 
-    impl<C: program::CallTransport> Client<C> {
+    impl<C> Client<C> {
         /// `void RPCBPROC_NULL(void) = 0;`
         ///
         /// # Errors

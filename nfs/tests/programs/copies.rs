@@ -142,8 +142,10 @@ fn a_sync_changes_links() {
     let (served, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let daemon = Daemon::start(served.path(), &[]);
     let url = format!("{}/copy", daemon.url);
-    fs::create_dir_all(here.path().join("from/one")).unwrap();
-    let [from, copy, back] = [here.path().join("from"), served.path().join("copy"), here.path().join("back")];
+    fs::create_dir_all(here.path().join("copy/one")).unwrap();
+    fs::create_dir(here.path().join("got")).unwrap();
+    let [from, copy, back] =
+        [here.path().join("copy"), served.path().join("copy"), here.path().join("got/copy")];
     let set = |target: &str| {
         for link in ["link", "one/link"].map(|name| from.join(name)) {
             let _ = fs::remove_file(&link);
@@ -155,7 +157,7 @@ fn a_sync_changes_links() {
             assert_eq!(fs::read_link(link).unwrap().to_str(), Some(target));
         }
     };
-    let syncs = [["from", &url], [&url, "back"]];
+    let syncs = [["copy", &url], [&url, "got/copy"]];
     let sync = |arguments: [&str; 2]| nfs3(here.path(), &[&["sync"][..], &arguments].concat());
     // The first target is a directory.
     for target in ["one", "two"] {
@@ -163,7 +165,7 @@ fn a_sync_changes_links() {
         for arguments in syncs {
             assert_eq!(succeeds(&sync(arguments)), "", "links are not listed");
         }
-        [&copy, &back].map(|tree| has(tree, target));
+        [&copy, &back].iter().for_each(|tree| has(tree, target));
     }
     // A temporary link of an interrupted run is removed. A directory with that name is not, and the old link
     // stays.
@@ -181,7 +183,7 @@ fn a_sync_changes_links() {
     }
     // Other commands change no links, and a sync replaces only links.
     set("four");
-    assert_eq!(fails(&nfs3(here.path(), &["put", "-r", "from/.", &url])).0, 1);
+    assert_eq!(fails(&nfs3(here.path(), &["put", "-r", "copy", daemon.url.as_str()])).0, 1);
     has(&copy, "three");
     for (tree, arguments) in [(&copy, syncs[0]), (&back, syncs[1])] {
         fs::remove_file(tree.join("link")).unwrap();
@@ -193,12 +195,12 @@ fn a_sync_changes_links() {
     }
     set("five");
     succeeds(&sync(syncs[0]));
-    assert_eq!(fails(&nfs3(here.path(), &["get", "-r", &url, "back"])).0, 1);
+    assert_eq!(fails(&nfs3(here.path(), &["get", "-r", &url, "got"])).0, 1);
     has(&back, "four");
     daemon.stop(Signal::TERM);
     // Unchanged links need no write access.
     let daemon = Daemon::start(served.path(), &["--read-only"]);
-    succeeds(&sync(["from", &format!("{}/copy", daemon.url)]));
+    succeeds(&sync(["copy", &format!("{}/copy", daemon.url)]));
     daemon.stop(Signal::TERM);
 }
 

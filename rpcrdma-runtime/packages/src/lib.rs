@@ -1,8 +1,8 @@
 //! Lists the missing system packages that rpcrdma-verbs and rpcrdma-krb5 need.
 //!
 //! Without these packages, the crates that generate bindings fail with unhelpful error messages of their
-//! tools. A build script of rpcrdma-verbs would run after theirs. This is a separate crate without
-//! dependencies, so its build script runs early.
+//! tools. A build script of rpcrdma-verbs would run after those of its dependencies. This is a separate crate
+//! without dependencies, so its build script runs early.
 //!
 //! ```
 //! let missing = rpcrdma_verbs_packages::missing();
@@ -26,7 +26,7 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[("cmake", "cmake"), ("cc", "gcc"), ("python3", "python3")];
 
-/// The same for rpcrdma-krb5.
+/// The libraries and programs that rpcrdma-krb5 needs.
 const KRB5_LIBRARIES: &[(&str, &str)] = &[("mit-krb5-gssapi", "libkrb5-dev")];
 const KRB5_PROGRAMS: &[(&str, &str)] = &[("cc", "gcc")];
 

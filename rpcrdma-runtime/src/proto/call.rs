@@ -39,11 +39,11 @@ pub enum RequesterEvent {
         /// Its outcome.
         outcome: Result<IncomingReply, TransportError>,
     },
-    /// The connection is closed. All calls completed earlier.
+    /// The connection is closed. All calls have already completed.
     Closed(CloseReason),
 }
 
-/// A reply.
+/// A received reply.
 #[derive(Debug)]
 pub struct IncomingReply {
     /// The RPC message.

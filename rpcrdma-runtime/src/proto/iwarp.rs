@@ -1,10 +1,10 @@
 //! An iWARP stream as a state machine: RDMAP, DDP and MPA after the MPA frames.
 //!
-//! A [`Stream`] takes octets of the TCP stream and [`Action`](super::work::Action)s. It returns octets to
+//! A [`Stream`] processes octets of the TCP stream and [`Action`](super::work::Action)s. It returns octets to
 //! send and [`Completion`](super::work::Completion)s. It has no socket, no clock and no source of randomness
 //! of its own. Input from the peer becomes visible only after all checks: the CRC of the FPDU, its headers,
-//! the handle, access rights and bounds. A violation ends the stream: it sends one Terminate and fences all
-//! memory.
+//! the handle, access rights and bounds. After a violation, the stream sends one Terminate, fences all memory
+//! and ends.
 
 use alloc::boxed::Box;
 
@@ -21,9 +21,10 @@ pub use stream::{PROGRESS_COUNTERS, Stream};
 /// The local role on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sent the MPA request, and sends the first FPDU.
+    /// The local peer sent the MPA request, and sends the first FPDU.
     Initiator,
-    /// Sent the MPA reply, and sends nothing before it has received an FPDU (RFC 5044 section 7.1.2).
+    /// The local peer sent the MPA reply, and sends nothing before it has received an FPDU (RFC 5044 section
+    /// 7.1.2).
     Responder,
 }
 
@@ -39,14 +40,15 @@ pub struct StreamConfig {
     pub max_fpdu: usize,
     /// Whether FPDUs have CRCs.
     pub crc: bool,
-    /// Whether received FPDUs have markers: the local peer requires them.
+    /// Whether the local peer requires markers in received FPDUs.
     pub markers_in: bool,
-    /// Whether sent FPDUs have markers: the peer requires them.
+    /// Whether the peer requires markers in sent FPDUs.
     pub markers_out: bool,
-    /// Maximum number of outstanding local RDMA Reads (the local ORD). A further Read waits and blocks the
-    /// work after it.
+    /// Maximum number of outstanding local RDMA Reads (the local ORD). Any further Read waits and blocks all
+    /// later work.
     pub ord: u32,
-    /// Maximum number of outstanding RDMA Reads of the peer (the local IRD). One more Read ends the stream.
+    /// Maximum number of outstanding RDMA Reads of the peer (the local IRD). Any further Read ends the
+    /// stream.
     pub ird: u32,
     /// Maximum size of a region, in octets.
     pub max_region: u32,
@@ -55,8 +57,8 @@ pub struct StreamConfig {
 }
 
 impl StreamConfig {
-    /// Returns the settings of a stream with CRCs and without markers, with messages and FPDUs that fit an
-    /// Ethernet frame, and with 16 outstanding RDMA Reads in each direction.
+    /// Returns settings with CRCs, without markers, and with 16 outstanding RDMA Reads in each direction.
+    /// Messages and FPDUs fit an Ethernet frame.
     #[must_use]
     pub fn new(role: Role) -> Self {
         StreamConfig {

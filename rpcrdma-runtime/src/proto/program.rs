@@ -113,7 +113,7 @@ impl<P: Binding> Directed for P {
 
 /// One procedure of a program version.
 pub trait Procedure: 'static {
-    /// The program version it belongs to.
+    /// The program version that defines the procedure.
     type Program: Program;
     /// The arguments.
     type Args: Xdr + Send + Sync;
@@ -127,14 +127,14 @@ pub trait Procedure: 'static {
     /// where the XDR has none (RFC 8166 section 6.2). A bound below that of the result type does not compile
     /// where the procedure is called.
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res>();
-    /// Whether results may hold more eligible items than a call offers Write chunks, which is 16. The other
+    /// Whether results may contain more eligible items than a call offers Write chunks (at most 16). Further
     /// items stay in the stream of the reply. If false, such a result type does not compile where the
     /// procedure is called over RPC-over-RDMA.
     const EXCESS_ITEMS: bool = false;
 
     /// Returns the maximum size of the reply to these arguments. The default is
-    /// [`MAX_REPLY`](Procedure::MAX_REPLY), which is the place of bounds that are the same for all arguments:
-    /// it is checked, and the result of this function is not.
+    /// [`MAX_REPLY`](Procedure::MAX_REPLY). Use that constant for bounds that are the same for all arguments:
+    /// the constant is checked, but the result of this function is not.
     fn reply_bounds(args: &Self::Args) -> ReplyBounds {
         let _ = args;
         Self::MAX_REPLY
@@ -150,7 +150,7 @@ pub struct ReplyBounds {
     pub reduced: Size,
     /// The largest eligible item, without padding.
     pub item: Size,
-    /// The maximum number of eligible items, and so the number of offered Write chunks.
+    /// The maximum number of eligible items, and thus the number of offered Write chunks.
     pub items: Size,
 }
 
@@ -172,7 +172,7 @@ impl ReplyBounds {
         ReplyBounds { whole: self.whole, reduced: self.whole, item: Size::ZERO, items: Size::ZERO }
     }
 
-    /// Limits the size of each eligible item, and so of the whole result.
+    /// Limits the size of each eligible item, and thus of the whole result.
     #[must_use]
     pub const fn with_item(self, item: u64) -> Self {
         let item = self.item.min(Size::Bounded(item));
@@ -180,7 +180,7 @@ impl ReplyBounds {
         ReplyBounds { item, whole, ..self }
     }
 
-    /// Limits the size of the result without its eligible items, and so of the whole result.
+    /// Limits the size of the result without its eligible items, and thus of the whole result.
     #[must_use]
     pub const fn with_reduced(self, reduced: u64) -> Self {
         let reduced = self.reduced.min(Size::Bounded(reduced));
@@ -188,7 +188,7 @@ impl ReplyBounds {
         ReplyBounds { reduced, whole, ..self }
     }
 
-    /// Limits the size of the whole result, and so of the result without its items.
+    /// Limits the size of the whole result, and thus of the result without its items.
     #[must_use]
     pub const fn with_whole(self, whole: u64) -> Self {
         let whole = self.whole.min(Size::Bounded(whole));
@@ -198,7 +198,7 @@ impl ReplyBounds {
 
 /// A transport for calls, and the error of its calls, which is the same for all programs.
 pub trait CallTransport {
-    /// The reason for a call without a result.
+    /// The reason why a call has no result.
     type Error;
 }
 
@@ -251,7 +251,7 @@ impl CallContext {
     }
 }
 
-/// The server of one program version. The generated `Server<H>` implements it for every handler.
+/// The server of one program version. The generated `Server<H>` implements this trait for every handler.
 pub trait Service: Send + Sync + 'static {
     /// The program's number.
     fn program(&self) -> u32;
@@ -282,8 +282,8 @@ pub trait Service: Send + Sync + 'static {
         0
     }
 
-    /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which already holds the
-    /// RPC reply header.
+    /// Decodes the arguments, runs the procedure and encodes the result into `reply`, which already contains
+    /// the RPC reply header.
     ///
     /// A cached call runs to completion even if its connection is lost. Its future is dropped at an await
     /// point only if a stopping server runs out of time. An uncached call, or any call without a cache, is

@@ -2,13 +2,14 @@
 //!
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
 //! keeps every call until it completes. It requests connections, submits unanswered calls to the new
-//! connection, times out calls and closes idle connections. It does no I/O and has no clock. Its owner makes
-//! the connections, and passes in the time with every event and when [`Session::poll_timeout`] is due.
+//! connection, times out calls and closes idle connections. It does no I/O and has no clock. Its owner
+//! establishes the connections. The owner passes in the time with every event, and at the time that
+//! [`Session::poll_timeout`] returned.
 //!
 //! A call is retransmitted on a new connection only, with the same XID and the same bytes. The new connection
-//! starts with one credit and its own thresholds, by which each call is planned again. It is requested only
-//! after the old connection has released all advertised memory. Memory of a call is therefore never
-//! accessible from two connections.
+//! starts with one credit and its own thresholds, so each call is planned again. The new connection is
+//! requested only after the old connection has released all advertised memory. Memory of a call is therefore
+//! never accessible from two connections.
 
 mod policy;
 mod requester;
@@ -37,7 +38,7 @@ pub struct SessionCall {
     pub message: Message,
     /// The maximum size of the reply.
     pub bounds: ReplyBounds,
-    /// The timeout, or `None` for the policy's.
+    /// The timeout, or `None` for the timeout of the policy.
     pub timeout: Option<Duration>,
     /// Whether to retransmit the call on a new connection, or `None` for the policy's setting. If false, a
     /// sent call ends with its connection ([`TransportError::Closed`]).
@@ -62,7 +63,7 @@ pub enum SessionEvent {
     },
     /// The connection is closed and all its work is complete.
     Disconnected(CloseReason),
-    /// The session ended. All calls completed earlier.
+    /// The session ended. All calls have already completed.
     Ended(CloseReason),
 }
 
@@ -86,7 +87,7 @@ struct CallEntry {
     /// `None` once the call is abandoned.
     call: Option<SessionCall>,
     timeout: Duration,
-    /// Whether the current connection has the call.
+    /// Whether the call was submitted to the current connection.
     on_connection: bool,
     /// The number of closed connections on which the call was sent.
     sends: u32,
@@ -95,8 +96,8 @@ struct CallEntry {
 }
 
 impl CallEntry {
-    /// Adds the call's history to the failure: an unsendable call may have been executed if it was sent
-    /// before.
+    /// Adds the call's history to the failure: an unsendable call may have been executed on an earlier
+    /// connection.
     fn with_history(&self, why: TransportError) -> TransportError {
         match (&self.lost, why) {
             (
@@ -147,7 +148,7 @@ pub struct Session<R> {
     sweep_at: usize,
     /// When the peer last sent anything, or when the first unanswered call was submitted.
     last_received: Time,
-    /// Why the session accepts no more calls.
+    /// The reason why the session accepts no more calls.
     closing: Option<CloseReason>,
     events: VecDeque<SessionEvent>,
     counts: Counts,
@@ -262,7 +263,7 @@ impl<R: SessionRequester> Session<R> {
         let timeout = call.timeout.unwrap_or(self.policy.timeout);
         let deadline = self.now.after(timeout);
         let entry = CallEntry { id, call: Some(call), timeout, on_connection: false, sends: 0, lost: None };
-        // No call has this XID.
+        // Cannot fail: no call has this XID.
         let _ = self.calls.insert(id.xid(), entry);
         if let Some(at) = deadline {
             let index = self.deadlines.partition_point(|(other, _)| *other <= at);
@@ -299,8 +300,8 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Rejects new calls. Outstanding calls continue, on new connections if necessary. The connection then
-    /// closes and the session ends.
+    /// Rejects new calls. Outstanding calls continue, on new connections if necessary. After the last call,
+    /// the connection closes and the session ends.
     pub fn close_when_idle(&mut self, now: Time) {
         self.advance_time(now);
         if self.closing.is_none() {
@@ -485,7 +486,7 @@ impl<R: SessionRequester> Session<R> {
 
     fn connection_closed(&mut self, reason: CloseReason) {
         let state = core::mem::replace(&mut self.state, State::Idle);
-        // The old connection holds no more resources of any call.
+        // The old connection no longer holds resources of any call.
         for id in self.calls_where(|entry| entry.call.is_none()) {
             self.remove_call(id);
         }

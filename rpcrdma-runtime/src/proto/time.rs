@@ -1,4 +1,4 @@
-//! Time as the engines' owner supplies it.
+//! The time that an engine's owner supplies.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use core::time::Duration;
 pub struct Time(pub Duration);
 
 impl Time {
-    /// Returns the moment this much later, or `None` on overflow.
+    /// Returns the moment that is `duration` later, or `None` on overflow.
     #[must_use]
     pub fn after(self, duration: Duration) -> Option<Time> {
         self.0.checked_add(duration).map(Time)

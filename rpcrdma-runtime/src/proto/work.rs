@@ -1,7 +1,7 @@
 //! The interface between an engine and a provider.
 //!
-//! Engines never call a provider: they emit [`Action`]s and take [`Completion`]s. The protocol therefore runs
-//! the same over every provider and in a simulation.
+//! Engines never call a provider: they emit [`Action`]s and handle [`Completion`]s. The protocol therefore
+//! behaves identically with every provider and in a simulation.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 
 pub use crate::wire::rdma::Segment;
 
-/// Identifies an action. The engine chooses it, and the completion returns it.
+/// Identifies an action. The engine chooses the token, and the completion returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
@@ -27,7 +27,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Returns its size in bytes.
+    /// Returns the size of the memory in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl Memory {
         }
     }
 
-    /// Returns true if its size is 0.
+    /// Returns true if the size of the memory is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -53,7 +53,7 @@ impl Memory {
 /// A request from an engine to a provider. The provider preserves the order of requests.
 #[derive(Debug)]
 pub enum Action {
-    /// Post this many more Receives; each takes one Send of at most the connection's receive size.
+    /// Post this many more Receives; each accepts one Send of at most the connection's receive size.
     PostReceives {
         /// The number of additional Receives.
         count: u32,
@@ -126,7 +126,7 @@ impl Action {
     }
 }
 
-/// The part of a region that an RDMA Read fills. It is as long as the memory that is read.
+/// The part of a region that an RDMA Read fills. The part has the same length as the memory that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionPart {
     /// The offset in the region, in bytes.
@@ -207,9 +207,9 @@ pub enum Completion {
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The local peer closed it.
+    /// The local peer closed the connection.
     Local,
-    /// The peer closed it.
+    /// The peer closed the connection.
     Peer,
     /// The peer violated a rule. The text describes the violation.
     Violation(String),

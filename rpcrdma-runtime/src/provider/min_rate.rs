@@ -47,7 +47,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the seconds after which a peer that sends `octets` at each interval `every` is too slow.
+    /// Returns the time in seconds after which a peer that sends `octets` at each interval `every` is too
+    /// slow.
     async fn missed(every: u64, octets: u64) -> Option<u64> {
         let mut rate = MinRate::new(1000);
         for time in 0..=100 / every {

@@ -51,7 +51,8 @@ impl Listening {
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
-        // Kept while other branches run: it may hold a connection that waits for its slot.
+        // The future is kept while other branches run, because it may hold a connection that waits for a
+        // slot.
         let mut accepting = pin!(self.next(&accept, &address));
         let mut sweeps = self.idle.map(sweeps);
         let mut rechecks = self.peers.changes();
@@ -181,7 +182,7 @@ const TRANSIENT: [i32; 3] = [23, 24, 55];
 #[cfg(not(unix))]
 const TRANSIENT: [i32; 2] = [10024, 10055];
 
-/// Waits until `stopping` is true. Waits forever if its sender was dropped while it was false.
+/// Waits until `stopping` is true. Waits forever if the sender was dropped while the value was false.
 pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;

@@ -6,8 +6,8 @@ use tokio::net::TcpListener;
 use crate::provider::addresses;
 
 /// A host and a port, to connect to or to bind: text such as `"host:7800"`, a socket address, or a pair such
-/// as `("host", 7800)`. All types of `std::net::ToSocketAddrs` implement this trait. Names are resolved
-/// for each connection. Of several addresses, the first that works is used.
+/// as `("host", 7800)`. All types of `std::net::ToSocketAddrs` implement this trait. Names are resolved for
+/// each connection. If there are several addresses, the first that works is used.
 pub trait ToAddress {
     /// Returns the host and the port as text. An IPv6 address is in brackets. Several addresses are separated
     /// by commas.

@@ -11,7 +11,7 @@ mod tests;
 pub use caller::{BackwardClient, Bidirectional};
 pub(super) use calling::{Backward, Calling};
 
-/// The locks and atomics of `calling.rs`. Models use those of loom.
+/// The locks and atomics of `calling.rs`. The models replace them with loom's.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering};
     pub(super) use std::sync::{Mutex, MutexGuard};

@@ -7,13 +7,13 @@ pub(super) use crate::proto::program::checks::binding;
 use crate::proto::program::{Procedure, Program, ReplyBounds};
 use crate::xdr::Size;
 
-/// Checks that the procedure is in its program's list, that the list has no number twice, and that no reply
-/// exceeds its bound.
+/// Checks that the procedure is in its program's list, that no number occurs twice in the list, and that no
+/// reply exceeds its bound.
 pub(super) const fn procedure<Q: Procedure>() {
     let mut rest = <Q::Program as Program>::PROCEDURES;
     let mut found = false;
     while let [(number, _), others @ ..] = rest {
-        assert!(!contains(others, *number), "`Program::PROCEDURES` has a procedure number twice");
+        assert!(!contains(others, *number), "`Program::PROCEDURES` contains a procedure number twice");
         found |= *number == Q::NUMBER;
         rest = others;
     }
@@ -38,8 +38,8 @@ const fn contains(mut procedures: &[(u32, &str)], wanted: u32) -> bool {
     false
 }
 
-/// Returns true if nothing of the type exceeds the bound. A type without a bound, or with one that no chunk
-/// can have, leaves it to the binding.
+/// Returns true if no value of the type exceeds the bound. If the type is unbounded or its bound exceeds the
+/// maximum size of a chunk, any bound of the binding is valid.
 const fn covers(bound: Size, of_type: Size) -> bool {
     bound.covers(of_type) || !of_type.fits(u32::MAX as u64)
 }

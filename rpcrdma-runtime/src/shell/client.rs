@@ -29,8 +29,8 @@ use crate::xdr::{BytesMut, Message, Received};
 /// a call's future abandons the call; its buffers stay with the connection until the peer cannot reach them.
 /// Dropping the last clone closes the connection.
 ///
-/// A connection ends when it is lost, stays idle for too long, or has calls without a reply in time
-/// ([`CallError::Timeout`]). The client then reconnects as soon as it has calls, and retransmits the
+/// A connection ends when it is lost, stays idle for too long, or cannot release the resources of a timed-out
+/// call ([`CallError::Timeout`]). The client then reconnects as soon as it has calls, and retransmits the
 /// outstanding ones with the same XID. A server without a duplicate-request cache may execute such a call
 /// twice ([`Client::without_retransmission`]). [`ClientOptions::reconnect`] sets how the client reconnects.
 /// Each call has a deadline ([`ClientOptions::timeout`], [`Client::with_timeout`]).
@@ -226,12 +226,11 @@ impl Client {
         PeerLimits { inline, reads: self.handle.session().peer().ird }
     }
 
-    /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. No
-    /// call is longer inline than the server's limit, and no call has Read chunks if the server does no
-    /// RDMA Reads. A call that exceeds these limits fails. `connection` is the number of the connection on
-    /// which the server announced them, as [`Client::connections`] counts. If another connection has replaced
-    /// it, the method does nothing. The next connection starts without such limits, so ask the server
-    /// again.
+    /// Limits calls to what the server announced (RFC 5666 section 6.2), until the connection ends. An inline
+    /// call is at most as long as the server's limit. No call has Read chunks if the server does no RDMA
+    /// Reads. A call that exceeds these limits fails. `connection` is the number of the connection on which
+    /// the server announced them, as [`Client::connections`] counts. If another connection has replaced it,
+    /// the method does nothing. The next connection starts without such limits, so ask the server again.
     pub fn set_peer_limits(&self, connection: u64, server: PeerLimits) {
         self.handle.session().set_peer_limits(connection, server);
     }

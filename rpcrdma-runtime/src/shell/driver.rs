@@ -36,7 +36,7 @@ use crate::proto::time::Time;
 use crate::proto::work::CloseReason;
 use crate::xdr::Received;
 
-/// One connection of a client. It carries the client's calls, and the server's calls.
+/// One connection of a client. It carries the calls of the client and of the server.
 pub(super) trait Outbound: Send + Sized + 'static {
     /// The client's calls on the connection.
     type Requester: SessionRequester + Send;
@@ -131,7 +131,7 @@ pub(super) struct Shared<O: Outbound> {
 struct State<O: Outbound> {
     session: Session<O::Requester>,
     connection: Option<O>,
-    /// The session needs a connection, and the driver has not started to make it.
+    /// The session needs a connection, and the driver has not started to connect.
     wants_connection: bool,
     peer: O::Peer,
     endpoints: Endpoints,
@@ -355,7 +355,7 @@ impl<O: Outbound> State<O> {
         };
         let counts = requester.counts();
         self.stats.granted(counts.granted);
-        // A new connection counts from 0.
+        // The counts of a new connection start at 0.
         let beyond = |count: u64, before: u64| count.checked_sub(before).unwrap_or(count);
         self.stats.connection(
             beyond(counts.credit_waits, before.credit_waits),
@@ -376,8 +376,8 @@ impl<O: Outbound> State<O> {
         is_ready
     }
 
-    /// Sets the waker that is woken by changes of the state. Returns the replaced waker, which must be
-    /// dropped without the lock.
+    /// Sets the waker to wake when the state changes. Returns the replaced waker, which must be dropped
+    /// without the lock.
     fn set_driver(&mut self, driver: &Waker) -> Option<Waker> {
         let is_new = self.driver.as_ref().is_none_or(|waker| !waker.will_wake(driver));
         if is_new { self.driver.replace(driver.clone()) } else { None }
@@ -531,7 +531,7 @@ impl<O: Outbound> Driver<O> {
 }
 
 /// Arms the timer for the session's next deadline. Returns true once it has fired. Resetting the timer for
-/// every call costs more than an early wake-up, so it stays armed even without a deadline.
+/// every call costs more than an early wake-up, so the timer stays armed even without a deadline.
 fn poll_alarm<O: Outbound>(
     alarm: &mut Pin<Box<Sleep>>,
     start: Instant,

@@ -15,7 +15,7 @@ use crate::proto::rpc::duplicates::{
 use crate::wire::rpc::{CallHeader, ReplyHeader, RpcCall, RpcReply};
 use crate::xdr::{Placed, Received};
 
-/// Receives the reply to a call that joined another. `None` for the first caller.
+/// Sends the reply of a running call to a waiting duplicate. `None` for the first caller.
 type Waiter = Option<oneshot::Sender<Option<RpcReply>>>;
 
 /// The state of an incoming call in the cache.
@@ -33,8 +33,9 @@ pub(super) enum Lookup {
 /// The set of calls that are compared with each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerScope {
-    /// Calls from one address with any port below 1024, or with any other port, so that a retransmission on
-    /// another connection is detected. Same as [`CallerScope::Connection`] if the transport has no addresses.
+    /// Calls from one address, so that a retransmission on another connection is detected. Ports below 1024
+    /// and other ports are separate scopes. Same as [`CallerScope::Connection`] if the transport has no
+    /// addresses.
     #[default]
     Client,
     /// Calls of one connection, for clients that share an address and start with the same XIDs. A call that
@@ -55,8 +56,8 @@ impl CachePolicy {
         CachePolicy::default()
     }
 
-    /// Tracks the procedures for which `which` returns true: those that must not run twice. The others run
-    /// again when they are retransmitted, and stop when their connection ends.
+    /// Tracks the procedures that must not run twice: those for which `which` returns true. Calls of other
+    /// procedures run again when they are retransmitted, and stop when their connection ends.
     pub fn only(which: impl Fn(ProcedureId) -> bool + Send + Sync + 'static) -> Self {
         CachePolicy(Some(Arc::new(which)))
     }
@@ -181,7 +182,7 @@ impl DuplicateCache {
         })
     }
 
-    /// Ends a call. All waiting duplicates get `reply`. If `kept`, later duplicates get it, too.
+    /// Ends a call. All waiting duplicates get `reply`. If `kept` is true, later duplicates also get it.
     pub(super) fn finish(&self, ticket: Ticket, kept: bool, reply: Option<&RpcReply>) {
         let kept = reply.filter(|_| kept).map(|reply| &reply.message);
         let waiters = self.table().finish(ticket, kept, self.0.start.elapsed());
@@ -192,12 +193,12 @@ impl DuplicateCache {
     }
 
     fn table(&self) -> MutexGuard<'_, Duplicates<Waiter>> {
-        // No user code runs under this lock, so the table is consistent even if a holder panicked.
+        // No user code runs under this lock, so the table is consistent even if a thread panicked under it.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the bytes that a call holds.
+/// Returns the size of a call in memory, in bytes.
 fn size(call: &Received) -> u64 {
     let items = match &call.items {
         Placed::Positioned(items) => items.iter().map(|item| item.data.len()).sum(),

@@ -43,7 +43,7 @@ pub enum CallError {
     },
     /// The call or its reply may exceed a limit. Either the server answered with ERR_CHUNK
     /// ([`TransportError::Chunk`]), or the peer or a failure ended the connection during a call above 4 KiB
-    /// ([`TransportError::Closed`]), as a server does over TCP if a record is too long.
+    /// ([`TransportError::Closed`]). Over TCP, a server closes the connection if a record is too long.
     #[error("{}", too_long(procedure, *bytes, *reply, source))]
     TooLong {
         /// The procedure.

@@ -56,7 +56,7 @@ const SHORT: u64 = 4096;
 /// the bound of its reply.
 ///
 /// # Errors
-/// As [`Submit::submit`], and the reason why the call failed.
+/// The errors of [`Submit::submit`], and the reason why the call failed.
 pub(super) async fn transact(
     calls: &(impl Submit + ?Sized),
     procedure: &'static str,

@@ -33,9 +33,10 @@ const MAX_STEPS: usize = 16;
 ///
 /// No call executes twice: a server accepts each sequence number once, and a [`Client`](super::Client) or
 /// [`TcpClient`](super::TcpClient) sends it once. A call that was sent fails with
-/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends, which
-/// [`CallError::TooLong`] contains for a call above 4 KiB. The call may have been executed, and the caller
-/// decides whether to repeat it. Calls that were not sent use the next connection with the same context.
+/// [`TransportError::Closed`](crate::proto::call::TransportError::Closed) when its connection ends. For a
+/// call above 4 KiB, [`CallError::TooLong`] contains that error. The call may have been executed, and the
+/// caller decides whether to repeat it. Calls that were not sent use the next connection with the same
+/// context.
 ///
 /// ```
 /// use rpcrdma_runtime::program::Binding;
@@ -100,7 +101,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     /// # Errors
     /// The errors of a call. The client drops the context even then.
     pub async fn destroy(&self) -> Result<(), CallError> {
-        // The lock is released first: the exchange may take long, and a new context can be established
+        // The lock is released first: the exchange may take a long time, and a new context can be established
         // meanwhile.
         let context = self.0.context.lock().await.take();
         match context {
@@ -177,7 +178,7 @@ impl<C: MessageTransport<P>, P: Program> GssClient<C, P> {
     }
 }
 
-/// Runs a step of a mechanism on the blocking pool: it may ask a key server on another machine.
+/// Runs a step of a mechanism on the blocking pool, because the step may contact a key server.
 async fn step(
     step: impl FnOnce() -> Result<(Box<dyn GssExchange>, GssStep), GssError> + Send + 'static,
 ) -> Result<(Box<dyn GssExchange>, GssStep), CallError> {
@@ -258,7 +259,7 @@ async fn destroy<C: MessageTransport<P>, P: Program>(
     Ok(context.session.ended(xid, number.0, &reply)?)
 }
 
-/// Returns the failure of a call that was not sent.
+/// Converts the failure of a call that was not sent. A mechanism's expiry error becomes `Expired`.
 fn unsent(failure: GssFailure) -> GssFailure {
     match failure {
         GssFailure::Mechanism(error) if error.is_expired() => GssFailure::Expired,

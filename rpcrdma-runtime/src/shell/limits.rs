@@ -8,7 +8,7 @@ use crate::provider::iwarp;
 /// All limits on the memory, calls and time that peers and callers can use.
 ///
 /// `Limits::default()` returns the defaults of all options. The `with_limits` method of each options type
-/// applies the limits that concern it, and `limits` returns those in force.
+/// applies the limits that concern it, and `limits` returns the limits in force.
 ///
 /// A server holds about [`Limits::max_memory`] for calls and replies, however many connections it has, and
 /// [`DuplicateLimits::max_bytes`] for cached replies. One connection over RDMA holds at most
@@ -28,8 +28,8 @@ use crate::provider::iwarp;
 pub struct Limits {
     /// Limits of one message over RDMA: segments, Write chunks, and bytes of Read chunks.
     pub message: MessageLimits,
-    /// The inline threshold for receiving, and so the maximum header length, in bytes. By default (`None`)
-    /// it is the value in the private data of [`Config`]: 4,096 unless a binding recommends another.
+    /// The inline threshold for receiving, which is also the maximum header length, in bytes. By default
+    /// (`None`) it is the value in the private data of [`Config`]: 4,096 unless a binding recommends another.
     pub inline: Option<u32>,
     /// Credits of one connection over RDMA (default 64): granted by a server, requested by a client.
     pub credits: u32,
@@ -49,8 +49,9 @@ pub struct Limits {
     /// Maximum number of a server's queued and outstanding backward calls on one connection (default
     /// 1,024). Further calls fail immediately.
     pub max_backward_calls: usize,
-    /// Maximum number of a server's connections (default 1,024). A further connection closes the one that
-    /// has been idle longest. If none is idle, it waits to be accepted. With 0 a server fails to bind.
+    /// Maximum number of a server's connections (default 1,024). For a further connection, the server closes
+    /// the connection that has been idle longest. If none is idle, the new connection waits. With 0 a server
+    /// fails to bind.
     pub max_connections: usize,
     /// Maximum number of connections from one IPv4 address or one 64-bit IPv6 prefix (default 256). Further
     /// connections are closed.

@@ -16,7 +16,7 @@ use crate::xdr::Message;
 /// The bytes that count for each call over TCP until its reply is sent, in addition to reserved memory.
 pub(super) const SMALL_CALL: u64 = 8 << 10;
 
-/// The atomics of `budget.rs`. Models use those of loom.
+/// The atomics of `budget.rs`. The models replace them with loom's.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
@@ -38,12 +38,12 @@ impl CallMemory {
         CallMemory(Arc::new(permit))
     }
 
-    /// Sets the size to the length of the reply: the memory of the call itself is free.
+    /// Sets the size to the length of the reply, because the call itself no longer uses memory.
     pub(super) fn set_reply(&self, reply: &Message) {
         self.0.set(reply.unreduced_len());
     }
 
-    /// Returns the same bytes, which keep the memory counted.
+    /// Returns the same bytes. The memory counts toward the budget until they are dropped.
     pub(super) fn hold(&self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Held { bytes, _memory: self.clone() })
     }
@@ -74,14 +74,14 @@ impl AsRef<[u8]> for Held {
 
 impl CallContext {
     /// Waits until the server's [`MemoryBudget`] has room for a reply of this many bytes. Returns the memory
-    /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold it until
-    /// it ends.
+    /// of the call. Work that may outlive the handler, such as a job of a blocking pool, must hold the memory
+    /// until the work ends.
     ///
     /// Returns `None` outside of a server. Over RPC-over-RDMA, memory for the offered reply chunks is
-    /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. If
-    /// such a call did not wait for memory, the result is `None` if `bytes` is small too. Otherwise each
-    /// call of this method reserves separately, and the result must be held while the memory is used. Over
-    /// TCP, a reply without a reservation counts once it is produced.
+    /// reserved before the handler runs. Calls of up to 16 KiB, with their chunks, are counted together. For
+    /// such a call that did not wait for memory, the result is `None` if `bytes` is at most 16 KiB. Otherwise
+    /// each call of this method reserves separately, and the result must be held while the memory is used.
+    /// Over TCP, a reply without a reservation counts once it is produced.
     pub async fn reserve(&self, bytes: u64) -> Option<CallMemory> {
         let memory = match self.extensions.get::<CallMemory>() {
             Some(memory) => memory.clone(),
@@ -210,7 +210,7 @@ mod tests {
         }
         let used = running.join_all().await;
         assert_eq!(used.len(), 64, "each call ends");
-        // A call fits if its owner then uses no more than was free before.
+        // A call fits if its owner then uses no more memory than was free before the call.
         let share = (budget.max() + REPLY) / 2;
         assert!(used.iter().all(|used| *used <= share + REPLY) && used.iter().any(|used| *used > share));
         assert_eq!(budget.used(), 0);

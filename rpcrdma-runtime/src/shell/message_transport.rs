@@ -10,7 +10,7 @@ use crate::xdr::{Message, Received};
 /// How often a message may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sends {
-    /// Again on each new connection, as the client's policy allows.
+    /// Again on each new connection, if the client's policy allows it.
     Repeated,
     /// At most once.
     Once,
@@ -40,8 +40,8 @@ pub trait MessageTransport<P: Program>: Clone + Send + Sync + 'static {
     /// Returns the smallest item to send outside its message, in bytes.
     fn min_item(&self) -> usize;
 
-    /// Runs `exchange` as one call, counted and reported like the client's own calls. The default does
-    /// neither.
+    /// Runs `exchange` as one call, counted and reported like the client's own calls. The default
+    /// implementation neither counts nor reports it.
     fn observe<Q: Procedure<Program = P>>(
         &self,
         xid: u32,

@@ -36,7 +36,7 @@ pub(super) fn memory(bytes: u64, sign: f64) {
     }
 }
 
-/// Sets the limit of that memory: the memory budget.
+/// Reports the limit of the memory budget.
 pub(super) fn memory_max(bytes: u64) {
     if is_enabled() {
         facade::set("rpcrdma_server_memory_max_bytes", number(bytes));
@@ -48,7 +48,7 @@ fn number(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// An addition to a gauge until it is dropped.
+/// A number that is added to a gauge, and subtracted again on drop.
 #[derive(Debug)]
 pub(super) struct Gauged {
     metric: &'static str,
@@ -69,7 +69,7 @@ impl Drop for Gauged {
     }
 }
 
-/// Measures a call of a client.
+/// Records the duration of a client's call.
 pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
     if !is_enabled() {
         return;
@@ -81,7 +81,7 @@ pub(super) fn client_call<Q: Procedure>(elapsed: Duration) {
     );
 }
 
-/// Measures the handler of a call.
+/// Measures the duration of a call's handler.
 pub(super) struct CallTimer(Option<(Instant, [u32; 3])>);
 
 impl CallTimer {

@@ -63,7 +63,7 @@ impl Drop for Unfinished<'_> {
 }
 
 /// Makes a call in its own span, counts it, and reports its end to the observer. `endpoints` returns the
-/// addresses of the current connection, which may have replaced the one that carried the call.
+/// addresses of the current connection, which may have replaced the connection that carried the call.
 pub(super) async fn observed<Q: Procedure>(
     observer: Option<&Observer>,
     stats: &ClientStats,

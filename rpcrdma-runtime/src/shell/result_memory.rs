@@ -11,14 +11,14 @@ pub enum ResultMemoryError {
     #[error("the result has no eligible item for the supplied memory")]
     NoItem,
     /// The item may be larger than the memory.
-    #[error("the supplied memory is too small: {capacity} bytes, the item has up to {needed}")]
+    #[error("the supplied memory is too small: {capacity} bytes, but the item can have {needed}")]
     TooSmall {
         /// Maximum size of the item, in bytes.
         needed: u64,
         /// Size of the memory, in bytes.
         capacity: usize,
     },
-    /// Another call uses the memory, or the data of an earlier result does.
+    /// Another call or the data of an earlier result uses the memory.
     #[error("the supplied memory is in use")]
     InUse,
 }

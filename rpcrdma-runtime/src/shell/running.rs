@@ -55,7 +55,7 @@ impl<K: Send + 'static> Running<K> {
         Running { executor, attempt: Box::new(Reused { run, call: Box::pin(None) }), tasks: JoinSet::new() }
     }
 
-    /// Starts a call. Returns it if it ends at once, with or without a reply.
+    /// Starts a call. Returns the call if it ends at once, with or without a reply.
     pub(super) fn start(
         &mut self,
         key: K,
@@ -184,8 +184,7 @@ where
     }
 }
 
-/// Polls a call. A handler that panics replies with SYSTEM_ERR; the connection and its other calls
-/// continue.
+/// Polls a call. If the handler panics, the reply is SYSTEM_ERR; the connection and its other calls continue.
 fn poll<F: Future<Output = Reply>>(
     call: &mut Pin<Box<Option<F>>>,
     info: CallInfo,

@@ -27,9 +27,9 @@ use crate::provider::{Acceptor, Connection, IncomingConnection, LocalParameters,
 /// Serves programs over iWARP in user space, another provider, TCP, or several of them.
 ///
 /// A handler runs on the task of its connection until it first waits, and then on its own task. A handler
-/// that blocks or computes for long delays the other calls of its connection; use
-/// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from
-/// the start.
+/// that blocks, or computes for a long time, delays the other calls of its connection; use
+/// `tokio::task::spawn_blocking`. Calls that a duplicate-request cache tracks run on their own task from the
+/// start.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -392,9 +392,10 @@ async fn serve_incoming(
     }
 }
 
-/// Serves one connection of any provider until it is closed or `stopping` is true. It then rejects new calls
-/// and closes once the running calls have ended. If the sender of `stopping` is dropped first, the server
-/// never stops by itself. Retransmitted calls run again: there is no duplicate-request cache.
+/// Serves one connection of any provider until it is closed or `stopping` is true. A stopping connection
+/// rejects new calls and closes once the running calls have ended. If the sender of `stopping` is dropped
+/// first, the server never stops by itself. Retransmitted calls run again: there is no duplicate-request
+/// cache.
 pub async fn serve_connection(
     connection: impl Connection,
     services: Services,

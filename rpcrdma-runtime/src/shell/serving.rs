@@ -267,7 +267,7 @@ impl TrackedCall {
 }
 
 impl Drop for TrackedCall {
-    /// A handler that panicked replies with SYSTEM_ERR; a handler that was stopped sends no reply.
+    /// If the handler panicked, the reply is SYSTEM_ERR; if it was stopped, there is no reply.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         let reply = if panicked { RpcReply::reject(self.xid, Reject::SystemError) } else { None };

@@ -142,7 +142,7 @@ impl Slots {
             if holds(&self.0.lock()) {
                 return;
             }
-            // A connection can become idle for long enough without a notification.
+            // A connection can reach the grace period without a notification.
             let _ = timeout(GRACE / 8, changed).await;
         }
     }

@@ -1,5 +1,6 @@
-//! The spans of calls. Their attributes have the names that OpenTelemetry defines for ONC RPC, if it does.
-//! Numbers are `i64`, the integers of OpenTelemetry: its layer for `tracing` turns other types into text.
+//! The spans of calls. Their attributes have the names that OpenTelemetry defines for ONC RPC, if any.
+//! Numbers are `i64`, the integer type of OpenTelemetry: its layer for `tracing` converts other types to
+//! text.
 
 use std::net::SocketAddr;
 
@@ -43,7 +44,7 @@ pub(super) fn client_call<Q: Procedure>(xid: u32) -> Span {
     )
 }
 
-/// Returns the span of a server's call. The server knows programs by their numbers.
+/// Returns the span of a server's call. The server knows only the numbers of programs.
 pub(super) fn server_call(header: &CallHeader, peer: Option<SocketAddr>) -> Span {
     let CallHeader { xid, program, version, procedure, .. } = *header;
     debug_span!(

@@ -9,8 +9,7 @@ pub(super) use client::ClientStats;
 pub use client::{ClientSnapshot, Failures};
 pub use server::{ConnectionCounts, DuplicateCounts, ServerSnapshot, ServerStats};
 
-/// Counters that several tasks increment. Each is read separately, so a snapshot of several may be
-/// inconsistent.
+/// Counters that several tasks increment. Each counter is read separately, so a snapshot may be inconsistent.
 #[derive(Debug)]
 struct Atomics<const N: usize>([AtomicU64; N]);
 

@@ -1,6 +1,6 @@
 //! RPC over TCP with record marking (RFC 5531 section 11): for rpcbind, MOUNT and peers without RDMA.
 //!
-//! It runs the same programs and services as RPC-over-RDMA. A program needs no Upper-Layer Binding here,
+//! The programs and services are the same as over RPC-over-RDMA. A program needs no Upper-Layer Binding here,
 //! because nothing is placed directly.
 
 mod backward;

@@ -146,8 +146,8 @@ impl Waiters {
         }
     }
 
-    /// Takes the callers, which the caller of this method must wake after it releases the lock. Keeps an
-    /// empty list to reuse its memory.
+    /// Takes the list of callers to wake after the lock is released. An empty list stays, to reuse its
+    /// memory.
     pub(super) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { mem::take(&mut self.woken) }
     }

@@ -2,15 +2,15 @@
 
 use core::cmp::min;
 
-/// The parameters that one peer announces. [`PrivateData::new`] creates representable values only. Sizes set
-/// directly are announced as [`PrivateData::announced`] returns them, and only the announced sizes apply.
+/// The parameters that one peer announces. [`PrivateData::new`] creates representable values only. If a size
+/// is set directly, both peers use the value that [`PrivateData::announced`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
     /// The sender accepts Send with Invalidate (the R flag, RFC 8797 section 4.1).
     pub remote_invalidation: bool,
     /// The maximum size of the sender's Sends in bytes: a multiple of 1,024 from 1,024 to 262,144.
     pub send_size: u32,
-    /// The maximum size of a Send that the sender receives, in bytes, with the same constraints.
+    /// The maximum size of a Send to the sender of this private data, in bytes, with the same constraints.
     pub receive_size: u32,
 }
 
@@ -27,7 +27,7 @@ pub struct Negotiated {
 
 impl Negotiated {
     /// Returns the parameters of the backward direction on the same connection. Calls and replies swap their
-    /// thresholds (RFC 8167 section 4.2). Nothing is invalidated, because there are no chunks.
+    /// thresholds (RFC 8167 section 4.2). Remote invalidation is disabled, because there are no chunks.
     #[must_use]
     pub fn reversed(self) -> Negotiated {
         Negotiated {
@@ -80,7 +80,7 @@ impl PrivateData {
     }
 
     /// Finds the private data at any offset in the octets that the connection manager provides (RFC 8797
-    /// section 5.2). Truncated data or another version counts as absent.
+    /// section 5.2). Returns `None` if the data is truncated or has another version.
     #[must_use]
     pub fn find(octets: &[u8]) -> Option<PrivateData> {
         octets.windows(LEN).find_map(|window| match window {
@@ -113,7 +113,7 @@ fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// Rounds a size to a size that can be announced.
+/// Rounds a size down to one that can be announced, but to at least 1,024 bytes.
 fn announceable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }

@@ -1,4 +1,4 @@
-//! Support for [`arbitrary`]: fuzzing values that respect their bounds, so that each value can be encoded.
+//! Support for [`arbitrary`]: generates values within their bounds, so that each value can be encoded.
 //!
 //! A field with its own bound uses [`array()`]. A discriminant stored in a union's arm uses [`one_of`] or
 //! [`none_of`]. Generated types do the same:
@@ -29,7 +29,7 @@ use super::{Char, Opaque, Quadruple, SmallOpaque, UnsignedChar, XdrString};
 /// Returns at most `MAX` elements.
 ///
 /// # Errors
-/// Fails as the generation of an element does.
+/// Returns the error of generating an element.
 pub fn array<'a, T: Arbitrary<'a>, const MAX: u32>(input: &mut Unstructured<'a>) -> Result<Vec<T>> {
     let mut values = Vec::new();
     input.arbitrary_loop(None, Some(MAX), |input| {

@@ -49,7 +49,7 @@ fn encode_element<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     value.encode(sink).map_err(|error| error.at_index(index))
 }
 
-/// Writes as many elements as fit the memory after the sink's end.
+/// Writes as many elements as fit into the memory after the sink's end.
 #[inline]
 fn encode_ahead<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
@@ -123,7 +123,8 @@ fn fill<T: Encode, const LINKED: bool>(
     Ok((done, all.saturating_sub(left)))
 }
 
-/// Reads a counted array of at most `max` elements. Reserves no more than the rest of the stream can hold.
+/// Reads a counted array of at most `max` elements. Reserves memory for at most as many elements as the rest
+/// of the stream can contain.
 ///
 /// # Errors
 /// Returns [`super::ErrorKind::TooLong`], or the error of an element.
@@ -141,10 +142,10 @@ pub fn decode_array<'de, T: Decode<'de>>(reader: &mut Reader<'de>, max: u32) -> 
     Ok(values)
 }
 
-/// Rejects a count of elements that the rest of the stream cannot hold.
+/// Rejects a count of elements that the rest of the stream cannot contain.
 ///
 /// # Errors
-/// [`super::ErrorKind::Truncated`], or [`super::ErrorKind::TooLong`] if elements take no bytes.
+/// [`super::ErrorKind::Truncated`], or [`super::ErrorKind::TooLong`] for elements that may have size zero.
 pub(super) fn require_elements<T: Layout>(reader: &mut Reader<'_>, count: u32) -> Result<(), Error> {
     let Some(room) = reader.remaining().checked_div(usize::try_from(T::LENGTHS.min).unwrap_or(usize::MAX))
     else {
@@ -169,7 +170,7 @@ pub fn encode_list<T: Encode, S: Sink + ?Sized>(values: &[T], sink: &mut S) -> R
     sink.put_u32(0)
 }
 
-/// Reads a chain of optional data in a loop: its length does not affect the stack.
+/// Reads a chain of optional data in a loop, so that the length of the chain does not affect the stack.
 ///
 /// # Errors
 /// Returns the error of an element, or [`super::ErrorKind::Truncated`] if the chain has no end.

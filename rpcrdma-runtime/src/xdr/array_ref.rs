@@ -31,7 +31,8 @@ impl<'a> Encoded<'a> {
     /// Returns the part of the message that was read since `start`.
     ///
     /// # Errors
-    /// [`ErrorKind::ItemUnused`] if a part of it came in a chunk: a second decoding would not find that part.
+    /// [`ErrorKind::ItemUnused`] if part of the values came in a chunk: a second decoding would not find that
+    /// part.
     fn since(start: &Reader<'a>, reader: &Reader<'a>, count: u32, linked: bool) -> Result<Self, Error> {
         let len = start.remaining().saturating_sub(reader.remaining());
         if reader.position().wrapping_sub(start.position()) != len as u64 {
@@ -121,12 +122,12 @@ const fn has_no_items<T: Layout>() -> bool {
 
 /// A borrowed counted array of at most `MAX` elements (RFC 4506 section 4.13).
 ///
-/// Created from a slice, it borrows the slice. Decoded, it is the part of the message that holds the
-/// elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes them again one by one,
-/// as do comparison and printing. A value therefore needs no memory besides the message, and each level of
-/// nested arrays costs one further decoding. Encoding copies the encoded elements.
+/// An array created from a slice borrows the slice. A decoded array is the part of the message that contains
+/// the elements: each element is validated, and none is stored. [`ArrayRef::iter`] decodes them again one by
+/// one, as do comparison and printing. A value therefore needs no memory besides the message, and each level
+/// of nested arrays costs one further decoding. Encoding copies the encoded elements.
 ///
-/// Elements with DDP-eligible items do not compile.
+/// An element type with DDP-eligible items does not compile.
 ///
 /// ```
 /// use rpcrdma_runtime::xdr::{ArrayRef, Error, from_slice, to_bytes};
@@ -321,8 +322,8 @@ sequence!(ListRef);
 
 /// A borrowed value of a recursive type: the borrowed form of a `Box`.
 ///
-/// Created from a reference, it holds the reference. Decoded, it is the part of the message that holds the
-/// value, and [`BoxRef::get`] decodes it again.
+/// A box created from a reference contains the reference. A decoded box is the part of the message that
+/// contains the value, and [`BoxRef::get`] decodes this part again.
 pub struct BoxRef<'a, T>(Held<'a, T>);
 
 impl<'a, T> BoxRef<'a, T> {

@@ -2,8 +2,8 @@ use alloc::vec::Vec;
 
 use super::pad_len;
 
-/// A growable byte buffer. Memory is not initialized before it is written: data without initialized memory is
-/// appended. Memory that was written and then truncated is overwritten in place.
+/// A growable byte buffer. Data beyond the initialized memory is appended, so the buffer need not initialize
+/// new memory first. Truncated bytes stay initialized and are overwritten in place.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     /// The written bytes, followed by truncated bytes that may be overwritten.

@@ -79,8 +79,8 @@ pub const fn label<D, T: Label<D, Label = T> + Copy>(label: T) -> <T as Label<D>
     label
 }
 
-/// The requirement of a marked field: a [`DdpItem`] without its other supertraits. An unsuitable type is thus
-/// reported only once, with or without an encoding.
+/// The trait that a field marked as DDP-eligible requires: [`DdpItem`] without its supertraits. An unsuitable
+/// type is thus reported only once, with or without an encoding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be DDP-eligible",
     label = "not variable-length opaque data or a string",
@@ -144,9 +144,9 @@ pub fn require_fixed<T: Layout>(reader: &Reader<'_>) -> Result<(), Error> {
 const STAGE: usize = 256;
 
 /// Writes fixed-size values as one run, with a single bounds check. The run is written into room of the sink,
-/// or contiguously on the stack and then passed to the sink at once. A macro shows the compiler each value's
-/// position, so it stores values directly; a function with closures does not. Values of variable size are
-/// left to the code that follows.
+/// or contiguously on the stack and then passed to the sink at once. In a macro, unlike in a function with
+/// closures, the compiler knows each value's position and stores values directly. The code after the macro
+/// writes values of variable size.
 macro_rules! encode_run {
     ($lengths:expr, $sink:ident, $room:ident => $write:block) => {
         // A constant condition: for variable-size types no code is generated for the body.
@@ -187,8 +187,8 @@ const fn one_length(lengths: Lengths) -> Option<usize> {
     }
 }
 
-/// Returns true if all encodings of a type have one size that fits the stage. If the whole value found no
-/// room in the sink, its parts do not try again.
+/// Returns true if all encodings of a type have one size that fits the stage. If the sink had no room for the
+/// whole value, its parts are written without another attempt.
 const fn is_staged(lengths: Lengths) -> bool {
     match one_length(lengths) {
         Some(len) => len <= STAGE,

@@ -4,8 +4,8 @@ use core::fmt;
 
 /// The reason why bytes cannot be decoded or a value cannot be encoded.
 ///
-/// One pointer wide, so that the success path has no overhead. Contains the kind, the offset of the byte (in
-/// the unreduced stream, from the reader's start) and the path of fields.
+/// One pointer wide, so that the success path has no overhead. Contains the kind, the byte offset (in the
+/// unreduced stream, from the reader's start) and the path of fields.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -33,7 +33,7 @@ pub enum ErrorKind {
         /// The number of bytes left.
         left: u64,
     },
-    /// Padding bytes that are not zero (RFC 4506 section 4.9 ff.).
+    /// Padding bytes that are not zero (RFC 4506 sections 4.9 to 4.11).
     Padding,
     /// A bool or a presence flag of optional data that is neither 0 nor 1.
     BadBool(u32),
@@ -72,9 +72,9 @@ pub enum ErrorKind {
         /// The limit.
         limit: u32,
     },
-    /// Bytes after the value; holds their number.
+    /// This number of bytes follows the value.
     Trailing(u64),
-    /// A chunk's length that differs from the count in the stream (RFC 8166 section 3.4.5.2, 3.4.6.2).
+    /// A chunk's length that differs from the count in the stream (RFC 8166 sections 3.4.5.2 and 3.4.6.2).
     ItemLength {
         /// The count in the stream.
         count: u32,
@@ -160,7 +160,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
             ErrorKind::Trailing(left) => write!(f, "{left} bytes are left over"),
             ErrorKind::ItemLength { count, chunk } => {
-                write!(f, "the stream counts {count} bytes, the chunk holds {chunk}")
+                write!(f, "the count in the stream is {count}, but the chunk has {chunk} bytes")
             }
             ErrorKind::ItemUnused { position } => {
                 write!(f, "no eligible item begins at the chunk's position {position}")

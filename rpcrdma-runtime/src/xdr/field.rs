@@ -76,7 +76,7 @@ impl<'de, T: Decode<'de>> Field<'de, T> {
     }
 }
 
-/// Reports a type that implements [`Layout`] by hand but not the traits that a use requires.
+/// Reports a type that implements [`Layout`] by hand but lacks the traits that a use requires.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Known<T: Layout>: Sized {
     fn encode<S: Sink + ?Sized, const RUN: bool>(self, value: &T, sink: &mut S) -> Result<(), Error>
@@ -115,8 +115,8 @@ pub trait Known<T: Layout>: Sized {
 
 impl<T: Layout> Known<T> for Field<'_, T> {}
 
-/// Reports a type that implements [`Encode`] but not the decoding that a use requires. A type that lacks both
-/// is reported earlier.
+/// Reports a type that implements [`Encode`] but lacks [`Decode`], which a use requires. A type that lacks
+/// both is reported earlier.
 #[allow(missing_docs, clippy::missing_errors_doc)] // as the methods of `Field`
 pub trait Written<'de, T: Encode>: Sized {
     fn decode(self, reader: &mut Reader<'de>) -> Result<T, Error>

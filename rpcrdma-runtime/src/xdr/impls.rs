@@ -266,7 +266,7 @@ impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
     }
 }
 
-/// A level of recursion. `T` may contain this box, and then a length based on `T`'s would not compile.
+/// A level of recursion. `T` may contain this box. Lengths computed from those of `T` would then not compile.
 impl<T: Layout> Layout for Box<T> {
     const LENGTHS: Lengths = Lengths::UNKNOWN;
     const HELD: Items = T::HELD; // a cycle? mark one of its fields `#[xdr(recursive)]`

@@ -56,7 +56,7 @@ impl<const MAX: u32> Opaque<MAX> {
         Opaque(bytes)
     }
 
-    /// Wraps bytes of which there are at most `MAX`.
+    /// Wraps bytes after checking that there are at most `MAX`.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].
@@ -145,24 +145,24 @@ impl<const MAX: u32> AsRef<[u8]> for Opaque<MAX> {
     }
 }
 
-/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Since this conversion
-/// cannot fail, neither can `try_from`.
+/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Because this conversion
+/// cannot fail, `try_from` cannot fail either.
 impl<const MAX: u32> From<Bytes> for Opaque<MAX> {
     fn from(bytes: Bytes) -> Self {
         Opaque(bytes)
     }
 }
 
-/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Since this conversion
-/// cannot fail, neither can `try_from`.
+/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Because this conversion
+/// cannot fail, `try_from` cannot fail either.
 impl<const MAX: u32> From<Vec<u8>> for Opaque<MAX> {
     fn from(bytes: Vec<u8>) -> Self {
         Opaque(bytes.into())
     }
 }
 
-/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Since this conversion
-/// cannot fail, neither can `try_from`.
+/// Does not check the bound: encoding does. [`Opaque::checked`] checks it at once. Because this conversion
+/// cannot fail, `try_from` cannot fail either.
 impl<const MAX: u32> From<&'static [u8]> for Opaque<MAX> {
     fn from(bytes: &'static [u8]) -> Self {
         Opaque(Bytes::from_static(bytes))
@@ -200,9 +200,8 @@ pub(super) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SmallOpaque<const MAX: usize> {
-    /// Pointer-sized and first: a `Result` stores its error in the same place, and the data after it is moved
-    /// as a whole. A split in the middle would make the processor wait for the partial stores before it moves
-    /// the data on.
+    /// Pointer-sized and first: a `Result` stores its error in the same place, and the data after the length
+    /// is moved as a whole. If a move covered two earlier stores, the processor would wait for both stores.
     len: usize,
     /// Bytes after the first `len` are unspecified; only [`SmallOpaque::as_slice`] reads `data`.
     data: [u8; MAX],

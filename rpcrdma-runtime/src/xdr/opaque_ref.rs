@@ -9,11 +9,11 @@ use super::opaque::hex;
 use super::string::quoted;
 use super::{Decode, Encode, Error, Items, Layout, Lengths, Opaque, Reader, Sink, XdrString};
 
-/// Borrowed variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10). Decoded, it is a part
-/// of the message.
+/// Borrowed variable-length opaque data of at most `MAX` bytes (RFC 4506 section 4.10). Decoded data is a
+/// part of the message.
 ///
-/// Encoding and decoding check the bound. It cannot be DDP-eligible: a transport keeps the memory of an item
-/// until the peer has finished with it, and borrowed memory cannot be kept.
+/// Encoding and decoding check the bound. Borrowed data cannot be DDP-eligible: a transport keeps the memory
+/// of an item until the peer has finished with it, and borrowed memory cannot be kept.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpaqueRef<'a, const MAX: u32 = { u32::MAX }>(&'a [u8]);
 
@@ -102,9 +102,10 @@ impl<const MAX: u32> fmt::Debug for OpaqueRef<'_, MAX> {
     }
 }
 
-/// A borrowed string of at most `MAX` bytes (RFC 4506 section 4.11). Decoded, it is a part of the message.
+/// A borrowed string of at most `MAX` bytes (RFC 4506 section 4.11). A decoded string is a part of the
+/// message.
 ///
-/// It holds bytes, as [`XdrString`] does. [`StringRef::to_str`] checks for UTF-8.
+/// The content is bytes in any encoding, as in [`XdrString`]. [`StringRef::to_str`] checks for UTF-8.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StringRef<'a, const MAX: u32 = { u32::MAX }>(OpaqueRef<'a, MAX>);
 

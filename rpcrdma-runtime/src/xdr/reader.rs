@@ -49,7 +49,7 @@ pub struct Reader<'de> {
     items: Items<'de>,
     depth: u32,
     limits: DecodeLimits,
-    /// The remaining number of zero-size elements, which a peer can claim at no cost in every array.
+    /// The maximum number of further zero-size elements, which a peer can claim at no cost in every array.
     empty: usize,
 }
 
@@ -279,7 +279,7 @@ impl<'de> Reader<'de> {
         self.refused_opaque(len)
     }
 
-    /// Returns the error of invalid opaque data. Reads valid data.
+    /// Reads opaque data with separate checks, to determine the error of invalid data.
     #[cold]
     fn refused_opaque(&mut self, len: usize) -> Result<&'de [u8], Error> {
         let data = self.take(len)?;
@@ -296,7 +296,7 @@ impl<'de> Reader<'de> {
     /// [`ErrorKind::Truncated`], [`ErrorKind::Padding`].
     #[inline(always)]
     pub fn opaque_bytes(&mut self, len: usize) -> Result<Bytes, Error> {
-        // The remaining bytes are the end of the owner's memory, which gives the position in that memory.
+        // The remaining bytes end where the owner's memory ends. Their number thus gives the position in it.
         let left = self.rest.len();
         let data = self.opaque(len)?;
         if let Some(owner) = self.owner
@@ -311,8 +311,9 @@ impl<'de> Reader<'de> {
     /// stream.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLong`] if the count exceeds `max` or the memory for it; [`ErrorKind::ItemLength`] if
-    /// the chunk and the count differ; [`ErrorKind::ItemUnused`] if the reader is past a chunk's position.
+    /// [`ErrorKind::TooLong`] if the count exceeds `max` or the size of the item memory;
+    /// [`ErrorKind::ItemLength`] if the chunk and the count differ; [`ErrorKind::ItemUnused`] if the reader
+    /// is past a chunk's position.
     #[inline(always)]
     pub fn item(&mut self, max: u32) -> Result<Bytes, Error> {
         let count = self.count(max)?;
@@ -341,7 +342,7 @@ impl<'de> Reader<'de> {
                     return Err(self.error(ErrorKind::ItemUnused { position }));
                 }
                 let chunk = first.data.len();
-                // The chunk may include the padding or not (RFC 8166 section 3.4.5.2).
+                // The chunk may omit the padding (RFC 8166 section 3.4.5.2).
                 if chunk != len && Some(chunk) != len.checked_add(pad_len(len)) {
                     return Err(self.error(ErrorKind::ItemLength { count, chunk: chunk as u64 }));
                 }

@@ -78,7 +78,7 @@ impl<U: Keeps<ARM>, const ARM: usize> Kept<U, ARM> {
         if U::chooses(&discriminant) {
             Ok(discriminant)
         } else {
-            Err(de::Error::custom("a discriminant that chooses another arm of the union"))
+            Err(de::Error::custom("the discriminant selects another arm of the union"))
         }
     }
 }
@@ -123,7 +123,7 @@ pub struct Array<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct Many<A>(PhantomData<A>);
 
-/// A vector of at bytes_visitor `MAX` elements.
+/// A vector of at most `MAX` elements.
 #[derive(Debug)]
 pub struct Bounded<A, const MAX: u32>(PhantomData<A>);
 
@@ -223,7 +223,7 @@ impl<'de, T, A: Shape<T>> Deserialize<'de> for Read<T, A> {
     }
 }
 
-/// Reads at bytes_visitor `max` elements.
+/// Reads at most `max` elements.
 struct Elements<T, A> {
     max: usize,
     shape: PhantomData<(T, A)>,
@@ -269,7 +269,7 @@ impl fmt::Display for Count {
         if self.0 == usize::MAX {
             f.write_str("a sequence")
         } else {
-            write!(f, "at bytes_visitor {} elements", self.0)
+            write!(f, "at most {} elements", self.0)
         }
     }
 }
@@ -280,7 +280,7 @@ impl de::Expected for Count {
     }
 }
 
-/// Reads at bytes_visitor this many bytes from bytes, text or a sequence of numbers.
+/// Reads at most this many bytes from bytes, text or a sequence of numbers.
 struct BytesVisitor(usize);
 
 impl BytesVisitor {
@@ -293,7 +293,7 @@ impl<'de> Visitor<'de> for BytesVisitor {
     type Value = Vec<u8>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at bytes_visitor {} bytes", self.0)
+        write!(f, "at most {} bytes", self.0)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<u8>, E> {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::buffer::Buffer;
 use super::{Encode, Error, ErrorKind, pad_len, spare};
 
-/// A destination of encodings. `put` writes bytes unchanged; the caller adds padding.
+/// A destination for encoded data. `put` writes bytes unchanged; the caller adds padding.
 pub trait Sink {
     /// Appends bytes.
     ///
@@ -242,7 +242,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Takes values, because a reference would force the room out of registers during writes.
+/// The parameters are values, because a reference would force the room out of registers during writes.
 #[cold]
 fn truncated(needed: usize, left: usize, end: u64) -> Error {
     let kind = ErrorKind::Truncated { needed: needed as u64, left: left as u64 };
@@ -390,7 +390,7 @@ pub fn encoded_len<T: Encode + ?Sized>(value: &T) -> Result<u64, Error> {
 /// # Errors
 /// [`ErrorKind::TooLong`] if the value breaks a bound of its type.
 pub fn to_bytes<T: Encode + ?Sized>(value: &T) -> Result<Bytes, Error> {
-    // Allocates exactly this size once, and shares it unchanged.
+    // One allocation of the exact size, which the returned bytes share.
     let mut writer = Writer::with_capacity(usize::try_from(encoded_len(value)?).unwrap_or(0));
     value.encode(&mut writer)?;
     Ok(writer.into_bytes())

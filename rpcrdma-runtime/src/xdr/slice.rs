@@ -52,7 +52,7 @@ pub fn encode_slice<'a, T: Slice<'a>, S: Sink + ?Sized>(
     sink.put_padded(bytes)
 }
 
-/// Reads opaque data or a string of at most `max` bytes, in place.
+/// Reads opaque data or a string of at most `max` bytes without copying.
 ///
 /// # Errors
 /// [`ErrorKind::TooLong`], [`ErrorKind::Truncated`], [`ErrorKind::Padding`]; for text [`ErrorKind::NotUtf8`].

@@ -13,11 +13,11 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
 /// A short string is stored inline: copying a name is cheaper than sharing its memory, and a stored name does
-/// not keep the message alive. A longer string shares the memory of its message. A string that may be placed
-/// directly always shares it.
+/// not keep the message alive. A longer string shares the memory of its message. A string decoded as a
+/// DDP-eligible item always shares memory.
 ///
-/// It holds bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks for
-/// UTF-8.
+/// The content is bytes: XDR specifies ASCII, but protocols use other encodings. [`XdrString::to_str`] checks
+/// for UTF-8.
 ///
 /// ```
 /// use rpcrdma_runtime::xdr::{Error, XdrString, to_bytes};

@@ -1,5 +1,5 @@
 //! A hand-written program that returns its arguments.
-// Each test uses only a part.
+// Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::Future;

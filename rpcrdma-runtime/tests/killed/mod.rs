@@ -1,5 +1,5 @@
 //! A server with a gate and an echo that can be killed and restarted, over any transport.
-// Each test uses only a part.
+// Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::future::pending;
@@ -63,7 +63,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves at an address, with the gate open or not.
+    /// Serves at an address, with an open or a closed gate.
     pub async fn at<T: Transport>(address: SocketAddr, open: bool) -> Self {
         let gate = GateServer::new(open);
         // The previous server may still occupy the address for a moment.
@@ -108,7 +108,7 @@ pub fn reconnect() -> Reconnect {
     Reconnect { backoff, ..Reconnect::default() }
 }
 
-/// The clients of the gate.
+/// A client that can call the gate.
 pub trait Passes: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static {}
 
 impl<C: Caller<Gate, Error = CallError> + Clone + Send + Sync + 'static> Passes for C {}

@@ -137,7 +137,7 @@ fn write_chunks_are_used_in_order() {
     // An empty item leaves its chunk to the next item.
     let empty = Write { data: Opaque::default(), ..value.clone() };
     assert_eq!(in_order(&empty, vec![chunk(b"xyz", 1)], &[false]).unwrap(), empty);
-    // The returned length must be that of the item.
+    // The returned length must equal the length of the item.
     assert_eq!(
         kind(in_order(&value, vec![chunk(&[1; 4], 1), chunk(b"xyz", 1)], &[false, false])),
         ErrorKind::ItemLength { count: 5, chunk: 4 }

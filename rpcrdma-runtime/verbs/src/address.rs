@@ -48,7 +48,7 @@ pub(super) fn from_storage(storage: &sockaddr_storage) -> Option<SocketAddr> {
     let at = &raw const *storage;
     match storage.ss_family {
         IPV4 => {
-            // SAFETY: a `sockaddr_storage` can hold this type, and every bit pattern is a valid value of it.
+            // SAFETY: a `sockaddr_storage` can hold this type, and every bit pattern is a valid value.
             let v4 = unsafe { at.cast::<sockaddr_in>().read() };
             let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())

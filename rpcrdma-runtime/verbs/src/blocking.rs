@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 /// deregistering megabytes of memory.
 ///
 /// # Errors
-/// Fails if the system cannot start another thread. `work` is dropped then.
+/// Fails if the system cannot start another thread. `work` is then dropped.
 pub(super) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<oneshot::Receiver<T>> {

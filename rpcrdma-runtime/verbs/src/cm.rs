@@ -198,8 +198,8 @@ impl NewId {
     /// Moves the id to a new channel.
     pub(super) fn claim(self) -> io::Result<Id> {
         let events = async_fd(Channel::new()?)?;
-        // SAFETY: id and channel are alive. The call blocks until all events of the id are acknowledged, and
-        // they are.
+        // SAFETY: id and channel are alive. The call blocks until all events of the id are acknowledged,
+        // which they already are.
         check(unsafe { ffi::rdma_migrate_id(self.0.as_ptr(), events.get_ref().0.as_ptr()) })?;
         let raw = self.0;
         mem::forget(self);
@@ -315,7 +315,7 @@ impl Id {
         NonNull::new(queue_pair).ok_or_else(|| io::Error::other("librdmacm returned a null queue pair"))
     }
 
-    /// Destroys the queue pair of the id. Afterwards the device accesses no memory for it.
+    /// Destroys the queue pair of the id. Afterwards the device accesses no memory for the queue pair.
     ///
     /// # Safety
     /// The id must have a queue pair, and the queue pair must not be used afterwards.
@@ -379,8 +379,9 @@ impl Id {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: the id is destroyed once. The queue pair holds the id, so it is already destroyed. All
-        // events are acknowledged, because `Channel::next` acknowledges each event before it returns a copy.
+        // SAFETY: the id is destroyed once. The queue pair holds the id, so the queue pair is already
+        // destroyed. All events are acknowledged, because `Channel::next` acknowledges each event before it
+        // returns a copy.
         unsafe { ffi::rdma_destroy_id(self.raw.as_ptr()) };
         if self.device_removed.load(Ordering::Relaxed) {
             refresh_devices();
@@ -389,8 +390,8 @@ impl Drop for Id {
 }
 
 /// Makes the library refresh its device list, so that it closes a removed device after the device's last id
-/// is destroyed. The kernel may be waiting for that: it keeps a software device until every process has
-/// closed it. The library closes no device while the refreshed list is empty.
+/// is destroyed. The kernel may be waiting for the close: it keeps a software device until every process has
+/// closed the device. The library closes no device while the refreshed list is empty.
 fn refresh_devices() {
     let mut count = 0;
     // SAFETY: `count` is writable.

@@ -160,7 +160,7 @@ impl VerbsConnection {
             return self.release(token, handle, region);
         }
         let can_post = matches!(self.phase, Phase::Open | Phase::Closing { disconnected: false, .. });
-        // After that, the last completion returns the memory of all windows.
+        // Once the connection is lost or disconnected, the last completion returns the memory of all windows.
         if can_post && self.queue_pair.as_mut().is_some_and(|queue_pair| queue_pair.unbind(token, handle)) {
             self.take_fenced();
         } else {
@@ -323,7 +323,7 @@ impl VerbsConnection {
             return false;
         }
         self.keepalive = None;
-        // Outstanding work fails if the peer is dead.
+        // Outstanding work needs no check, because it fails if the peer is dead.
         if !mem::take(&mut self.active)
             && let Some(queue_pair) = self.queue_pair.as_mut().filter(|queue_pair| queue_pair.is_idle())
         {
@@ -332,7 +332,7 @@ impl VerbsConnection {
         true
     }
 
-    /// Ends a connection whose peer is too slow. Returns true if it is. A local close has its own limit.
+    /// Ends the connection and returns true if the peer is too slow. A local close has its own limit.
     fn poll_pace(&mut self, cx: &mut Context<'_>) -> bool {
         let (Phase::Open, Some(pace), Some(queue_pair)) = (&self.phase, &mut self.pace, &self.queue_pair)
         else {

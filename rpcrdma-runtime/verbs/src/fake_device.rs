@@ -1,9 +1,9 @@
 //! A fake RDMA device that replaces libibverbs and librdmacm when Miri runs the tests of this provider.
 //!
-//! Miri calls the functions in this module instead of the C functions of the same names. So the whole
-//! provider runs, with its descriptors registered with tokio, and Miri checks every memory access of the
-//! provider and of the device. The device moves data through the pointers that were registered, at any time
-//! between registration and deregistration.
+//! Miri calls the functions in this module instead of the C functions of the same names. The whole provider
+//! therefore runs, with its descriptors registered with tokio, and Miri checks every memory access of the
+//! provider and of the device. The device moves data through the registered pointers, at any time between
+//! registration and deregistration.
 //!
 //! The device checks keys, access rights and bounds as hardware does. It counts all objects, and it reports
 //! an error if an object is destroyed while another object depends on it. Such errors fail the test.
@@ -48,7 +48,7 @@ pub(super) struct Settings {
     pub(super) max_message: u32,
     /// The length of the longest inline data, in octets.
     pub(super) max_inline: u32,
-    /// Shorter private data is padded with zeros to this length, as by InfiniBand's connection manager.
+    /// Shorter private data is padded with zeros to this length, as InfiniBand's connection manager does.
     pub(super) padded_private_data: usize,
 }
 

@@ -59,7 +59,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: the domain is freed once. Regions and the queue pair hold it, so they are already
+        // SAFETY: the domain is freed once. Regions and the queue pair hold the domain, so they are already
         // destroyed.
         check_destroyed("protection domain", unsafe { ib::ibv_dealloc_pd(self.raw.as_ptr()) });
     }
@@ -67,7 +67,7 @@ impl Drop for Domain {
 
 /// Logs an error if a verb failed to destroy an object. Returns true if it succeeded.
 ///
-/// Such a failure means that an object which depends on it still exists, or that the device was removed.
+/// Such a failure means that a dependent object still exists, or that the device was removed.
 pub(super) fn check_destroyed(what: &str, errno: c_int) -> bool {
     if errno != 0 {
         let error = io::Error::from_raw_os_error(errno.saturating_abs());
@@ -131,7 +131,7 @@ impl<M: Pinned> Registered<M> {
         let flags = c_int::try_from(access.0).unwrap_or(0);
         // SAFETY: the memory stays allocated at the same address until the region is destroyed. If the device
         // may write it, nothing else accesses it until then. The device cannot write read-only memory,
-        // because `access` gives it no right to.
+        // because `access` does not permit writes.
         let raw = unsafe { ib::ibv_reg_mr(domain.as_ptr(), at.cast(), len, flags) };
         match NonNull::new(raw) {
             Some(raw) => {
@@ -362,8 +362,8 @@ impl CompletionQueue {
 
     /// Returns ready when there may be completions for [`CompletionQueue::poll`].
     ///
-    /// The caller must then poll until the queue is empty before it calls this again. So no completion is
-    /// missed between polling and waiting.
+    /// The caller must then poll until the queue is empty before it calls this method again, so that no
+    /// completion is missed between polling and waiting.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.armed {
             self.arm()?;
@@ -455,8 +455,8 @@ impl Capabilities {
             unsafe { mem::zeroed() };
         // SAFETY: the context is open, and `device` is writable.
         check(unsafe { ib::ibv_query_device(verbs.as_ptr(), &raw mut device) })?;
-        // SAFETY: the context is open. The call writes the older, shorter form of the structure, a prefix of
-        // it.
+        // SAFETY: the context is open. The call writes the older, shorter form of the structure, which is a
+        // prefix of the current form.
         check(unsafe { ib::ibv_query_port(verbs.as_ptr(), port, (&raw mut port_attributes).cast()) })?;
         // SAFETY: an open context has a valid device.
         let transport = unsafe { (*(*verbs.as_ptr()).device).transport_type };

@@ -9,7 +9,7 @@ use super::objects::Capabilities;
 pub enum MemoryWindows {
     /// Uses windows if the device supports them, except on Linux's software RoCE, rxe. With rxe, a server
     /// that invalidates a window twice crashes the kernel of the client, because Linux 6.1 and 6.12 do not
-    /// check this.
+    /// check for this.
     #[default]
     Auto,
     /// Uses windows if the device supports them. On rxe, choose this only if the servers are trusted.
@@ -34,9 +34,9 @@ pub struct VerbsOptions {
     /// Number of Receives posted before the peer can send its first message (default 96).
     ///
     /// They count toward the Receives requested with
-    /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). There must be at least
-    /// as many as the first credit grant, because a message without a posted Receive may close the
-    /// connection. Connectors and acceptors raise the number accordingly.
+    /// [`Action::PostReceives`](rpcrdma_runtime::proto::work::Action::PostReceives). The number must be at
+    /// least the first credit grant, because a message without a posted Receive may close the connection.
+    /// Connectors and acceptors raise the number accordingly.
     pub receives: u32,
     /// The maximum number of posted Receives (default 1,024). The device may impose a lower limit.
     pub max_receives: u32,
@@ -80,10 +80,10 @@ pub struct VerbsOptions {
     /// is an empty RDMA Write. It fails when the device stops retransmitting
     /// ([`VerbsOptions::retries`]), or on iWARP when the device's TCP does.
     ///
-    /// So a dead peer is detected within twice this time, plus the time of the retransmissions: on InfiniBand
-    /// and RoCE `retries + 1` times the acknowledgement timeout that the kernel derives from the path, on
-    /// RoCE usually less than 20 s in total. On siw, `net.ipv4.tcp_retries2` applies, by default about 16
-    /// minutes.
+    /// A dead peer is therefore detected within twice this time, plus the time of the retransmissions. On
+    /// InfiniBand and RoCE, that is `retries + 1` times the acknowledgment timeout that the kernel derives
+    /// from the path. On RoCE, it is usually less than 20 s in total. On siw, `net.ipv4.tcp_retries2`
+    /// applies, by default about 16 minutes.
     pub keepalive: Option<Duration>,
     /// How long a local close waits for queued and posted work to complete (default 30 s).
     pub flush_timeout: Duration,

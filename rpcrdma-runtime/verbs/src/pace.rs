@@ -64,7 +64,7 @@ impl Pace {
         }
         let deadline = self.oldest.1 + STALL + Duration::from_secs(octets / self.rate);
         loop {
-            // A timer that fires early is harmless, and cheaper than resetting it each time.
+            // An early wake-up is harmless and costs less than resetting the timer each time.
             if self.alarm.deadline() > deadline || self.alarm.is_elapsed() {
                 self.alarm.as_mut().reset(deadline);
             }
@@ -76,7 +76,7 @@ impl Pace {
     }
 }
 
-// Miri takes minutes for thousands of timers, and this code is safe.
+// Miri takes minutes for thousands of timers, and this module has no unsafe code.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::future::poll_fn;

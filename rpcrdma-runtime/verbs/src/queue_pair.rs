@@ -67,7 +67,7 @@ pub(super) struct QueuePair {
     /// The next work, while another thread registers its memory. Other work waits, because requests are
     /// posted in order.
     registering: Option<oneshot::Receiver<io::Result<Registration>>>,
-    /// The regions that RDMA Reads fill, in the order of their RDMA Reads, which complete in this order.
+    /// The regions that RDMA Reads fill, in the order in which the RDMA Reads are posted and complete.
     sinks: VecDeque<Registered<BytesMut>>,
     /// The number of the first element of `sinks`.
     first_sink: u64,
@@ -101,7 +101,7 @@ impl QueuePair {
     /// Creates the queue pair of an id that is bound to a device, and posts the first Receives.
     ///
     /// If `windowed`, memory is advertised through windows, provided that the options allow it and the device
-    /// has one free.
+    /// has a free window.
     pub(super) fn new(
         id: &Arc<Id>,
         receive_size: u32,
@@ -204,7 +204,7 @@ impl QueuePair {
         (count > 0).then_some(Load { oldest, next: oldest + count, octets, completed: self.completed })
     }
 
-    /// Requests `count` more Receives. Those beyond the limit are posted when earlier ones complete.
+    /// Requests `count` more Receives. Receives beyond the limit are posted when earlier ones complete.
     pub(super) fn request_receives(&mut self, count: u32) -> io::Result<()> {
         let already_posted = count.min(self.unrequested_receives);
         self.unrequested_receives -= already_posted;
@@ -248,8 +248,8 @@ impl QueuePair {
         !self.queued.is_empty() || self.registering.is_some()
     }
 
-    /// Posts queued work as one batch, up to the capacity of the send queue. Only with a context, it
-    /// continues work whose memory another thread registers.
+    /// Posts queued work as one batch, up to the capacity of the send queue. Work whose memory another thread
+    /// registers continues only if there is a context.
     pub(super) fn flush(&mut self, mut cx: Option<&mut Context<'_>>) -> io::Result<()> {
         let mut batch: Vec<VerbsRequest> = Vec::new();
         while self.is_registered(cx.as_deref_mut())?
@@ -331,12 +331,12 @@ impl QueuePair {
                 request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND;
                 request.posted.unsignaled = true;
                 // Remote invalidation is optional: the peer checks which handle was invalidated and fences
-                // the others itself.
+                // all other handles itself.
                 if let Some(handle) = invalidate.filter(|_| self.device.send_with_invalidate) {
                     request.raw.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
                     request.raw.__bindgen_anon_1.invalidate_rkey = handle;
-                    // The library for siw reads the handle from here (rdma-core 44). Others use this field
-                    // only for RDMA Reads and Writes.
+                    // The library for siw reads the handle from here (rdma-core 44). Other libraries use this
+                    // field only for RDMA Reads and Writes.
                     request.raw.wr.rdma.rkey = handle;
                 }
                 request
@@ -441,7 +441,7 @@ impl QueuePair {
         self.part(transfer, 0).map(Some)
     }
 
-    /// Prepares the request for the part of a transfer at offset `at`. A part is at most one message of the
+    /// Prepares the request for the part of a transfer at offset `at`. A part fits into one message of the
     /// port.
     fn part(&mut self, transfer: Transfer, at: usize) -> io::Result<VerbsRequest> {
         let (address, total, key, opcode) = match &transfer.local {

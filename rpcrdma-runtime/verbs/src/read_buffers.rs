@@ -89,7 +89,7 @@ impl Cache {
         data.try_into_mut().ok()
     }
 
-    /// Adds a buffer and returns the oldest buffers, which exceed the size limit.
+    /// Adds a buffer. Removes and returns the oldest buffers until the cache is within the size limit.
     fn keep(&mut self, owner: Owner, data: Bytes, max_total: usize) -> Vec<Bytes> {
         self.octets += data.len();
         self.data.push_back((owner, data));

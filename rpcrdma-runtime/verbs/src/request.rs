@@ -35,9 +35,9 @@ pub(super) enum Work {
         token: Token,
         handle: u32,
     },
-    /// Checks that the peer is alive: an empty RDMA Write, which its device acknowledges.
+    /// Checks that the peer is alive: an empty RDMA Write, which the peer's device acknowledges.
     Probe,
-    /// The rest of a transfer, from offset `at`. A transfer may be longer than one message of the port.
+    /// The rest of a transfer, from offset `at`. A transfer may be longer than the port's longest message.
     Rest {
         transfer: Transfer,
         at: usize,
@@ -69,7 +69,7 @@ pub(super) type Registration = (Transfer, Option<Registered<BytesMut>>);
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) done: Done,
-    /// The length of its data, known when it is posted.
+    /// The length of the request's data, known when the request is posted.
     pub(super) octets: u64,
     /// The work request generates no completion.
     pub(super) unsignaled: bool,

@@ -89,7 +89,7 @@ async fn connect_once(
             } else {
                 event.initiator_depth
             };
-            // A server delays the calls of its clients itself when they need too much memory.
+            // A client requires no minimum rate, because a server may delay calls to limit its memory.
             let options = VerbsOptions { min_rate: 0, ..*options };
             Ok(established(queue_pair, event.private_data, depths, peer_ird, &options))
         }
@@ -174,8 +174,8 @@ fn depths(options: &VerbsOptions, device: &Capabilities) -> Depths {
     }
 }
 
-/// Wraps the queue pair of an established connection. `peer_ird` is how many concurrent RDMA Reads the peer
-/// serves.
+/// Wraps the queue pair of an established connection. `peer_ird` is the maximum number of concurrent RDMA
+/// Reads that the peer serves.
 fn established(
     queue_pair: QueuePair,
     private_data: Bytes,
@@ -211,8 +211,7 @@ async fn with_timeout<T>(
 
 /// Listens for connection requests.
 ///
-/// If the device with the bound address is removed, the listener tries to listen again until the device is
-/// back.
+/// If the device with the bound address is removed, the listener retries until the device returns.
 #[derive(Debug)]
 pub struct VerbsListener {
     /// `None` while the device is removed.
@@ -245,12 +244,12 @@ impl VerbsListener {
     /// Returns the bound address. If port 0 was requested, it contains the port that the system chose.
     ///
     /// # Errors
-    /// Never fails. The signature matches that of sockets.
+    /// Never fails. The signature matches the method of sockets.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.address)
     }
 
-    /// Returns how many connection requests were refused for lack of system resources, and resets the count
+    /// Returns the number of connection requests refused for lack of system resources, and resets the count
     /// to zero. [`VerbsListener::accept`] does not return such requests.
     pub fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
@@ -363,7 +362,7 @@ impl VerbsRequest {
     /// Receives are posted before the peer is notified.
     ///
     /// # Errors
-    /// Returns [`VerbsError`] if the handshake fails or times out. The connection is refused then.
+    /// Returns [`VerbsError`] if the handshake fails or times out. The connection is then refused.
     pub async fn accept(self, private_data: &[u8], receive_size: u32) -> Result<VerbsConnection, VerbsError> {
         let VerbsRequest { id, private_data: peer_private_data, peer_ord, peer_ird, options, .. } = self;
         if private_data.len() > MAX_PRIVATE_DATA {

@@ -13,7 +13,7 @@ use super::objects::{Domain, Slab};
 
 /// The maximum number of slots in a slab.
 const MAX_SLAB_SLOTS: usize = 32;
-/// The maximum size of a slab, in octets. A slab has at least one slot, even if that is larger.
+/// The maximum size of a slab, in octets. A slab has at least one slot, even if the slot is larger.
 const MAX_SLAB_SIZE: usize = 1 << 20;
 
 /// A growing pool of slots.

@@ -46,7 +46,7 @@ impl Window {
         next_handle(unsafe { self.raw.as_ref().rkey })
     }
 
-    /// Records the handle of the last bind, from which the next one is derived.
+    /// Records the handle of the last bind, from which the next handle is derived.
     fn set_handle(&mut self, handle: u32) {
         // SAFETY: the window is alive. The device is not using it, because all work requests that refer to it
         // are complete.
@@ -111,7 +111,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Creates a first window. Fails if the device has no window for this connection.
+    /// Creates the first window. Fails if the device has no window for this connection.
     pub(super) fn new(domain: &Arc<Domain>) -> io::Result<Self> {
         let free = VecDeque::from([Window::new(domain)?]);
         Ok(Windows { bound: BTreeMap::new(), free, fenced: Vec::new() })

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long the response may take beyond the timeout of the command.
+/// The extra time for the response after the timeout of the command.
 const SLACK: Duration = Duration::from_secs(60);
 /// The maximum output of a command, in bytes.
 const MAX_OUTPUT: u64 = 64 << 20;
@@ -17,8 +17,7 @@ const MAX_OUTPUT: u64 = 64 << 20;
 pub struct Ran {
     /// The exit status; 124 or 137 if the command timed out.
     pub status: i32,
-    /// The standard output and standard error. Background processes may print more later, which is not
-    /// included.
+    /// The standard output and standard error, without later output of background processes.
     pub printed: String,
 }
 
@@ -28,7 +27,7 @@ pub(super) fn run(port: u16, script: &str, limit: Duration) -> io::Result<Ran> {
 }
 
 fn request(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<Ran> {
-    // A random token in the final line, so that no output of the command can look like it.
+    // A random token marks the final line, so that no output of the command can be mistaken for this line.
     let token = format!("{:016x}", RandomState::new().build_hasher().finish());
     let too_long = || io::Error::new(ErrorKind::InvalidInput, "the timeout is too long");
     let deadline = Instant::now().checked_add(limit.saturating_add(SLACK)).ok_or_else(too_long)?;
@@ -37,7 +36,7 @@ fn request(mut stream: TcpStream, script: &str, limit: Duration) -> io::Result<R
 }
 
 /// Reads up to the line with the exit status. Background processes of the command may keep the connection
-/// open after it.
+/// open after that line.
 fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
     let mut lines = BufReader::new(stream.take(MAX_OUTPUT));
     let start = format!("lab: {token} exit ");
@@ -49,7 +48,8 @@ fn read_response(stream: impl Read, token: &str) -> io::Result<Ran> {
             return Err(io::Error::new(ErrorKind::UnexpectedEof, message));
         }
         if let Some(status) = output[line..].strip_prefix(start.as_bytes()).and_then(status) {
-            // The agent prints a newline before the final line. It is not part of the command's output.
+            // The agent prints a newline before the final line. This newline is not part of the command's
+            // output.
             output.truncate(line.saturating_sub(1));
             return Ok(Ran { status, printed: String::from_utf8_lossy(&output).into_owned() });
         }

@@ -1,7 +1,7 @@
 //! Debian's package archive, with the apt configuration of this machine.
 //!
-//! Package lists and packages are stored in the lab's cache. So the lab needs no privileges, installs
-//! nothing, and does not depend on the machine's own package lists, which may be outdated.
+//! Package lists and packages are stored in the lab's cache. Therefore, the lab needs no privileges and
+//! installs nothing. It does not depend on the machine's own package lists, which may be outdated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -92,7 +92,7 @@ impl Archive {
     /// Checks that the archive has all of these packages.
     ///
     /// # Errors
-    /// Fails with a list of the packages that it lacks.
+    /// Fails with a list of the missing packages.
     pub(super) fn have(&self, packages: &[&str]) -> Result<(), String> {
         let lacks = |package: &&&str| self.versions(package).is_empty();
         let missing: Vec<&str> = packages.iter().filter(lacks).copied().collect();

@@ -19,7 +19,7 @@ use crate::{Kernel, Lab, Machine};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The benchmark program and our server.
 const PROGRAMS: [&str; 2] = ["nfs3bench", "nfs3d"];
-/// How long one table may take beyond its turns.
+/// The extra time for one table, in addition to the length of its turns.
 const SLACK: Duration = Duration::from_secs(600);
 
 /// A kind of software device.
@@ -41,7 +41,7 @@ impl Device {
     }
 }
 
-/// The measurements, and their duration.
+/// Options of `cargo xtask lab bench`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -155,8 +155,8 @@ const COMPARISONS: [(&str, [&str; 2]); 2] = [
 
 fn compare(machine: &Machine, options: &Options) -> Result<(), String> {
     let Options { rounds, turn, further, .. } = options;
-    // Two configurations, seven kinds of calls, two numbers of concurrent calls. Doubled, for verifying
-    // written data.
+    // Two configurations, seven kinds of calls, and two numbers of concurrent calls. The time is doubled,
+    // because written data is verified.
     let turns = Duration::from_millis(u64::from(*turn)) * 2 * 7 * 2 * 2;
     for (title, targets) in COMPARISONS {
         let (further, targets) = (further.join(" "), targets.join(" "));
@@ -188,7 +188,7 @@ fn profile(machine: &Machine, options: &Options) -> Result<(), String> {
             for (name, target) in
                 [("Linux only", KERNEL), ("our client", OUR_CLIENT), ("our server", OUR_SERVER)]
             {
-                // The same target twice gives two consecutive turns, without other turns in between.
+                // Naming the target twice gives two consecutive turns.
                 let script =
                     format!("--turn {turn} --in-flight {in_flight} --calls {calls} {target} {target}");
                 let printed = run_script(machine, &profile::script(&script), SLACK)?;

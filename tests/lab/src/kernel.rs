@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::archive::{Archive, unpack};
 use crate::tools::{at, command, output, pipe, remove};
 
-/// The modules that the guest loads by name. The modules that these and siw depend on are added.
+/// The modules that the guest loads by name. The build adds their dependencies and the dependencies of siw.
 const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_net",

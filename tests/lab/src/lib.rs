@@ -70,8 +70,7 @@ impl Series {
 /// The subcommands of `cargo xtask lab`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Check that all parts of the lab are built or can be built from this machine and the archive; exit
-    /// status 3 if not
+    /// Check that all parts of the lab are built or can be built on this machine; exit status 3 if not
     Check {
         /// The kernel of the guest
         #[command(flatten)]

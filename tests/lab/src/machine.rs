@@ -215,7 +215,8 @@ fn qemu(parts: &Parts, ports: Ports, console: &Path, share: &Path) -> Command {
     let ports = [(agent, AGENT), (nfs_rdma, NFS_RDMA), (nfs_tcp, NFS_TCP), (mount, MOUNT)];
     let forwards = ports.map(forward).concat();
     let mut qemu = command("qemu-system-x86_64");
-    // KVM may be present but not work, which QEMU detects too late. So it is used only on request.
+    // KVM may be present but not work, and QEMU detects this too late. Therefore, KVM is used only on
+    // request.
     let accelerator = env::var("RPCRDMA_LAB_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".to_owned());
     qemu.args(["-accel", &accelerator, "-cpu", "max", "-machine", "q35", "-smp", "2"]);
     qemu.args([

@@ -132,8 +132,8 @@ impl Sample<'_> {
     }
 }
 
-/// Parses the output of perf. A sample has a line with the name and number of the thread, and then a line for
-/// each function: address, name, and the file in parentheses.
+/// Parses the output of perf. The first line of a sample has the name and number of the thread. Each further
+/// line has a function: its address, its name, and its file in parentheses.
 fn samples(printed: &str) -> impl Iterator<Item = Sample<'_>> {
     printed.split("\n\n").filter_map(|sample| {
         let mut lines = sample.lines().filter(|line| !line.is_empty());
@@ -153,7 +153,7 @@ fn function_name(function: &str) -> &str {
 }
 
 /// The processor time per call in microseconds, by activity. The sum over all activities is the elapsed time
-/// multiplied by the number of processors, so it is higher if there are fewer calls per second.
+/// per call, multiplied by the number of processors.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile {
     /// In the order of `PARTS`.

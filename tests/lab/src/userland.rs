@@ -116,7 +116,7 @@ pub(super) fn build(archive: &Archive, folder: &Path) -> Result<(), String> {
     link_applets(&root)
 }
 
-/// Links busybox for every applet that no package provides.
+/// Creates a link to busybox for every applet that no package provides.
 fn link_applets(root: &Path) -> Result<(), String> {
     let busybox =
         ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path)).into_iter().find(|it| it.is_file());

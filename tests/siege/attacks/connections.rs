@@ -54,8 +54,8 @@ pub(super) async fn idle_over_rdma(target: Target) -> Infallible {
 
 pub(super) async fn idle_over_tcp(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
-        // A burst would overflow the queue of the listener, and these peers never send anything that would be
-        // retransmitted.
+        // A burst would overflow the listener's queue. These peers send no data, so no retransmission would
+        // complete a dropped handshake.
         sleep(Duration::from_millis(u64::try_from(number)?)).await;
         let mut socket = connect(host(number % HOSTS), target.tcp).await?;
         Ok(closed(&mut socket).await?)

@@ -17,15 +17,15 @@ use crate::peer::{RdmaPeer, connect, connect_without_buffers, drip, host, record
 
 /// The largest transfer that the server offers, in bytes.
 const TRANSFER: u32 = 4 << 20;
-/// The largest transfer of a call that is not counted one by one, in bytes.
+/// The largest transfer of a call that the server does not count individually, in bytes.
 const SMALL_TRANSFER: u32 = 16 << 10;
-/// Connections of one attack.
+/// The number of connections of an attack.
 const PEERS: usize = 10;
-/// Calls of one connection.
+/// The number of calls on a connection.
 const CALLS: u32 = 64;
 /// The hold time of an attempt: longer than the period over which the server averages a peer's rate.
 const HOLD: Duration = Duration::from_secs(15);
-/// 4 KiB in this time are 40 KiB/s, less than the server demands.
+/// The pause between reads of 4 KiB. The resulting 40 KiB/s is less than the rate that the server requires.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// Connects over RDMA and sends READs of 4 MiB each.
@@ -58,7 +58,7 @@ pub(super) async fn unread_over_rdma(target: Target, hosts: usize) -> Infallible
     target.repeat(PEERS, attempt).await
 }
 
-/// READs whose replies are too small to be counted one by one, on this many connections.
+/// READs on this many connections. Their replies are too small for the server to count them individually.
 pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connections: usize) -> Infallible {
     let attempt = move |target: Target, number: usize| async move {
         let socket = connect_without_buffers(host(number % hosts), target.rdma).await?;

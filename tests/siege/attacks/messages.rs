@@ -1,4 +1,4 @@
-//! Attacks by malformed and forged messages.
+//! Attacks with malformed and forged messages.
 
 use std::convert::Infallible;
 

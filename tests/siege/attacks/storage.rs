@@ -1,4 +1,4 @@
-//! Attacks by work on the served files.
+//! Attacks that make the server work on its files.
 
 use std::convert::Infallible;
 
@@ -59,7 +59,7 @@ pub(super) async fn stable_writes(target: Target) -> Infallible {
     target.repeat(PEERS, attempt).await
 }
 
-/// WRITEs beyond the system's file size limit of the server.
+/// WRITEs beyond the server's file size limit (`ulimit -f`).
 pub(super) async fn past_file_limit(target: Target) -> Infallible {
     let attempt = |target: Target, _| async move {
         let args = Write3Args { offset: 1 << 30, ..stable_write(&target, 4096) };

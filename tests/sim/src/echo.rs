@@ -75,7 +75,7 @@ pub struct Res {
 
 /// Returns `len` bytes that depend on the seed and on their offset.
 ///
-/// It writes eight bytes at a time, because a run spends most of its time here.
+/// The function writes eight bytes at a time, because a run spends most of its time here.
 #[must_use]
 pub fn pattern(seed: u32, len: usize) -> Bytes {
     let mut at = u64::from(seed) << 32;

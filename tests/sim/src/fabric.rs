@@ -77,8 +77,8 @@ pub struct Faults {
     /// direction.
     ///
     /// Data before that octet still arrives, including the first part of an RDMA Write. Data after it is
-    /// lost. One peer learns of the break at once. The other learns of it later, and work submitted before
-    /// that is lost. All other faults that end a connection break it in the same way.
+    /// lost. One peer learns of the break at once. The other peer learns of it later and loses all work that
+    /// it submits until then. All other faults that end a connection break it in the same way.
     pub cut_at: Option<u64>,
     /// The probability that a registration fails.
     pub register: u32,
@@ -184,13 +184,13 @@ impl Fabric {
         self.lock().steps()
     }
 
-    /// Returns the number of regions of one peer whose memory the provider still holds.
+    /// Returns the number of regions of one peer whose memory the provider has not returned.
     #[must_use]
     pub fn registered(&self, side: Side) -> usize {
         self.lock().registered(side)
     }
 
-    /// Returns the handles of one peer that the other can access.
+    /// Returns the handles of one peer that the other peer can access.
     #[must_use]
     pub fn exposed(&self, side: Side) -> Vec<u32> {
         self.lock().exposed(side)

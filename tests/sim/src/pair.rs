@@ -16,7 +16,7 @@ use crate::fabric::{End, EndConfig, Fabric, FabricConfig, Faults, Side};
 /// The settings of a [`Pair`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The seed for everything random.
+    /// The seed for all random choices.
     pub seed: u64,
     /// The requester's configuration.
     pub left: Config,

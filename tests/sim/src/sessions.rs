@@ -31,7 +31,7 @@ pub struct Tally {
     pub replies: u64,
     /// Calls that timed out, with or without a connection.
     pub timeouts: u64,
-    /// Calls that failed for another reason, because of an injected fault or the limits of the run.
+    /// Calls that failed for another reason: an injected fault or the limits of the run.
     pub failures: u64,
     /// Cancelled calls.
     pub abandoned: u64,
@@ -136,8 +136,9 @@ fn cache() -> Cache {
 
 /// Runs random calls of a session over several connections.
 ///
-/// Connections end for all kinds of reasons. The server may refuse a connection, replies in random order or
-/// not at all, and has other settings for each connection. The same seed repeats the same run.
+/// Connections end for all kinds of reasons. The server may refuse a connection. It leaves some calls without
+/// a reply, replies to the others in random order, and has different settings for each connection. The same
+/// seed repeats the same run.
 ///
 /// # Panics
 /// Fails if an engine violates a rule.
@@ -224,9 +225,9 @@ struct Run {
     rng: Rng,
     /// True if connections have faults.
     troubled: bool,
-    /// The number of ten connection attempts that are refused.
+    /// How many of ten connection attempts are refused.
     refusals: u32,
-    /// The number of 10,000 calls that get no reply.
+    /// How many of 10,000 calls get no reply.
     silence: u32,
     left_to_make: u64,
     next_xid: u32,
@@ -298,7 +299,7 @@ impl Run {
         moved
     }
 
-    /// Settles the connection and the session. If the connection ends, `began` becomes its final time.
+    /// Settles the connection and the session. If the connection ends, sets `began` to the time of its end.
     fn settle(&mut self, now: Time) {
         if let Some(pair) = self.session.requester_mut() {
             pair.settle();
@@ -392,7 +393,7 @@ impl Run {
             self.tally.refused += 1;
             return self.session.handle_connect_failed(now, "refused".to_owned());
         }
-        // Each connection reaches a server with other sizes, credits and faults.
+        // Each connection has different sizes, credits and faults at the server.
         let other = settings(self.rng.next_u64(), &mut self.rng);
         let faults = if self.troubled {
             let cut_at = self.rng.chance(2, 3).then(|| self.rng.below(200));
@@ -462,7 +463,7 @@ impl Run {
         }
     }
 
-    /// Looks up a call in the server's duplicate-request cache, and reserves it if it must run.
+    /// Looks up a call in the server's duplicate-request cache, and reserves an entry if the call must run.
     fn receive_call(&mut self, call: IncomingCall) {
         let (connection, now) = (self.tally.connections, self.now().0);
         let caller = CallerId::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));

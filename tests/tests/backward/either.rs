@@ -196,7 +196,7 @@ pub(super) async fn a_handler_of_the_client_calls_the_server<T: Transport>() {
     Watches(client.clone()).watch().await.expect("the client subscribes");
     let replied = timeout(LONG, Watches(client.clone()).say(&notice(1, 0))).await.expect("a reply");
     assert_eq!(replied.expect("the notice is sent"), 1);
-    // The client's services hold the client.
+    // The client's services own a clone of the client, so dropping the client would not close its connection.
     T::close(&client);
     serving.end().await;
 }
@@ -258,7 +258,7 @@ pub(super) async fn after_a_disconnect_the_server_waits_for_its_client<T: Transp
     serving.end().await;
 }
 
-/// The idle timeout does not apply, even without calls from the client.
+/// The idle timeout does not apply to a client with backward services, even if it makes no calls.
 pub(super) async fn a_client_with_backward_services_reconnects<T: Transport>() {
     let mut serving = Serving::start::<T>(Options::default()).await;
     let subscriber = Subscriber::default();

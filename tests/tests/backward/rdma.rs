@@ -1,4 +1,4 @@
-//! The tests over iWARP.
+//! Tests of backward calls in RPC-over-RDMA, over iWARP.
 
 use std::net::SocketAddr;
 use std::time::Duration;

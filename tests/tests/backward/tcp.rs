@@ -1,4 +1,4 @@
-//! The tests over RPC on TCP.
+//! Tests of backward calls in RPC over TCP.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Data received completely before a connection is lost is delivered.
+//! Tests that data is delivered if it arrives completely before the connection is lost.
 
 use bytes::{Bytes, BytesMut};
 use rpcrdma_runtime::proto::work::{Action, Completion, Memory, Token};

@@ -109,8 +109,8 @@ async fn h09_depths_are_clamped() {
     }
 }
 
-/// At most 128 Read Requests are served at once, even if the options allow more or no depth is negotiated.
-/// The announced depth is the one that applies.
+/// At most 128 Read Requests are served at once, even if the options allow more or no depth is negotiated. A
+/// peer announces the depth that it enforces.
 ///
 /// Requirement: R661, R662
 #[tokio::test]
@@ -166,7 +166,8 @@ async fn h11_data_after_the_request_closes_the_connection() {
     assert!(rest(raw).await.is_empty());
 }
 
-/// The replies include one without the CRC flag: the initiator's own request enables CRCs.
+/// One of the replies has no CRC flag. CRCs are enabled nevertheless, because the initiator's request has the
+/// flag.
 ///
 /// Requirement: R443, R729
 #[tokio::test]

@@ -161,7 +161,7 @@ pub(crate) async fn next(end: &mut IwarpConnection) -> Completion {
     tokio::time::timeout(WAIT, waiting).await.expect("a completion")
 }
 
-/// The completions before the close, and the close.
+/// The completions before the close, and the contents of the close.
 pub(crate) struct Ended {
     pub(crate) before: Vec<Completion>,
     pub(crate) reason: CloseReason,
@@ -178,7 +178,7 @@ pub(crate) async fn until_closed(end: &mut IwarpConnection) -> Ended {
     }
 }
 
-/// Reads until the peer closes, and closes too. Returns the received octets.
+/// Reads until the peer closes the connection, and then closes the socket. Returns the received octets.
 pub(crate) async fn rest(mut raw: TcpStream) -> Vec<u8> {
     let mut octets = Vec::new();
     let reading = raw.read_to_end(&mut octets);

@@ -54,8 +54,8 @@ async fn private_data_without_depths_works_in_both_directions() {
 /// The size of each RDMA Read and Write in octets.
 const LARGE: usize = 6 << 20;
 
-/// Submits all transfers together, and tells the peer when its Reads are complete. The first one closes once
-/// both have done so.
+/// Submits all transfers together, and sends a message once the RDMA Reads are complete. If `first` is true,
+/// closes the connection once both peers have sent that message.
 async fn read_and_write(
     mut end: IwarpConnection,
     first: bool,

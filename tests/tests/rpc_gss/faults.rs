@@ -92,7 +92,7 @@ impl Records {
     }
 }
 
-/// A call without a credential of an unknown program. It gets a reply.
+/// A call of an unknown program, without a credential. The server replies to such a call.
 fn unavailable(xid: u32) -> Vec<u8> {
     [xid, 0, 2, 77, 1, 0, 0, 0, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect()
 }
@@ -199,7 +199,7 @@ async fn a_changed_reply_is_rejected() {
     for service in SERVICES {
         let (direct, client, _) = direct(service);
         echo(&client, &args(10, 10, 10)).await.unwrap();
-        // The verifier and the status are below octet 64, and the protected data starts there.
+        // The verifier and the status end before octet 64, where the protected data starts.
         let end = if service == GssService::None { 64 } else { 101 };
         for at in [16, 24, 40, 60, 70, 80, 100].into_iter().filter(|at| *at < end) {
             let before = direct.calls.lock().unwrap().len();

@@ -134,8 +134,8 @@ fn damaged_lists() -> Vec<(String, Bytes, Gets)> {
     let cut = (0..complete.len())
         .step_by(4)
         .map(|len| (format!("H26 {len} bytes"), complete.slice(..len), gets(len)));
-    // The words are: four of the fixed header, a Read segment of six, the end of the Read list, a Write chunk
-    // of six, the end of the Write list, and the Reply chunk.
+    // The fixed header has four words. They are followed by a Read segment of six words, the end of the Read
+    // list, a Write chunk of six words, the end of the Write list, and the Reply chunk.
     let marks = [4, 10, 11, 17, 18].map(|word: usize| {
         let mut message = complete.to_vec();
         message[4 * word + 2] = 1;

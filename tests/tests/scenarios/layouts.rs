@@ -32,7 +32,7 @@ enum Gets {
 struct Case {
     name: String,
     args: Args,
-    /// The inline stream. None for RDMA_NOMSG.
+    /// The inline stream. `None` for RDMA_NOMSG.
     inline: Option<Bytes>,
     /// The Read list: positions and the content of segments.
     reads: Vec<(u32, Bytes)>,
@@ -68,7 +68,7 @@ impl Case {
         self
     }
 
-    /// Cuts an entry of the Read list into segments.
+    /// Splits an entry of the Read list into segments.
     fn cut(mut self, entry: usize, at: RangeInclusive<usize>) -> Self {
         let (position, mut data) = self.reads.remove(entry);
         let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! The same cases over RDMA devices. They run if `RPCRDMA_VERBS` has the address of a device: in the lab's
-//! guest, started by `tests/interop/verbs.rs`.
+//! Runs the scenarios and tables over RDMA devices. The tests run if `RPCRDMA_VERBS` has the address of a
+//! device: in the lab's guest, started by `tests/interop/verbs.rs`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

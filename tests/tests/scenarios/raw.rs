@@ -1,4 +1,4 @@
-//! A peer without an engine, whose messages are controlled by a case.
+//! A peer without an engine. The test case controls its messages.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -36,7 +36,8 @@ impl<C: Connection> Raw<C> {
         (!matches!(completion, Completion::Closed { .. })).then_some(completion)
     }
 
-    /// Waits for a wanted completion. Returns `None` if the connection ends first.
+    /// Waits for a completion for which `wanted` returns a value. Returns `None` if the connection ends
+    /// first.
     async fn until<T>(&mut self, mut wanted: impl FnMut(Completion) -> Option<T>) -> Option<T> {
         loop {
             if let Some(found) = wanted(self.next_completion().await?) {

@@ -209,7 +209,8 @@ fn dropped() -> Vec<(&'static str, MakeReply, Expected)> {
     cases.map(|(name, make_reply)| (name, make_reply, Expected::NoReply)).to_vec()
 }
 
-/// The number of calls for a message after which the call waits. It exceeds the number of Receives.
+/// The number of repetitions of a case whose message leaves the call waiting. It exceeds the number of
+/// Receives.
 const CALLS: usize = 8;
 
 async fn run<P: Provider>(make_reply: MakeReply, expected: Expected) {

@@ -140,7 +140,7 @@ fn user(uid: u32) -> Credential {
 }
 
 /// `RPCRDMA_VERBS_NFS3D` has the address of an `nfs3d` that runs as root on ports 20050 and 20051 and serves
-/// a file `long`, writable by everyone. For each call, a thread of the server assumes the caller's rights.
+/// a file `long`, writable by everyone. For each call, a thread of the server assumes the caller's identity.
 /// The kernel then accepts no requests for a device from this thread. Long memory is registered while such
 /// threads start and end.
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Connects two peers, of which the first advertises memory by windows. Returns `None` if the device has
-/// none.
+/// Connects two peers. The first peer advertises memory by windows. Returns `None` if the device has no
+/// windows.
 async fn windowed(at: SocketAddr) -> Option<(VerbsConnection, VerbsConnection)> {
     let Some(options) = ways(at).await.get(1).copied() else {
         not_run::not_run("the device has no memory windows of type 2");

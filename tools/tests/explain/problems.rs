@@ -60,7 +60,7 @@ async fn refusals_of_rpc_and_of_the_transport_are_replies() {
         "{text}"
     );
     let (_, text) = output_of_messages(&[call(7, 3, 99)], received).await;
-    assert!(text.contains("! reply refused: the server does not have the procedure"), "{text}");
+    assert!(text.contains("! reply refused: the server does not provide the procedure"), "{text}");
     let (_, text) = output_of_messages(&[words(&[7, 2, 32, 0, 0, 0, 0])], received).await;
     assert!(text.contains("neither a call nor a reply: version 2 of RPC-over-RDMA"), "{text}");
     // Two Read chunks in an invalid order.

@@ -9,8 +9,8 @@ use crate::hir::{Body, Field, Hir, Procedure, Scalar, Sum, Type, TypeId};
 use crate::similarity::nearest;
 use crate::source::Span;
 
-/// Items of at most this size stay in the message. The runtime does not move smaller items by default,
-/// and an item of this size fits into a message of the smallest inline threshold.
+/// Items shorter than the smallest inline threshold stay in the message. By default, the runtime sends only
+/// items of at least this size in chunks.
 const WORTH: u32 = 1024;
 
 /// A binding with its resolved names.
@@ -36,7 +36,7 @@ struct Item<'b> {
 
 /// Whether RDMA may place a field, and its maximum size.
 enum ItemSize {
-    /// Larger than `WORTH`, or unbounded.
+    /// May have `WORTH` bytes or more.
     Large,
     /// At most this many bytes, or exactly this many if `fixed`.
     Small { bytes: u32, fixed: bool },
@@ -179,7 +179,7 @@ fn sum(hir: &Hir, procedure: &Procedure, terms: &Placed<Vec<Term>>, found: &mut 
     Some(sum)
 }
 
-/// Finds the field of the arguments that a path names. It must be unsigned.
+/// Finds the field of the arguments that a path names. The field must be unsigned.
 fn field_path(
     hir: &Hir,
     procedure: &Procedure,
@@ -257,7 +257,7 @@ impl Bound<'_> {
 
 // ---- rules
 
-/// All items, each with its binding and its field.
+/// Returns all items, each with its binding and its field.
 fn items<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f Bound<'f>, &'f Item<'f>, &'f Field)> {
     let all = facts.bound.iter().flat_map(|bound| bound.items.iter().map(move |item| (bound, item)));
     all.filter_map(|(bound, item)| {
@@ -286,7 +286,8 @@ pub(super) fn small_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// X306: an item that a file names twice. Versions that share a type may each name its items.
+/// X306: an item that a file names twice. Bindings of versions that share a type may each name the type's
+/// items.
 pub(super) fn repeated_items(facts: &Facts<'_>, found: &mut Found) {
     for (bound, Item { written, of, before, .. }, _) in items(facts) {
         if let Some(first) = before.filter(|first| first.source == written.span.source)
@@ -354,7 +355,7 @@ pub(super) fn bounds_without_items(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
-/// Returns true if the result of a procedure holds an eligible item.
+/// Returns true if the result of a procedure contains an eligible item.
 fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     let mut types: Vec<TypeId> = Vec::new();
     if let Type::Named(id) = &procedure.result {
@@ -365,7 +366,7 @@ fn has_item(hir: &Hir, graph: &Graph, procedure: &Procedure) -> bool {
     types.any(|ty| ty.body.fields().any(|field| field.eligible))
 }
 
-/// Returns the names to use instead of a union, or of a struct that contains data.
+/// Returns the item to name instead of a union, or of a struct that contains data.
 fn inside(hir: &Hir, id: TypeId) -> Option<Inside> {
     let ty = hir.get(id)?;
     let of_union = match ty.body {

@@ -1,4 +1,4 @@
-//! Checks for infinitely large types, cycles of typedefs, and definitions that nest too deep.
+//! Checks for infinitely large types, cycles of typedefs, and definitions that nest too deeply.
 
 use super::Facts;
 use crate::diag::{CycleKind, Found};
@@ -9,11 +9,12 @@ use crate::hir::{Body, Hir, MAX_DEPTH, Type, TypeDef, TypeId};
 /// Maximum number of types named in a report of a cycle.
 const NAMED: usize = 8;
 
-/// X222: every value of the type would be infinite.
+/// X222: a type without finite values.
 pub(super) fn infinite_types(facts: &Facts<'_>, found: &mut Found) {
     let finite = finite(facts);
     let is_infinite = |id: TypeId| finite.get(id.0) == Some(&false);
-    // Such a cycle is also a cycle of all uses. Most documents have none, which is cheap to find out.
+    // A cycle of infinite types is also a cycle in the graph of all uses. This test is cheap, and most
+    // documents have no such cycle.
     if !facts.hir.typed().any(|(id, _)| is_infinite(id) && facts.graph.is_cycle(id, id)) {
         return;
     }
@@ -44,7 +45,7 @@ fn is_alias(ty: &TypeDef) -> bool {
     matches!(ty.body, Body::Alias(_))
 }
 
-/// X225: reports the first definition that nests deeper than rustc can follow.
+/// X225: the first definition that nests too deeply for rustc.
 pub(super) fn depth(facts: &Facts<'_>, found: &mut Found) {
     let depths = facts.graph.depths();
     let Some(index) = depths.iter().position(|depth| *depth == MAX_DEPTH + 1) else { return };
@@ -61,7 +62,7 @@ fn report(hir: &Hir, graph: &Graph, of_aliases: bool, found: &mut Found) {
         if !graph.is_cycle(id, id) || !reported.insert(graph.cycle(id)) {
             continue;
         }
-        // Each type refers to the one before it, and the first to the last.
+        // Each type refers to the type before it, and the first type to the last.
         let path = graph.cycle_path(id);
         if path.iter().all(|id| hir.get(*id).is_some_and(is_alias)) != of_aliases {
             continue;

@@ -19,7 +19,7 @@ pub(super) struct Messages<'m> {
 }
 
 impl<'m> Messages<'m> {
-    /// The procedures whose replies the binding bounds.
+    /// Returns the procedures whose replies the binding bounds.
     fn bounded(&self) -> impl Iterator<Item = (&'m Procedure, &'m Reply)> {
         let Messages { version, binding, .. } = *self;
         binding.replies.iter().filter_map(|reply| {
@@ -72,7 +72,7 @@ fn long_results(messages: &Messages<'_>, found: &mut Found) {
     found.push(MessageKind::LongResult { procedures, bytes }.at(binding.version.span));
 }
 
-/// Returns the numbers of a sum, if their sum exceeds the largest chunk.
+/// Returns the total of the numbers in a sum if it exceeds the largest chunk.
 fn beyond_a_chunk(sum: &Placed<Vec<Term>>) -> Option<u64> {
     let bytes = numbers(sum).fold(0, |sum, number| number.unwrap_or(0).saturating_add(sum));
     (bytes > u64::from(u32::MAX)).then_some(bytes)
@@ -83,7 +83,7 @@ fn numbers(sum: &Placed<Vec<Term>>) -> impl Iterator<Item = Option<u64>> {
     sum.value.iter().map(|term| if let Term::Number(number) = term { Some(*number) } else { None })
 }
 
-/// Returns a bound that is the same for every call.
+/// Returns a bound and its value, if the value is the same for every call.
 fn constant(sum: Option<&Placed<Vec<Term>>>) -> Option<(&Placed<Vec<Term>>, u64)> {
     let sum = sum?;
     Some((sum, numbers(sum).try_fold(0u64, |sum, number| Some(sum.saturating_add(number?)))?))
@@ -106,7 +106,7 @@ pub(super) fn unbounded_replies(messages: &Messages<'_>, found: &mut Found) {
     }
 }
 
-/// X325: a server with the default memory budget rejects a call whose Read chunks hold more than half of it.
+/// X325: a server with the default memory budget rejects a call whose Read chunks exceed half of it.
 pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     let Messages { version, binding, layouts } = *messages;
     let max = MEMORY / 2;
@@ -117,8 +117,8 @@ pub(super) fn long_calls(messages: &Messages<'_>, found: &mut Found) {
     found.push(long.at(binding.version.span));
 }
 
-/// X326: a result that keeps the bounds of its type can exceed a bound that is the same for every call. A sum
-/// over the arguments may state what the XDR cannot.
+/// X326: a bound that is the same for every call, but smaller than the bound of the type. Sums over
+/// arguments are exempt, since they may state limits that the XDR cannot.
 pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
     for (Procedure { name, result, .. }, Reply { item, whole, .. }) in messages.bounded() {
         let layout = messages.layouts.ty(result);
@@ -134,12 +134,12 @@ pub(super) fn narrow_bounds(messages: &Messages<'_>, found: &mut Found) {
     }
 }
 
-/// The longest result; if it has no bound, the longest part that has one.
+/// Returns the length of the longest result or, if the result is unbounded, of its longest bounded part.
 fn longest(Layout { lengths, items }: Layout) -> u64 {
     largest(&[lengths.max, lengths.max_reduced, items.largest])
 }
 
-/// The largest size that a chunk can have. The binding must bound a reply of another size.
+/// Returns the largest of the sizes that fit a chunk. The binding must bound a reply of any other size.
 fn largest(sizes: &[Size]) -> u64 {
     let bounded = sizes.iter().filter_map(|size| size.bound());
     bounded.filter(|bytes| *bytes <= u64::from(u32::MAX)).max().unwrap_or(0)

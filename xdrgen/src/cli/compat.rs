@@ -21,7 +21,7 @@ read, or an invalid definition of a published document was omitted.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     versions: Versions,
-    /// NEW holds only the additions: it is compiled together with BASE.
+    /// NEW contains only the additions and is compiled together with BASE.
     #[arg(long)]
     extends: bool,
     /// The document whose rules define an extension.
@@ -82,7 +82,7 @@ pub(super) fn unknown(sources: &Sources, one: &NotCompared) -> String {
     format!("not compared: {name} ({}, {})\n", one.why(), place(sources, one.span))
 }
 
-/// Returns the file and the line.
+/// Returns a position as `file:line`.
 pub(super) fn place(sources: &Sources, span: Span) -> String {
     let Some(source) = sources.get(span.source) else { return String::new() };
     format!("{}:{}", source.name().display(), source.line_column(span.start).line)

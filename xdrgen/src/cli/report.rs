@@ -16,10 +16,10 @@ const SHOWN: usize = 200;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Findings")]
 pub(super) struct Reporting {
-    /// Options for findings on standard error.
+    /// The format of findings on standard error.
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Form::Human)]
     message_format: Form,
-    /// Colours; `auto` uses them on a terminal, unless NO_COLOR is set.
+    /// Colors; `auto` uses them on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
     /// Treat warnings as errors: the exit status is 1, and nothing is written.
@@ -51,7 +51,7 @@ impl Reporting {
         self.report_with(sources, found, Count::default())
     }
 
-    /// As `report`, with the counts of all findings, of which only some were stored.
+    /// Like `report`, but also counts `more` findings that were not stored.
     pub(super) fn report_with(
         &self,
         sources: &Sources,
@@ -128,7 +128,7 @@ fn first_findings(found: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     })
 }
 
-/// The summary line.
+/// Returns the summary line.
 fn summary(count: Count, hidden: usize, shown: &[Diagnostic]) -> String {
     let hidden = if hidden > 0 { format!("; {hidden} more are not shown") } else { String::new() };
     let more = shown.iter().max_by_key(|found| found.severity).map_or_else(String::new, |first| {

@@ -6,7 +6,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Hir, Member, TypeId};
 use crate::source::{SourceId, Span};
 
-/// The additions of an extension.
+/// The kind of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A value of an enum that selects an arm.
@@ -32,7 +32,7 @@ pub enum Kind {
 pub struct Addition {
     /// Its kind.
     pub kind: Kind,
-    /// The definition that it extends, or its own name.
+    /// The name of the definition that is extended, or of the added definition.
     pub name: String,
     /// The addition in XDR.
     pub text: String,
@@ -40,7 +40,7 @@ pub struct Addition {
     pub span: Span,
 }
 
-/// A definition that could not be compared: it, or the definition it corresponds to, was omitted.
+/// A definition that could not be compared, because this definition or its counterpart was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
     /// The name; empty if unknown.
@@ -78,7 +78,7 @@ pub enum Rules {
 /// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread {
-    /// The old names, empty for unknown names.
+    /// The names of the omitted definitions. An unknown name is empty.
     names: HashSet<String>,
     /// True if programs, or parts of programs, may have been omitted.
     programs: bool,
@@ -108,8 +108,8 @@ pub(crate) fn judge(base: &Hir, new: &Hir, rules: Rules, unread: Unread) -> Judg
     judged(base, new, super::compare(base, new), rules, unread, false)
 }
 
-/// Finds breaches in the types of the base that are defined in documents before `before`. Documents of
-/// one run use each other's names, so members keep their names.
+/// Finds breaches in the types of the base that are defined in documents before `before`. Documents of one
+/// run use each other's names, so members must keep their names.
 pub(crate) fn breaches_before(base: &Hir, new: &Hir, before: SourceId) -> Vec<Diagnostic> {
     let compared = super::compare_before(base, new, before);
     judged(base, new, compared, Rules::default(), Unread::default(), true).breaches
@@ -135,7 +135,7 @@ struct Judge<'m> {
     uses: HashMap<(TypeId, TypeId), EnumUses<'m>>,
     rules: Rules,
     unread: Unread,
-    /// True if base and new version are documents of one run.
+    /// True if the base and the new version are documents of one run.
     together: bool,
     /// The flags of the base's constants, and of enums that no message contains.
     flags: HashMap<Option<TypeId>, Flags<'m>>,
@@ -357,9 +357,9 @@ impl<'m> Judge<'m> {
 
     // ---- names for numbers
 
-    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. It may be
-    /// removed, and must keep its number. A flag is a new bit of its word. The members of one enum are
-    /// flags of one word; a constant is a flag if its name contains `FLAG`.
+    /// Judges a named number: a constant, or a member of an enum `of` that no message contains. The name
+    /// may be removed, but its number may not change. A new flag must use free bits of its word. The
+    /// members of one enum are flags of one word; a constant is a flag if its name contains `FLAG`.
     fn name(&mut self, of: Option<TypeId>, path: &Path<'m>, pair: Pair<Name<'m>>) {
         let owner = of.map_or("", |_| path.names[0]);
         let base = self.base;

@@ -1,4 +1,4 @@
-//! Types by their wire form: without typedefs, and with one form if XDR allows several.
+//! Types in their wire form: without typedefs, and in one form where XDR allows several.
 
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Arm, Field, Hir, TypeId, Union};
 use crate::namespace::last;
 
-/// Maximum number of fields of nested structs that are compared in sequence.
+/// Maximum number of structs and array elements that are expanded into one sequence of fields.
 const MAX_FIELDS: usize = 4096;
 
 /// The stop condition of a walk.
@@ -90,7 +90,7 @@ impl<'m> Walk<'m> {
         }
         let trial = self.trial(old, new, Stop::AtDifference);
         let same = !trial.is_over;
-        // If the two have the same layout, so have all types that they contain.
+        // If the two have the same layout, so do all types that they contain.
         let pairs = trial.bodies.into_iter().filter(|pair| same || Some(*pair) == ids);
         self.known.extend(pairs.map(|pair| (pair, same)));
         same
@@ -302,7 +302,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Returns the path of two definitions.
+    /// Returns the path of a definition in both versions.
     pub(super) fn types(&self, old: TypeId, new: TypeId) -> Path<'m> {
         let span = |hir: &Hir, id| hir.get(id).map(|ty| ty.docs.span).unwrap_or_default();
         Path { base: span(self.base, old), new: span(self.new, new), ..Path::named(name(self.base, old)) }
@@ -330,7 +330,7 @@ impl<'m> Walk<'m> {
             _ if known.is_some() && known == kept => {}
             _ => {
                 self.emit_sent(path.part(&union.discriminant_name), Kind::Form(one, other));
-                // An arm for a type with another discriminant is a different arm.
+                // If the discriminants differ, arms with the same value are different arms.
                 self.in_messages = false;
             }
         }
@@ -401,8 +401,8 @@ struct Element<'m> {
     field: Option<(&'m str, &'m Field)>,
 }
 
-/// Returns the fields of a use in wire order. Expands nested structs while there are fewer than `max`
-/// fields; the first struct is always expanded. With `arrays`, also expands short arrays of fixed length.
+/// Returns the fields of a use in wire order. Expands at most `max` structs, the outermost first. With
+/// `arrays`, also expands arrays of fixed length, whose elements count toward `max`.
 fn items<'m>(hir: &'m Hir, of: Use<'m>, max: usize, arrays: bool) -> Vec<Element<'m>> {
     let mut sent = Vec::new();
     let mut opened = 0;

@@ -22,7 +22,7 @@ impl<'m> Walk<'m> {
                 self.declared("typedef", path, (one, &ty.docs), (other, &with.docs));
             }
             _ => {
-                // Only one may be a typedef. Then they differ, but a trial treats types with the same
+                // If only one of them is a typedef, the two differ, but a trial treats types with the same
                 // name as equal.
                 let ids = View::of(self.base, Use::Id(id)).id().zip(View::of(self.new, Use::Id(other)).id());
                 let wire = ids == Some((id, other)) || !self.same(Use::Id(id), Use::Id(other));
@@ -43,7 +43,7 @@ impl<'m> Walk<'m> {
         let wire = !self.same(old.0, new.0);
         let (mut one, mut other) = (line(old.1), line(new.1));
         if wire && one == other {
-            // Both declarations have the same text, but the value of a constant in it changed.
+            // The text is the same, but the value of a constant or a typedef in it may differ.
             let (was, is) =
                 (View::of(self.base, old.0).form(self.base), View::of(self.new, new.0).form(self.new));
             if was != is {

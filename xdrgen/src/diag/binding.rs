@@ -7,7 +7,7 @@ kinds! {
     /// X3: bindings
     ///
     /// A binding (`NAME.ddp.toml`) lists the data of a program that RDMA may place directly. The examples
-    /// in this chapter are for this document:
+    /// in this chapter use this document:
     ///
     /// ```xdr document
     /// struct args { unsigned int count; int sign; opaque blob<>; string tag<16>; };
@@ -137,8 +137,8 @@ kinds! {
     X304 Error NoPath { item: String } => text(format!("`{item}` does not name a field")).label("expected `Type.field`");
     /// a field cannot be DDP-eligible
     ///
-    /// Only opaque data and strings of variable length can be eligible. If the field's type is a struct
-    /// or a union that holds such data, name the field inside it. The surrounding data must stay in the
+    /// Only opaque data and strings of variable length can be eligible. If the field's type is a struct or
+    /// a union that contains such data, name the inner field. The surrounding data must stay in the
     /// message, and one item cannot contain another.
     ///
     /// ```toml
@@ -172,7 +172,7 @@ kinds! {
     };
     /// an item is named twice
     ///
-    /// A warning.
+    /// This is a warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -190,7 +190,7 @@ kinds! {
     X306 Warning ItemTwice { item: String, first: Span } => twice(item, *first);
     /// a discriminant is never eligible
     ///
-    /// The receiver needs it to decode the rest (RFC 8166 section 3.4.4).
+    /// The receiver needs the discriminant to decode the rest of the union (RFC 8166 section 3.4.4).
     ///
     /// ```toml
     /// [[binding]]
@@ -234,7 +234,7 @@ kinds! {
         .and(*first, "the first");
     /// an item is in no message
     ///
-    /// No procedure of the version takes or returns the type. This is a warning.
+    /// No argument or result of the version contains the type. This is a warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -301,9 +301,8 @@ kinds! {
     };
     /// items of a backward-only program cannot be eligible
     ///
-    /// With `direction = "backward"`, only the peer that accepted the connection calls the program. Such
-    /// calls and their replies have no chunks (RFC 8167 section 5.3), so none of their items can be
-    /// placed.
+    /// With `direction = "backward"`, only the peer that accepted the connection calls the program. These
+    /// calls and their replies have no chunks (RFC 8167 section 5.3), so none of their items can be placed.
     ///
     /// ```toml
     /// [[binding]]
@@ -433,9 +432,9 @@ kinds! {
         .help(format!("define a separate type for `{version}` in place of `{of}`"));
     /// options that a backward-only program cannot use
     ///
-    /// Calls in the backward direction use an existing connection, and they and their replies are sent
-    /// inline. Port, netids, inline threshold and bounds of replies have no effect for them. This is a
-    /// warning.
+    /// Calls in the backward direction use an existing connection. Their messages and those of their
+    /// replies are sent inline. Port, netids, inline threshold and bounds of replies have no effect on
+    /// them. This is a warning.
     ///
     /// ```toml
     /// [[binding]]
@@ -453,13 +452,13 @@ kinds! {
     /// direction = "backward"
     /// eligible = []
     /// ```
-    X324 Warning NoEffect { key: &'static str, version: String } => text(format!("`{key}` has no effect for `{version}`"))
+    X324 Warning NoEffect { key: &'static str, version: String } => text(format!("`{key}` has no effect on `{version}`"))
         .label("this program is called in the backward direction only")
         .help("omit it: calls use an existing connection, and messages are sent inline");
     }
 }
 
-/// A name that the document does not define, and a similar name that it does.
+/// A name that the document does not define, and a similar defined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
     pub(crate) name: String,
@@ -472,7 +471,7 @@ pub(crate) struct Inside {
     pub(crate) of_union: bool,
     /// `Type.field`
     pub(crate) item: String,
-    /// True if the binding already names it.
+    /// True if the binding already lists the item.
     pub(crate) already: bool,
 }
 

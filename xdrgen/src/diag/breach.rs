@@ -11,10 +11,11 @@ kinds! {
     ///
     /// The findings of `rpcrdma-xdrgen compat`. By section 9.1 of draft-ietf-nfsv4-rfc5666bis-04, a
     /// protocol may grow without a new version number if valid messages keep their meaning and an old
-    /// peer can recognize new messages. An extension may add message types with their bodies (enum values
-    /// and their arms in unions without a default), flag bits, and in programs versions and procedures.
-    /// Each finding has a position in the new protocol and one in the base. Names, typedefs, comments and
-    /// the grouping of fields in structs and fixed-length arrays are not sent, so they may change.
+    /// peer can recognize new messages. An extension may add flag bits, and message types with their
+    /// bodies: enum values, and their arms in unions without a default. Programs may have new versions and
+    /// procedures. Each finding has a position in the new protocol and one in the base. Names, typedefs,
+    /// comments and the grouping of fields in structs and fixed-length arrays are not sent, so they may
+    /// change.
     ///
     /// Extensions of NFS version 4 follow section 4.2 of RFC 8178 (`--rules 8178`). Enums may have new
     /// values wherever they are used, and unions without a default arm may have new arms for any value
@@ -60,9 +61,10 @@ kinds! {
         both(format!("the number of parts of `{of}` changed from {was} to {is}"), *base);
     /// a type changed
     ///
-    /// The encoding differs. A type may get another name: typedefs are followed, optional data may be
-    /// written as a union over a bool or as an array of at most one element, and a struct may be nested
-    /// in a struct. The comparison of large protocols with little in common also ends with this code.
+    /// The encoding differs. The names of types may change, since typedefs are followed. Optional data may
+    /// be written as a union over a bool or as an array of at most one element. A struct may be nested in
+    /// another struct. This code is also reported if two large protocols have too little in common to be
+    /// compared.
     ///
     /// ```diff
     /// -struct hello { unsigned int version; };
@@ -99,9 +101,9 @@ kinds! {
     };
     /// a value was removed or changed
     ///
-    /// The values of an enum are sent, their names are not. Names matter only if documents are compiled
-    /// together: a definition that replaces another keeps the names of its members. A name that exists in
-    /// both versions keeps its value.
+    /// The values of an enum are sent; their names are not. Names matter only if documents are compiled
+    /// together: a definition that replaces another must keep the names of its members. A name that exists
+    /// in both versions must keep its value.
     ///
     /// ```diff
     /// -enum kind { ASK = 0, TELL = 1 };
@@ -122,7 +124,7 @@ kinds! {
     /// A name that was replaced.
     X504 Error MemberRemoved { name: String, of: String, base: Span } =>
         both(format!("the member `{name}` of `{of}` was removed"), *base);
-    /// A flag whose bit is unused.
+    /// A removed flag.
     X504 Error FlagRemoved { name: String } => text(format!("the flag `{name}` was removed"))
         .label("no flag of the new protocol has its bit")
         .help("RFC 8178 forbids the removal of flags");
@@ -178,8 +180,8 @@ kinds! {
         .help("add a `case` with the body of the message, or `void`");
     /// a new arm in a union with a default arm
     ///
-    /// The default arm covered the value, so an old peer decodes another body than the new peer sends.
-    /// The same holds for a new value that the default arm would cover.
+    /// The default arm covered the value, so an old peer expects a different body from the one that the new
+    /// peer sends. The same holds for a new value that the default arm would cover.
     ///
     /// ```diff
     ///  union hello switch (unsigned int version) {
@@ -199,7 +201,7 @@ kinds! {
         text(format!("`{of}` has a new arm for {value}, which its default arm covered"))
         .label("the new arm")
         .and(*default, "the base's default arm");
-    /// A value without an arm.
+    /// A new value that selects the default arm.
     X507 Error ValueForDefault { name: String, of: String, default: Span, more: usize } =>
         text(format!("`{name}` is a new value for the default arm of `{of}`{}", more_places(*more)))
         .label("the new value")
@@ -273,7 +275,7 @@ kinds! {
     X510 Error NewDefault { of: String, base: Span } => both(format!("`{of}` has a new default arm"), *base);
     /// the value of a constant changed
     ///
-    /// Constants define the meaning of numbers in messages. Define a new name for another number.
+    /// Constants define the meaning of numbers in messages. Define a new name for the new number.
     ///
     /// ```diff
     /// -const VERSION = 1;
@@ -362,7 +364,7 @@ kinds! {
     }
 }
 
-/// The difference from the base.
+/// Returns a text with the positions in both protocols.
 fn both(message: String, base: Span) -> Text {
     text(message).label("here").and(base, "in the base")
 }

@@ -13,7 +13,7 @@ kinds! {
     /// struct entry { int id; entry next; };
     /// ```
     ///
-    /// Make it optional, or use a counted array.
+    /// Make the inner field optional, or use a counted array.
     ///
     /// ```xdr
     /// struct entry { int id; entry *next; };
@@ -41,7 +41,8 @@ kinds! {
         .help("make one of the typedefs name another type, or put a struct in between");
     /// definitions are nested too deeply
     ///
-    /// More than 100 definitions are nested, which rustc cannot compile. The example has 101 typedefs.
+    /// rustc cannot compile definitions that are nested more than 100 levels deep. The example has 101
+    /// typedefs.
     ///
     /// ```xdr
     /// typedef int t0; typedef t0 t1; typedef t1 t2; typedef t2 t3; typedef t3 t4;

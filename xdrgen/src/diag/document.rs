@@ -55,11 +55,11 @@ kinds! {
     /// a definition without a mark is omitted
     ///
     /// If some lines of a document have `///`, all others are prose, which often repeats definitions.
-    /// This definition occurs nowhere else. This is a warning, but published RFCs, which quote one
-    /// another, have none.
+    /// This definition occurs nowhere else. This is a warning. Published RFCs quote one another, so they
+    /// get no such warning.
     ///
     /// An unmarked line is an error if it is between the marked lines of one body and reads as a part of
-    /// a body: without it, messages would have another layout. In a published RFC this is a warning, and
+    /// it. Without the line, messages would have another layout. In a published RFC this is a warning, and
     /// the line stays prose.
     ///
     /// ```text
@@ -92,7 +92,7 @@ kinds! {
     /// warning.
     ///
     /// An included file must be a regular UTF-8 file of at most 16 MiB. A run includes at most 1000 files
-    /// and 64 MiB. Breaking one of these limits is an error.
+    /// and 64 MiB. Exceeding one of these limits is an error.
     ///
     /// ```xdr file
     /// #include "types.x"

@@ -40,7 +40,7 @@ struct Place<'a> {
 }
 
 /// Renders a line for each finding: `kind` is `"finding"`, followed by `code`, `severity`, `message`,
-/// `file`, `spans` (the primary one first), `help` and `rendered`, the text for people.
+/// `file`, `spans` (the primary one first), `help` and `rendered`, the human-readable text.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(|found| line(&Line::Finding(finding(found, &found.text(), sources)))).collect()
@@ -53,7 +53,7 @@ pub fn json_summary(count: Count, hidden: usize) -> String {
     line(&Line::Summary { errors: count.errors, warnings: count.warnings, hidden })
 }
 
-/// Renders the only line of a run that could not begin or end: `kind` is `"failure"`, followed by
+/// Renders the only line of a run that could not start or finish: `kind` is `"failure"`, followed by
 /// `message` and, if a file could not be read or written, `file`.
 #[must_use]
 pub fn json_failure(file: Option<&str>, message: &str) -> String {

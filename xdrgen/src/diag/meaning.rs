@@ -29,11 +29,11 @@ kinds! {
     /// a name is defined twice, and differently
     ///
     /// Types and constants share one name space (RFC 4506 section 6.4), across all documents of a run.
-    /// The names of programs, versions and procedures are separate. An equal definition is not an error
-    /// (X218 is the warning). A definition in a later document may extend an enum or a union of an
+    /// The names of programs, versions and procedures are separate. An equal definition is not an error,
+    /// but may cause warning X218. A definition in a later document may extend an enum or a union of an
     /// earlier document by the rules of `rpcrdma-xdrgen compat` (chapter X5); it replaces the earlier
-    /// definition. A published document may define a type again, as an excerpt or with an erratum. Then
-    /// the last complete definition without undefined names is used, with a warning at the others.
+    /// definition. A published document may define a type again, as an excerpt or with an erratum. Then the
+    /// last complete definition without undefined names is used, with a warning at the others.
     ///
     /// ```xdr
     /// struct point { int x; };
@@ -133,7 +133,7 @@ kinds! {
         .help(ENUM_VALUES);
     /// two members of an enum have the same name
     ///
-    /// A member has one value. X207 is about two members with the same value.
+    /// Each member needs its own name. X207 reports two members with the same value.
     ///
     /// ```xdr
     /// enum colour { RED = 1, GREEN = 2, RED = 3 };
@@ -251,7 +251,8 @@ kinds! {
     /// a definition is repeated
     ///
     /// The two definitions differ only in comments and layout. One may be a copy that was not edited.
-    /// This is a warning, which does not apply to published documents or to definitions in two documents.
+    /// This is a warning. It is not given for published documents or for definitions in different
+    /// documents.
     ///
     /// ```xdr
     /// struct point { int x; int y; };
@@ -465,7 +466,7 @@ kinds! {
 
 const ENUM_VALUES: &str = "an enum's value is signed and has 32 bits (RFC 4506 section 4.3)";
 
-/// How a name is defined twice.
+/// The way in which a name is defined twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redefinition {
     Differently,
@@ -488,7 +489,7 @@ fn again(text: Text, first: Span) -> Text {
     text.label("defined again").and(first, "first defined here")
 }
 
-/// Two items with the same name, where names must differ.
+/// Returns the text for two items with the same name, where names must differ.
 fn second(what: &str, name: &str, first: Span) -> Text {
     text(format!("two {what} are named `{name}`")).label("the second").and(first, "the first")
 }
@@ -531,7 +532,7 @@ fn unresolved(of: &Unresolved) -> Text {
     }
 }
 
-/// The name is defined under a condition that is false.
+/// Adds that the name is defined under a condition that is false.
 fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
     let wanted = condition.strip_prefix("#ifdef").map(str::trim).filter(|_| !is_else);
     let branch = if *is_else { "a later branch of " } else { "" };
@@ -548,7 +549,7 @@ fn advice(of: &Unresolved) -> Option<String> {
         (Reason::IsValue(_) | Reason::Omitted | Reason::Erratum(_), _) => return None,
         (Reason::ForeignType(xdr), _) => format!("XDR writes it `{xdr}`"),
         (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
-        (Reason::LikeBuiltIn(near), _) => format!("XDR has a type of a similar name: `{near}`"),
+        (Reason::LikeBuiltIn(near), _) => format!("XDR has a type with a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(
             "compile this document together with the one that defines the type, or name the type in Rust: \
              `--extern {}=path::to::Type`",

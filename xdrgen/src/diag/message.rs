@@ -58,7 +58,8 @@ kinds! {
         .help("a bound is a sum of numbers and fields of the arguments, in bytes");
     /// a bound is not a size
     ///
-    /// A bound must be a field of the procedure's arguments, of type `unsigned int` or `unsigned hyper`.
+    /// Each field in a bound must be in the procedure's arguments, and have the type `unsigned int` or
+    /// `unsigned hyper`.
     ///
     /// ```toml
     /// [[binding]]
@@ -109,7 +110,7 @@ kinds! {
     /// [binding.reply.GET]
     /// item = "count"
     /// ```
-    X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` holds no eligible item"))
+    X311 Error NoItem { procedure: String } => text(format!("the result of `{procedure}` contains no eligible item"))
         .label("bounds an item")
         .help("name the item in `eligible`, or bound the result by `whole`");
     /// a reply table without bounds
@@ -220,9 +221,9 @@ kinds! {
     };
     /// a call is longer than servers accept
     ///
-    /// A server accepts the longest calls of its programs, up to half of its memory budget. By default,
-    /// the Read chunks of one call may hold 24 MiB (25165824 bytes). A longer call is rejected, although
-    /// it respects the bounds of its types. This is a warning, since a server may have a larger budget
+    /// A server accepts the longest calls of its programs, up to half of its memory budget. By default, the
+    /// Read chunks of one call may contain 24 MiB (25165824 bytes). A longer call is rejected, although it
+    /// respects the bounds of its types. This is a warning, since a server may have a larger budget
     /// (`rpcrdma_runtime::Limits::max_memory`).
     ///
     /// Lower the bound, or transfer the data in several calls, as version 2 of this program does.
@@ -248,9 +249,9 @@ kinds! {
         .help("lower the bound in the document, or raise `Limits::max_memory` of each server to twice the size");
     /// a result can be longer than its bound
     ///
-    /// The client offers memory for a reply as long as its bound. This bound is the same for every call, and
-    /// smaller than the bound of the type: a server may return a longer result, and that call fails. A
-    /// warning: the protocol may keep results shorter in a way that the XDR does not state.
+    /// The client offers as much memory for a reply as the bound states. This bound is the same for every
+    /// call, and smaller than the bound of the type: a server may return a longer result, and that call
+    /// fails. This is a warning, since the protocol may limit results in a way that the XDR does not state.
     ///
     /// ```toml
     /// [[binding]]
@@ -262,8 +263,9 @@ kinds! {
     /// whole = 65536
     /// ```
     ///
-    /// Leave out the bound if the type has one, or write at least that of the type. The result of `GET` also
-    /// has a status and the length of the data. A bound that depends on the arguments may be smaller.
+    /// Omit the bound if the type has one, or write a bound that is at least as large. The result of `GET`
+    /// also contains a status and the length of the data. A bound that depends on the arguments may be
+    /// smaller.
     ///
     /// ```toml
     /// [[binding]]
@@ -284,8 +286,8 @@ kinds! {
     ///
     /// A client offers at most 16 Write chunks with a call, each as large as the largest eligible item. If a
     /// result holds more items, the others stay in the reply, and the client also offers a Reply chunk for
-    /// the complete result. A warning: such calls work, but each registers memory for the result twice, and
-    /// not all items are placed directly.
+    /// the complete result. This is a warning: such calls work, but each registers memory for the result
+    /// twice, and not all items are placed directly.
     ///
     /// ```toml
     /// [[binding]]
@@ -306,7 +308,7 @@ kinds! {
     X327 Warning ExcessItems { procedures: Excerpt<String>, items: Option<u64>, chunks: u64 } => {
         let items = items.map_or_else(|| "any number of".to_owned(), |items| items.to_string());
         text(format!(
-            "a result of {} can hold {items} eligible items, more than the {chunks} Write chunks of a call",
+            "a result of {} can contain {items} eligible items, more than the {chunks} Write chunks of a call",
             procedures.shown(|name| format!("`{name}`"))
         ))
         .label("the other items stay in the reply, for which each call also offers memory")

@@ -48,8 +48,8 @@ kinds! {
         .help("a path is written `name::of::Type`");
     /// invalid name or title of a package
     ///
-    /// A name begins with a letter and has letters, digits, `-` and `_`. A title is one line without
-    /// quotes and backslashes. The directory in `--runtime-path` is one line without apostrophes.
+    /// A name begins with a letter and consists of letters, digits, `-` and `_`. A title is one line
+    /// without quotes and backslashes. The directory in `--runtime-path` is one line without apostrophes.
     ///
     /// ```sh
     /// rpcrdma-xdrgen generate store.x --crate 9p --output 9p
@@ -62,8 +62,8 @@ kinds! {
         .help("a title is one line without quotes and backslashes");
     /// A name that cargo rejects.
     X402 Error NoPackage => text("invalid package name")
-        .help("a package's name has letters, digits, `-` and `_`");
-    /// A directory that a TOML string cannot hold.
+        .help("a package name consists of letters, digits, `-` and `_`");
+    /// A directory that cannot be written as a TOML string.
     X402 Error NoDirectory => text("invalid runtime directory for a manifest");
     /// borrowed types cannot have this derive
     ///

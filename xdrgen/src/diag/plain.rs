@@ -27,7 +27,7 @@ pub fn short(diagnostics: &[Diagnostic], sources: &Sources) -> String {
     diagnostics.iter().map(line).collect()
 }
 
-/// Returns `file:line:column: error[X212]: message`. Without a position it begins with the program's
+/// Returns `file:line:column: error[X212]: message`. Without a position, the text begins with the program's
 /// name.
 fn head(found: &Diagnostic, text: &Text, sources: &Sources) -> String {
     let source = sources.get(found.span.source);

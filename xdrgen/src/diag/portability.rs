@@ -8,8 +8,8 @@ kinds! {
     Portability PortabilityKind {
     /// a name after a definition's body
     ///
-    /// RFC 5531 has a name after a union. The name has no meaning in XDR; in C it would be a variable.
-    /// This is a warning.
+    /// RFC 5531 contains a union with a name after its body. The name has no meaning in XDR; in C it would
+    /// be a variable. This is a warning.
     ///
     /// ```xdr
     /// struct point { int x; } origin;
@@ -23,7 +23,7 @@ kinds! {
         .help("remove the name");
     /// a `,` after the last member
     ///
-    /// C and rpcgen accept it, RFC 4506 does not. This is a warning.
+    /// C and rpcgen accept it, but RFC 4506 does not. This is a warning.
     ///
     /// ```xdr
     /// enum colour { RED, GREEN, };
@@ -52,7 +52,7 @@ kinds! {
         .help("the constant is omitted");
     /// a string without `<>`
     ///
-    /// rpcgen accepts it in some positions, RFC 4506 does not. This is a warning.
+    /// rpcgen accepts it in some positions, but RFC 4506 does not. This is a warning.
     ///
     /// ```xdr
     /// struct file {
@@ -70,7 +70,7 @@ kinds! {
         .help("write `<n>` for up to n bytes, `<>` for any number");
     /// `char *` is at most one character
     ///
-    /// `*` means optional data of any type. This is a warning.
+    /// A `*` makes data of any type optional. This is a warning.
     ///
     /// ```xdr
     /// struct file {

@@ -7,10 +7,10 @@ kinds! {
     Preprocessor PreprocessorKind {
     /// invalid preprocessor condition
     ///
-    /// One of these: an `#else` or `#endif` without its `#if`; a branch after the `#else`, which is
-    /// omitted; a condition that does not consist of `defined(NAME)`, names, numbers and C's operators,
-    /// which counts as true; or a condition on a name that only an included file defines, since a
-    /// `#define` applies to its own document. This is a warning.
+    /// This warning has four causes. An `#else` or `#endif` has no `#if`. A branch follows the `#else`; the
+    /// branch is omitted. A condition does not consist of `defined(NAME)`, names, numbers and C's
+    /// operators; the condition counts as true. A condition tests a name that only an included file
+    /// defines, but a `#define` applies only to its own document.
     ///
     /// ```xdr
     /// const A = 1;
@@ -58,8 +58,8 @@ kinds! {
     X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
     /// an unknown pragma
     ///
-    /// Linux's compiler accepts `pragma` lines. Lines about its C code are skipped. An unknown line may
-    /// have another purpose. This is a warning: the line is omitted.
+    /// The XDR compiler of Linux accepts `pragma` lines. Lines about its C code are skipped. An unknown
+    /// line may have another purpose, so it causes a warning and is omitted.
     ///
     /// ```xdr
     /// pragma small_endian;
@@ -76,9 +76,9 @@ kinds! {
     X133 Warning OpenPragma => text("a `pragma` is not closed").label("this line is omitted").help("end it with `;`");
     /// a macro cannot be expanded
     ///
-    /// The macro has another number of parameters, or a limit is exceeded. Macros nest at most 64 levels
-    /// deep, and all macros of a document expand to at most 262144 tokens. `##` makes at most 16384
-    /// tokens, of at most 1024 bytes each.
+    /// The macro has a different number of parameters, or a limit is exceeded. Macros nest at most 64
+    /// levels deep, and all macros of a document expand to at most 262144 tokens. `##` creates at most
+    /// 16384 tokens, each of at most 1024 bytes.
     ///
     /// ```xdr
     /// #define FIELD(type, name) type name;
@@ -107,9 +107,9 @@ pub(crate) enum Fault {
     TooDeep(usize),
     /// Exceeds this number of tokens.
     TooLong(usize),
-    /// `##` makes more than this number of tokens.
+    /// `##` creates more than this number of tokens.
     TooManyPasted(usize),
-    /// `##` makes a token of more than this number of bytes.
+    /// `##` creates a token of more than this number of bytes.
     LongToken(usize),
     Open,
     Count {
@@ -139,7 +139,7 @@ impl Fault {
             Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
             Fault::Count { expected, found } => (
                 format!("wrong number of arguments of the macro `{name}`: {found}, not {expected}"),
-                "give as many arguments as its `#define` has",
+                "pass as many arguments as its `#define` has parameters",
             ),
         }
     }

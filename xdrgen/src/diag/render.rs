@@ -8,8 +8,8 @@ use super::plain::{SIDE, boundary, range};
 use super::{Diagnostic, Severity, Text};
 use crate::source::{Source, SourceId, Sources, narrow};
 
-/// Renders findings for a person in the given order, separated by blank lines. The lines shown are those
-/// of the document, not of the extracted text. `colour` adds terminal colours.
+/// Renders findings for human readers in the given order, separated by blank lines. The lines shown are
+/// those of the document, not of the extracted text. `colour` adds terminal colors.
 #[must_use]
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -57,7 +57,7 @@ struct Place<'a> {
 /// Maximum distance in bytes between two spans of one excerpt. It limits the cost in long documents.
 const NEAR: usize = 4096;
 
-/// Returns the spans in a document, in groups of nearby ones.
+/// Returns the spans in a document, grouped by proximity.
 fn nearby_spans<'a>(found: &'a Text, id: SourceId, text: &str) -> Vec<Vec<Place<'a>>> {
     let primary = std::iter::once((AnnotationKind::Primary, &found.primary));
     let labels = primary.chain(found.related.iter().map(|label| (AnnotationKind::Context, label)));

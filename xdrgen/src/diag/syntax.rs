@@ -44,7 +44,7 @@ kinds! {
     /// invalid number
     ///
     /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
-    /// octal and may only have the digits 0 to 7.
+    /// octal and may contain only the digits 0 to 7.
     ///
     /// ```xdr
     /// const MONTH = 08;
@@ -118,7 +118,7 @@ kinds! {
     /// a `;` is missing
     ///
     /// A `;` ends each declaration and each definition, including the last declaration of a body. The
-    /// position is where the `;` is missing, which may be in the line before the unexpected token.
+    /// position is where the `;` is missing, which may be on the line before the unexpected token.
     ///
     /// ```xdr
     /// struct point {
@@ -368,7 +368,7 @@ kinds! {
         .help("write `[n]` for n bytes, `<n>` for up to n, `<>` for any number");
     /// a string cannot have a fixed size
     ///
-    /// A string includes its length, so `[n]` has no effect.
+    /// The encoding of a string includes its length, so `[n]` would have no effect.
     ///
     /// ```xdr
     /// struct file {
@@ -404,7 +404,7 @@ kinds! {
         .help("move it out, or remove its name");
     /// `opaque` without a name
     ///
-    /// Where a type name is required, as for an argument of a procedure, `opaque` cannot have its size.
+    /// Where a type name is required, as for an argument of a procedure, `opaque` cannot have a size.
     ///
     /// ```xdr
     /// program STORE {
@@ -486,8 +486,8 @@ kinds! {
         .help("`const NAME = value;` defines a constant");
     /// arithmetic is not supported
     ///
-    /// A number is a literal, or the name of a constant or an enum member. Macros (`#define`) belong to
-    /// C, and are evaluated.
+    /// A number is a literal, or the name of a constant or an enum member. Macros (`#define`) follow the
+    /// rules of C, so their arithmetic is evaluated.
     ///
     /// ```xdr
     /// const FLAG = 1 << 3;
@@ -523,8 +523,7 @@ kinds! {
     /// };
     /// ```
     ///
-    /// Data without bytes needs no `*`: `<>` allows it. To distinguish missing text from empty text,
-    /// define a type.
+    /// Empty data needs no `*`: `<>` allows it. To distinguish missing text from empty text, define a type.
     ///
     /// ```xdr
     /// typedef string name<>;
@@ -574,14 +573,14 @@ impl fmt::Display for Expected {
             Expected::Name => "a name",
             Expected::Procedure => "a procedure or `}`",
             Expected::Type => "a type",
-            Expected::Value => "a number or the name of one",
+            Expected::Value => "a number or the name of a constant",
             Expected::Version => "`version` or `}`",
             Expected::Other => "something else",
         })
     }
 }
 
-/// The token at a position, `None` at the end of the text, and its neighbours.
+/// The token at a position, `None` at the end of the text, and its neighbors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenContext {
     pub(crate) before: String,
@@ -623,7 +622,7 @@ fn malformed(number: &str) -> Text {
         && decimal.bytes().all(|b| b.is_ascii_digit())
     {
         text.label("an octal number, by its first digit").help(format!(
-            "a number that begins with `0` has the digits 0 to 7 only; write `{decimal}` for the decimal one"
+            "a number that begins with `0` contains only the digits 0 to 7; write `{decimal}` for a decimal number"
         ))
     } else {
         text.label("neither decimal, hexadecimal nor octal").help("numbers are written `10`, `0xa` or `012`")
@@ -640,7 +639,7 @@ fn instead(message: String, expected: &Expected, near: &TokenContext) -> Text {
 fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
     use Expected::{Arm, Definition, Field, MemberEnd, Name, Procedure, Token, Value, Version};
     Some(match (expected, near.word.as_deref()?) {
-        (_, "-") => "a name has letters, digits and `_`; the `-` of a number directly precedes it",
+        (_, "-") => "a name consists of letters, digits and `_`; the `-` of a number directly precedes it",
         (Token("switch"), _) => "a union is written `union name switch (type name) { ... };`",
         (Definition, _) if near.next == "=" => "a constant begins with `const`: `const NAME = value;`",
         (Definition, _) if near.next == "{" => "`struct`, `enum` or `program` is missing before the name",
@@ -655,7 +654,7 @@ fn hint(expected: &Expected, near: &TokenContext) -> Option<&'static str> {
             "a definition begins with `const`, `typedef`, `enum`, `struct`, `union` or `program`"
         }
         (Name, word) if word.starts_with(|c: char| c.is_alphabetic() && !c.is_ascii()) => {
-            "a name has the letters `a` to `z` and `A` to `Z`, digits and `_`"
+            "a name consists of the letters `a` to `z` and `A` to `Z`, digits and `_`"
         }
         (Name, "[" | "<") => "the size follows the name: `int name[3]`",
         (Value, "]") => "`[n]` has a number; `<>` is for any number",

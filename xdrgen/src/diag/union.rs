@@ -68,13 +68,13 @@ kinds! {
     /// A number as the label.
     X213 Error NoValueOf { number: i128, of: String, place: Span, values: Excerpt<(String, i32)> } =>
         no_value(text(format!("{number} is not a value of `{of}`")), *place, values);
-    /// An erratum.
+    /// A label that is corrected as an erratum.
     X213 Warning MemberTakenFor { name: String, of: String, near: String } =>
         text(format!("`{of}` has no member `{name}`")).label(format!("interpreted as `{near}`"));
     /// a value has no arm
     ///
-    /// A union without a default arm cannot encode some values of its discriminant, so a message with
-    /// such a value cannot be decoded. This is a warning, since it may be intended.
+    /// A union without a default arm has no arm for some values of its discriminant, so a message with such
+    /// a value cannot be decoded. This is a warning, since it may be intended.
     ///
     /// ```xdr
     /// enum status { OK = 0, FAILED = 1 };

@@ -30,7 +30,7 @@ enum Break {
     Dot,
 }
 
-/// The names that a text uses.
+/// The names that the emitted text uses.
 #[derive(Debug, Default)]
 pub(super) struct Used {
     /// Names of the runtime and of `alloc` without their paths.
@@ -99,7 +99,7 @@ impl Code {
         self.out.len()
     }
 
-    /// Returns the current line, for appending.
+    /// Returns the whole text. Changes must stay within the current line.
     pub(super) fn text(&mut self) -> &mut String {
         &mut self.out
     }
@@ -206,7 +206,7 @@ impl Code {
         self.note(Break::Close).push(text)
     }
 
-    /// As `close`, after a list that may end with a comma.
+    /// Like `close`, but after a list that may end with a comma.
     pub(super) fn close_list(&mut self, text: &str) -> &mut Self {
         self.note(Break::CloseList).push(text)
     }
@@ -307,7 +307,7 @@ impl Code {
         self.indent = outer;
     }
 
-    /// Writes a part. If it does not fit the line, each part in the next brackets gets its own line.
+    /// Writes a part. If it does not fit on the line, each part in the next brackets gets its own line.
     fn brackets(&mut self, part: &[Piece<'_>], tail: usize) {
         let mut rest = part;
         while let Some((piece, after)) = rest.split_first() {

@@ -136,8 +136,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the discriminants that select an arm: `one_of` or `none_of` some labels, or `None` without
-    /// labels.
+    /// Returns the discriminants that select an arm: `one_of` or `none_of` these labels. Returns `None` if
+    /// no discriminant selects the arm.
     fn choice(&self, union: &Union, arm: &Arm) -> Option<(&'static str, Vec<Label>)> {
         if !arm.labels.is_empty() {
             return Some(("one_of", arm.labels.clone()));
@@ -219,7 +219,7 @@ impl Emitter<'_> {
         self.attribute(of, placement, code, |code| with(code.push("with = ")));
     }
 
-    /// Writes an attribute of a derive. In a crate, it depends on the feature.
+    /// Writes an attribute of a derive. In a crate, the attribute depends on the feature.
     fn attribute(&self, of: Known, placement: Placement, code: &mut Code, argument: impl FnOnce(&mut Code)) {
         field_attribute(placement, code, |code| {
             code.push("#[");

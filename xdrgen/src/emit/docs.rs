@@ -21,7 +21,7 @@ impl<'c> Lines<'c> {
         self.with(|out| out.push_str(text));
     }
 
-    /// Separates the following lines by an empty line.
+    /// Adds an empty line before the lines that follow.
     pub(super) fn part(&mut self) {
         if self.code.len() > self.begin {
             self.code.line(["///"]);
@@ -83,7 +83,7 @@ fn fenced(text: &str, lines: &mut Lines<'_>) {
     lines.push(&fence);
 }
 
-/// Writes text with `tab` for each tab, and without line endings that are invalid in a comment.
+/// Writes text with `tab` in place of each tab, and without line endings, which are invalid in a comment.
 fn push_plain(text: &str, tab: &str, out: &mut String) {
     if !text.bytes().any(|byte| matches!(byte, b'\t' | b'\r' | b'\n')) {
         return out.push_str(text);
@@ -109,8 +109,7 @@ fn code(text: &str, out: &mut String) {
     out.push_str(close);
 }
 
-/// Returns true if a comment consists of sentences: no list, drawing or indentation that Markdown would
-/// interpret.
+/// Returns true if a comment is plain prose. Markdown would change lists, drawings and indentation.
 fn is_prose(comment: &str) -> bool {
     comment.lines().all(|line| {
         let first = line.split_whitespace().next().unwrap_or("");

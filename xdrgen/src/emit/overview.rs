@@ -56,7 +56,7 @@ impl Emitter<'_> {
         text.extend(modules.map(|Document { ident, name, .. }| format!("- [`{ident}`][]: `{name}`")));
     }
 
-    /// Shows a call of the first procedure with arguments. It compiles without a transport.
+    /// Shows a call of the first procedure with arguments. The example compiles without a transport.
     fn example(&self, package: &Package, text: &mut Vec<String>) {
         let versions =
             self.module.programs.iter().flat_map(|program| {

@@ -275,7 +275,7 @@ impl<H: Handler> program::Service for Server<H> {{
         code.lines("        })\n    }\n}\n");
     }
 
-    /// Returns the length of the longest arguments, if servers do not accept them by default.
+    /// Returns the length of the longest arguments, if it exceeds what servers accept by default.
     fn max_args(&self, version: &Version) -> Option<u64> {
         let layouts = self.sizes?;
         let arguments = version.procedures.iter().map(|procedure| layouts.ty(&procedure.arguments));
@@ -409,8 +409,8 @@ fn method_docs(procedure: &Procedure, errors: &str, code: &mut Code) {
     lines.push(errors);
 }
 
-/// Returns true if a version does not declare procedure 0. Its server answers procedure 0 anyway: by
-/// convention, it takes and returns nothing in any program (RFC 5531 section 12.1).
+/// Returns true if a version does not declare procedure 0. Its server answers procedure 0 anyway. By
+/// convention, this procedure has no arguments and no result in any program (RFC 5531 section 12.1).
 fn has_no_null(version: &Version) -> bool {
     version.procedures.iter().all(|procedure| procedure.number != 0)
 }

@@ -243,7 +243,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns the path of a type outside the module of types, as text.
+    /// Returns a type, as written in the module of the types.
     pub(super) fn flat(&self, ty: &Type, code: &mut Code) -> String {
         let begin = code.len();
         self.ty(ty, Place::Types, code);

@@ -25,7 +25,7 @@ pub(super) fn gaps(
 ) -> Gaps {
     let mut gaps = Gaps::default();
     let mut body = Body::default();
-    // Lines that count as unmarked if a marked line of the same body follows.
+    // These lines lack their marks if a marked line of the same body follows.
     let mut waiting: Vec<usize> = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.page_break) {
         let text = line.text(document);

@@ -27,10 +27,10 @@ pub struct Section {
     pub title: String,
 }
 
-/// An estimate: few documents have lines that are shorter on average.
+/// Estimated length of a line. Few documents have lines that are shorter on average.
 const BYTES_OF_A_LINE: usize = 32;
 
-/// Splits a document into lines and marks those of page breaks.
+/// Splits a document into lines and flags those of page breaks.
 pub(crate) fn lines(document: &str) -> Vec<Line> {
     let mut lines = Vec::with_capacity(document.len() / BYTES_OF_A_LINE);
     let mut start = 0;
@@ -46,7 +46,8 @@ pub(crate) fn lines(document: &str) -> Vec<Line> {
 }
 
 fn mark_page_breaks(document: &str, lines: &mut [Line]) {
-    // Blank lines since the last line with text. They belong to the page break if a footer follows.
+    // The first blank line after the last line with text. If a footer follows, the blank lines belong to
+    // the page break.
     let mut blank_from = 0;
     let mut after_break = false;
     for index in 0..lines.len() {
@@ -77,11 +78,11 @@ fn mark_page_breaks(document: &str, lines: &mut [Line]) {
     }
 }
 
-/// Returns true if a line contains only blanks.
+/// Returns true if a line contains only white space.
 pub(crate) fn is_blank(line: &str) -> bool {
     match line.bytes().find(|byte| !byte.is_ascii_whitespace()) {
         None => true,
-        // `trim` also detects vertical tabs and blanks beyond ASCII.
+        // `trim` also removes vertical tabs and non-ASCII white space.
         Some(byte) => !byte.is_ascii_graphic() && line.trim().is_empty(),
     }
 }

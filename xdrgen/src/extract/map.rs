@@ -29,8 +29,8 @@ impl Map {
         Map { source, runs: Vec::new() }
     }
 
-    /// Returns the document offset of a byte of the extracted text. The end of the text maps to the end
-    /// of the last byte that is from the document.
+    /// Returns the document offset of a byte of the extracted text. The end of the text maps to the
+    /// offset after the last byte from the document.
     #[must_use]
     pub fn document(&self, offset: u32) -> u32 {
         self.run(offset).map_or_else(
@@ -61,13 +61,13 @@ impl Map {
         Places { map: self, next: 0 }
     }
 
-    /// Returns the run that contains a byte, or else the last run before it.
+    /// Returns the run that contains a byte, or else the last run before the byte.
     fn run(&self, offset: u32) -> Option<&Run> {
         let index = self.runs.partition_point(|run| run.text <= offset);
         self.runs.get(index.checked_sub(1)?)
     }
 
-    /// Maps the bytes from `text` on to the document from `document` on. Calls must be in text order.
+    /// Maps `length` bytes at offset `text` to offset `document`. Calls must be in text order.
     pub(crate) fn push(&mut self, text: usize, document: usize, length: usize) {
         let run = Run { text: narrow(text), document: narrow(document), length: narrow(length) };
         match self.runs.last_mut() {
@@ -81,7 +81,7 @@ impl Map {
     }
 }
 
-/// Finds positions in the document in text order, without a search for each.
+/// Finds document positions for ascending text offsets, without a search for each offset.
 pub(crate) struct Places<'m> {
     map: &'m Map,
     /// The first run after the last requested byte.
@@ -103,7 +103,7 @@ impl Places<'_> {
         }
     }
 
-    /// As `Map::run`, for ascending offsets.
+    /// Like `Map::run`, but only for ascending offsets.
     fn advance(&mut self, offset: u32) -> Option<&Run> {
         while self.map.runs.get(self.next).is_some_and(|run| run.text <= offset) {
             self.next += 1;

@@ -188,8 +188,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Reports a definition whose first word is a misspelled keyword, and returns the line after it. In a
-    /// published document such text counts as prose.
+    /// Reports a definition whose first word is a misspelled keyword, and returns the line after the
+    /// definition. In a published document, such text counts as prose.
     fn misspelt(&mut self, line: usize) -> Option<usize> {
         let text = self.text(line);
         let (word, keyword) = misspelt_start(text).filter(|_| !self.published)?;
@@ -250,7 +250,7 @@ impl<'a> Scan<'a> {
         (free..=last).rev().take(200).find(begins)
     }
 
-    /// Returns the sizes that definitions use, no definition defines, and a line of prose gives.
+    /// Returns the sizes that definitions use, but that only a line of prose defines.
     fn sizes(&self) -> Vec<Size> {
         let mut wanted: BTreeSet<&str> = self.sizes.difference(&self.constants).map(String::as_str).collect();
         let mut sizes = Vec::new();
@@ -272,8 +272,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Returns a line's first word and the keyword that it probably stands for, if a body begins in that
-/// line.
+/// Returns a line's first word and the keyword that the word probably stands for, if a body begins on
+/// the line.
 fn misspelt_start(line: &str) -> Option<(&str, &'static str)> {
     let line = line.trim_start();
     let word = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next()?;

@@ -1,4 +1,4 @@
-//! Reports conditions on names that an included document defines: its `#define` does not affect them.
+//! Reports conditions on names that only an included document defines: the conditions ignore its `#define`.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use crate::diag::{Diagnostic, PreprocessorKind};
 use crate::hash::{HashMap, HashSet};
 use crate::source::{SourceId, Sources, Span, narrow};
 
-/// Warns about such conditions after an `#include`. Names defined by `-D` or by the document itself are
-/// exempt.
+/// Warns about such conditions after the first `#include`. Names defined by `-D` or by the document
+/// itself are exempt.
 pub(crate) fn report(
     sources: &Sources,
     which: impl Fn(SourceId) -> bool,
@@ -63,8 +63,8 @@ fn reached(document: SourceId, included: &HashMap<SourceId, Vec<SourceId>>) -> H
     all
 }
 
-/// Returns the names in some of the preprocessor's lines of a document. For a `#define`, returns the
-/// first name.
+/// Returns the names in a document's preprocessor lines with one of the directives `words`. For a
+/// `#define`, returns the first name.
 fn names<'a>(sources: &'a Sources, id: SourceId, words: &'a [&str]) -> impl Iterator<Item = (&'a str, Span)> {
     let text = sources.get(id).map_or("", |source| source.text());
     let lines = text.split_inclusive('\n').filter_map(move |line| {

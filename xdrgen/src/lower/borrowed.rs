@@ -6,8 +6,8 @@ use crate::graph::Graph;
 use crate::hir::Hir;
 use crate::ir::{Body, Module, Type};
 
-/// Omits the eligible items of bindings and reports this, since a borrowed buffer cannot be transferred.
-/// A binding without eligible items keeps its bounds of replies.
+/// Omits and reports the eligible items of bindings, since a borrowed buffer cannot be transferred. A
+/// binding without eligible items keeps its reply bounds.
 pub(crate) fn omit_eligible(hir: &mut Hir, bindings: &[Binding], found: &mut Found) {
     let fields = hir.types.iter_mut().flat_map(|ty| ty.body.declared_mut());
     fields.for_each(|field| field.eligible = false);

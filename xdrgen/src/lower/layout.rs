@@ -9,9 +9,9 @@ use crate::sizes::layout::Layouts;
 const SMALL: u32 = 128;
 /// Plain data of at most this many bytes on the wire is `Copy`.
 const COPIED: u64 = 128;
-/// Maximum length of an array that has a `Default` in Rust.
+/// Maximum length of an array that implements `Default` in Rust.
 const DEFAULT_ARRAY: u32 = 32;
-/// A union is uneven if its largest arm exceeds the next by this many bytes of memory.
+/// A union is uneven if its largest arm exceeds the next by at least this many bytes of memory.
 const UNEVEN: u64 = 160;
 
 /// Stores small opaque data in place, unless it is eligible: eligible data shares the message's memory.
@@ -71,7 +71,7 @@ pub(crate) fn box_recursion(module: &mut Module, graph: &Graph) {
     }
 }
 
-/// Returns for each type whether it is a typedef of a counted array.
+/// Returns, for each type, whether the type is a typedef of a counted array.
 fn array_names(module: &Module, graph: &Graph) -> Vec<bool> {
     graph.solve(false, |id, arrays| {
         matches!(module.get(id).map(|ty| &ty.body), Some(Body::Alias(of)) if is_array(of, arrays))
@@ -245,7 +245,7 @@ impl Held {
     }
 }
 
-/// Finds unions with one arm that takes much more memory than the others.
+/// Finds unions with one arm that needs much more memory than the others.
 pub(crate) fn find_uneven_unions(module: &mut Module, held: &Held) {
     let memory = Memory::of(module, held);
     for ty in &mut module.types {

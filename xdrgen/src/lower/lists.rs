@@ -6,9 +6,9 @@ use crate::namespace::{join, split};
 
 use super::naming::Naming;
 
-/// A struct whose last field links to itself is a node. This link, and each other link to a node, becomes
-/// a `Vec` of elements: a type without the link, which is decoded in a loop. The encoding is unchanged,
-/// and other uses of the node do not affect the types.
+/// Converts nodes: structs whose last field links to the struct itself. This link, and each other link to
+/// a node, becomes a `Vec` of elements, which is decoded in a loop. An element is the node without the
+/// link. The encoding is unchanged, and other uses of the node do not affect the types.
 pub(crate) fn make_lists(module: &mut Module, naming: &mut Naming<'_>) {
     let nodes = (0..module.types.len()).map(TypeId).filter(|id| is_node(module, *id)).collect::<Vec<_>>();
     let elements: HashMap<TypeId, TypeId> =
@@ -51,7 +51,7 @@ fn add_element(module: &mut Module, node: TypeId, naming: &mut Naming<'_>) -> Op
     element
         .docs
         .comments
-        .push(format!("An element of a list of `{}`, without the link to the next.", element.name));
+        .push(format!("An element of a list of `{}`, without the link to the next element.", element.name));
     element.name.push_str("_element");
     element.ident = naming.of_added(&element.name);
     module.types.push(element);
@@ -71,7 +71,7 @@ fn list_field(id: TypeId, declaration: &str) -> Field {
     }
 }
 
-/// An argument or result that is a list has no field for the attribute, so it is wrapped in a struct.
+/// Wraps each argument or result that is a list in a struct, since the attribute needs a field.
 fn wrap_procedures(module: &mut Module, naming: &mut Naming<'_>, element: &dyn Fn(&Type) -> Option<TypeId>) {
     let mut added: Vec<(usize, TypeDef)> = Vec::new();
     let known = module.types.len();

@@ -31,7 +31,7 @@ const RESERVED: &[&str] = &[
 /// Further names with a special meaning in borrowed output.
 const RESERVED_BORROWED: &[&str] = &["ArrayRef", "BoxRef", "ListRef", "OpaqueRef", "StringRef"];
 
-/// Types that the module of a version has, or uses without a path: they cannot be names of versions.
+/// Types that a version's module defines, or uses without a path: they cannot be names of versions.
 const IN_VERSION: &[&str] = &[
     "Box", "C", "Client", "Err", "Future", "H", "Handler", "None", "Ok", "Option", "Proc", "Result", "Send",
     "Server", "Some", "Sync", "Vec",
@@ -40,7 +40,7 @@ const IN_VERSION: &[&str] = &[
 /// Crates visible in the module of a version, in emitted code or in the output of derives.
 const BESIDE_VERSION: &[&str] = &["alloc", "arbitrary", "core", "serde", "std"];
 
-/// Types that the module of procedures uses without a path: they cannot be names of procedures.
+/// Types that the procedures' module uses without a path: they cannot be names of procedures.
 const IN_PROCEDURES: &[&str] = &["Box", "Option", "Vec"];
 
 /// Names of parameters and constants in methods: they cannot be names of arguments.
@@ -83,7 +83,7 @@ impl<'f> Naming<'f> {
         })
     }
 
-    /// Reserves a name, and reports a change because of a conflict.
+    /// Reserves a name, and reports if a conflict changes it.
     pub(super) fn take(&mut self, taken: &mut Taken, wanted: String, name: &str, at: Span) -> String {
         let given = taken.take(wanted, name);
         self.given(given, name, at)
@@ -154,7 +154,7 @@ impl<'f> Naming<'f> {
         }
     }
 
-    /// Returns the name of a method's parameter: that of a single argument.
+    /// Returns the name of a method's parameter: the name of a single argument, or `args`.
     pub(super) fn of_parameter(&self, name: Option<String>) -> String {
         let named = name.map(|name| Taken::with(IN_METHODS).take(self.names.of_field(&name), &name).0);
         named.unwrap_or_else(|| "args".to_owned())

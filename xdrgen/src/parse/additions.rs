@@ -41,7 +41,7 @@ pub(crate) fn find(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns the block whose first comment has the phrase before `at`.
+/// Returns the block whose first comment contains the phrase directly before `at`.
 fn block(text: &str, at: usize) -> Option<Block> {
     let rest = text.get(at..)?;
     let end = rest
@@ -90,7 +90,7 @@ fn name(text_between: &str) -> Option<Range<usize>> {
     found
 }
 
-/// Returns the extracted text with spaces in place of the blocks, so that positions stay valid.
+/// Replaces the blocks in the extracted text by spaces, so that positions stay valid.
 pub(crate) fn blanked(text: &str, blocks: &[Block]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -127,7 +127,7 @@ impl Block {
         }
     }
 
-    /// Warns about a comment inside the lines, which ends the enclosing comment for other compilers.
+    /// Warns about a comment inside the lines: for other compilers, it ends the enclosing comment.
     pub(crate) fn nested(&self, extract: &Extract) -> Option<Diagnostic> {
         let at = self.inside.start + extract.text.get(self.inside.clone())?.find("/*")?;
         let place = |at: usize| extract.map.span(narrow(at)..narrow(at + 2));

@@ -28,7 +28,7 @@ struct Open {
 /// The defined names and the open conditions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
-    /// The defined names, with their numbers if they have one.
+    /// The defined names with their numbers, if any.
     defined: HashMap<String, Option<i128>>,
     open: Vec<Open>,
     found: Vec<(Range<u32>, PreprocessorKind)>,
@@ -51,7 +51,7 @@ impl Conditions {
     }
 
     /// Returns the outermost false condition around the current text, and whether the text is in a later
-    /// branch of it.
+    /// branch of that condition.
     pub(crate) fn inactive(&self) -> Option<(Range<u32>, bool)> {
         let open = self.open.iter().find(|open| !open.active)?;
         Some((open.place.clone(), open.is_else))

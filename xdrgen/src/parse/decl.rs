@@ -75,7 +75,7 @@ fn named<'a>(input: Tokens<'a>, of: &TypeSpecifier) -> Parse<'a, (Option<Identif
             return Err(fail(input.take_from(1), Reason::Kind(&SyntaxKind::SecondSize)));
         }
         if matches!(of.kind, TypeSpecifierKind::Scalar(Scalar::Char | Scalar::UnsignedChar)) {
-            // In C this is text; in XDR it is one optional character.
+            // `char *` is text in C, but one optional character in XDR.
             let span = input.context.span(input.at.saturating_sub(1), input.at);
             input.context.report(PortabilityKind::CharPointer.at(span));
         }
@@ -100,7 +100,7 @@ pub(crate) fn multiplicity(input: Tokens<'_>) -> Parse<'_, Multiplicity> {
     }
 }
 
-/// value: a constant, or the name of one
+/// value: a constant, or the name of a constant
 pub(crate) fn value(input: Tokens<'_>) -> Parse<'_, Value> {
     if matches!(input.word(0), "(" | "-" | "+" | "~" | "!") {
         return Err(fail(input, Reason::Kind(&SyntaxKind::Arithmetic)));
@@ -227,7 +227,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
         return Err(fail(rest, Reason::Kind(&SyntaxKind::EmptyEnum)));
     }
     let mut rest = rest.deeper()?;
-    // An enum may have very many members: the vector has no spare capacity.
+    // An enum may have very many members, so the vector is allocated without spare capacity.
     let commas = (0..).map(|ahead| rest.word(ahead)).take_while(|word| !matches!(*word, "}" | ""));
     let mut members = Vec::with_capacity(1 + commas.filter(|word| *word == ",").count());
     loop {
@@ -240,7 +240,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
             }
             "," => rest = next.take_from(1),
             "}" => return Ok((next.take_from(1).level(input), EnumBody { members })),
-            // The members have values, but this is a single word, probably left by mistake.
+            // The members have values, but this word has none: it was probably left by mistake.
             _ if next.word(1) == "}"
                 && next.peek(1).is_some_and(|brace| !brace.first)
                 && members.iter().all(|member| member.value.is_some())
@@ -259,7 +259,7 @@ pub(crate) fn enum_body(input: Tokens<'_>) -> Parse<'_, EnumBody> {
     }
 }
 
-/// identifier `=` value; an implicit value is the previous one plus one
+/// identifier `=` value; an implicit value is one more than the previous value
 fn enum_member(input: Tokens<'_>) -> Parse<'_, EnumMember> {
     let (rest, name) = identifier(input)?;
     let (rest, value) = opt(preceded(token("="), cut(value))).parse(rest)?;
@@ -323,7 +323,7 @@ pub(crate) fn union_body(input: Tokens<'_>) -> Parse<'_, UnionBody> {
     }
 }
 
-/// Returns the error for a token in place of an arm or of the union's end.
+/// Returns the error for a token where an arm or the union's end is expected.
 fn after_arm(input: Tokens<'_>, body: &UnionBody) -> Reason {
     let any = !body.arms.is_empty() || body.default.is_some();
     let mark = input.context.found.borrow().mark();
@@ -350,7 +350,7 @@ fn default_arm(input: Tokens<'_>) -> Parse<'_, Declaration> {
     arm(input.at, rest)
 }
 
-/// An arm's declaration, with the comments from its first label on
+/// An arm's declaration, with the comments from its first label onward
 fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     let (rest, mut declaration) = cut(declaration).parse(input)?;
     let (mut rest, mut last) = end_of_declaration(rest)?;
@@ -365,7 +365,7 @@ fn arm(first: usize, input: Tokens<'_>) -> Parse<'_, Declaration> {
     }
     declaration.docs = context.docs(first, last);
     if (input.at..last).any(|at| context.token(at).is_some_and(|token| token.text == "{")) {
-        // If the arm has a body in place, its comments are those before the body.
+        // If the arm has an inline body, its comments are those before the body.
         let labels = (first + 1..=input.at).flat_map(|at| context.after(at - 1).chain(context.before(at)));
         let labels: Vec<String> = labels.filter_map(|comment| super::docs::clean(comment.text)).collect();
         let place =

@@ -31,9 +31,9 @@ pub(crate) fn specification(context: &Context<'_>, extract: &Extract) -> Specifi
     let mut input = Tokens::new(context);
     let mut c_lines = context.lexed.c_lines.iter().peekable();
     let mut definitions = Vec::new();
-    // Avoids further reports about the rest of a broken definition.
+    // Prevents further reports about the rest of a broken definition.
     let mut broken = false;
-    // Avoids reports about further lines that are not definitions.
+    // Prevents reports about further lines that are not definitions.
     let mut is_lost = false;
     let mut omitted = Vec::new();
     let gaps = gaps(context);
@@ -181,7 +181,7 @@ impl Unread {
         }
     }
 
-    /// Returns their positions, and the positions where the lexer skipped text.
+    /// Returns the positions of these tokens, and of text that the lexer skipped.
     fn spans(self, context: &Context<'_>) -> Vec<Span> {
         let tokens = self.0.into_iter().map(|run| context.span(run.start, run.end.saturating_sub(1)));
         let bytes = context.lexed.unread.iter().map(|bytes| context.map.span(bytes.clone()));
@@ -189,8 +189,8 @@ impl Unread {
     }
 }
 
-/// Returns true if a definition breaks off after one of some positions with missing text, which was
-/// already reported.
+/// Returns true if the text is missing at one of `places` between the start of a definition and its
+/// error. The missing text is already reported.
 fn is_text_missing(context: &Context<'_>, places: &[u32], start: usize, failed: usize) -> bool {
     let begins = |at: usize| context.span(at, at).start;
     let place = places.get(places.partition_point(|place| *place <= begins(start)));
@@ -217,7 +217,7 @@ pub(crate) fn definition(input: Tokens<'_>) -> Parse<'_, (DefinitionKind, usize)
     Ok((rest, (kind, last)))
 }
 
-/// constant-def. A string constant (rpcgen) is only for C, and is passed through.
+/// constant-def. A string constant (rpcgen) is only for C and is passed through.
 fn constant_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, _) = token("const")(input)?;
     let (rest, name) = cut(identifier).parse(rest)?;
@@ -258,14 +258,14 @@ fn type_def(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     }
 }
 
-/// Converts an arm of xdrzcc's `opaque_union`, which is preceded by its length, to opaque data that
-/// contains the declaration.
+/// Converts an arm of xdrzcc's `opaque_union` to opaque data that contains the declaration. The arm is
+/// preceded by its length.
 fn sized(arm: &mut Declaration) {
     match (&arm.specifier.kind, &arm.multiplicity) {
         // The length of opaque data is the arm's length.
         (TypeSpecifierKind::Opaque, Multiplicity::Variable(_)) => return,
         (TypeSpecifierKind::Named(of), Multiplicity::One) => {
-            arm.docs.push(format!("It holds an encoded {}.", of.name));
+            arm.docs.push(format!("Contains an encoded {}.", of.name));
         }
         _ => {}
     }
@@ -275,8 +275,8 @@ fn sized(arm: &mut Declaration) {
     arm.multiplicity = Multiplicity::Variable(None);
 }
 
-/// `struct *name { ... }`, from RFC 1014 and used in RFC 1094 and 1833. The name is optional data of that
-/// structure, which modern XDR writes as `typedef struct { ... } *name`.
+/// `struct *name { ... }`, defined in RFC 1014 and used in RFC 1094 and RFC 1833. The name is optional
+/// data of that structure, which modern XDR writes as `typedef struct { ... } *name`.
 fn linked_struct(input: Tokens<'_>) -> Parse<'_, DefinitionKind> {
     let (rest, name) = identifier(input.take_from(2))?;
     let (rest, body) = struct_body(rest)?;

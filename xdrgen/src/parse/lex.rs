@@ -14,7 +14,7 @@ use crate::extract::{Map, Places};
 use crate::keywords::{begins_definition, definition_keyword};
 use crate::source::{Span, narrow};
 
-/// An estimate: few texts have shorter tokens on average, including the text between them.
+/// An estimated average length of a token and the text after it. Few texts have a smaller average.
 const BYTES_OF_A_TOKEN: usize = 5;
 
 /// Splits an extracted text into tokens. `conditions` decides `#ifdef`, and `pasted` stores the tokens
@@ -50,19 +50,19 @@ pub(crate) fn lex<'a>(text: &'a str, map: &Map, conditions: Conditions, pasted: 
 struct Lexer<'a, 'm> {
     text: &'a str,
     map: &'m Map,
-    /// As `map`, for positions in source order.
+    /// A cursor in `map` for positions in source order.
     places: Places<'m>,
     conditions: Conditions,
-    /// Conditions that hold when rpcgen generates a header, whose macros every including file sees.
+    /// Conditions as rpcgen evaluates them for a header, whose macros every including file sees.
     header: Conditions,
     at: usize,
     /// The start of the line of `at`.
     line: usize,
     /// True if the current line has no token yet.
     fresh: bool,
-    /// True if an unclosed comment was reported: then no later comment is closed either.
+    /// True if an unclosed comment was reported. No later comment is closed either.
     open: bool,
-    /// True if no comment is closed from here on.
+    /// True if the rest of the text is known to contain no `*/`.
     unclosed: bool,
     /// The definitions that an `#undef` ends.
     undefs: Undefs<'a>,
@@ -132,7 +132,7 @@ impl<'a> Lexer<'a, '_> {
         self.push_comment(text.len());
     }
 
-    /// Returns the position of a `/*`.
+    /// Returns the position of the `/*` at `at`.
     fn mark(&self, at: usize) -> Span {
         self.map.span(narrow(at)..narrow(at + 2))
     }

@@ -1,7 +1,7 @@
 //! Macros that expand to more than a value: `#define HDR int h;` and macros with arguments.
 //!
-//! A use is replaced by the tokens of the macro's body. All of them have the position of the use, so that
-//! a finding points at it. The macros of a document expand to at most [`MAX_WORK`] tokens and nest at
+//! A use is replaced by the tokens of the macro's body. These tokens have the position of the use, so that
+//! findings point to the use. The macros of a document expand to at most [`MAX_WORK`] tokens and nest at
 //! most [`MAX_DEPTH`] levels deep.
 
 use std::cell::{Cell, OnceCell};
@@ -19,7 +19,7 @@ const MAX_WORK: usize = 1 << 18;
 /// Maximum nesting of macros in the bodies and arguments of macros.
 const MAX_DEPTH: usize = 64;
 
-/// Maximum number of tokens of a document that `##` may create.
+/// Maximum number of tokens that `##` may create in a document.
 const MAX_PASTED: usize = 1 << 14;
 
 /// Maximum length in bytes of a token that `##` creates.
@@ -100,7 +100,7 @@ impl<'a> Macros<'a> {
                 _ => {}
             }
             written.push(token);
-            // Discarded tokens count as well.
+            // Discarded tokens also count.
             self.work += 1;
             if self.work > MAX_WORK {
                 return Some(Expanded { tokens: Err(self.stop()), length: 0, place });
@@ -289,7 +289,7 @@ pub(crate) fn explain(found: &mut [Diagnostic], expansions: &[Expansion]) {
     let place = |span: Span| (span.source, span.start);
     for found in found {
         let span = found.span;
-        // If a token is missing after a use, the finding is at the end of the use.
+        // A finding about a missing token after a use is at the end of the use.
         let after = expansions.partition_point(|one| place(one.span) <= place(span));
         let Some(one) = after.checked_sub(1).and_then(|at| expansions.get(at)) else { continue };
         if span.source != one.span.source || span.start > one.span.end {

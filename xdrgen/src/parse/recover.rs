@@ -12,8 +12,8 @@ pub(crate) struct Resume {
     open: usize,
 }
 
-/// Returns true if a definition begins at a token: its keyword, a name, and the token that follows a
-/// name. Inline bodies have no name, and declarations have no body, so this pattern never occurs inside a
+/// Returns true if a definition begins at a token: a keyword, a name, and the token that follows a name.
+/// Inline bodies have no name, and declarations have no body, so this pattern never occurs inside a
 /// correct definition.
 pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     let word = |at| context.word(at);
@@ -28,9 +28,9 @@ pub(crate) fn begins_definition(context: &Context<'_>, at: usize) -> bool {
     }
 }
 
-/// Returns the start of the next definition after one that begins at `start` and fails at `failed`. This
-/// is after the `;` that closes it, or at a line that begins another definition at the same or an outer
-/// level. It is never `start` itself, unless the text ends there.
+/// Returns where parsing continues after a definition that begins at `start` and contains `error`. This is
+/// after the closing `;`, or at a line that begins another definition at the same or an outer level. The
+/// result is never `start` itself, unless the text ends there.
 pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resume {
     let failed = error.at;
     let unopened = is_missing_brace(context, error) || continues_after_brace(context, error);
@@ -56,7 +56,7 @@ pub(crate) fn resume(context: &Context<'_>, start: usize, error: Syntax) -> Resu
     Resume { at: failed, open }
 }
 
-/// Returns true if a body lacks its `{` at an error.
+/// Returns true if the error is the missing `{` of a body.
 fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
     let word = |at| context.word(at);
     let begins_body = |token: &Token<'_>| {
@@ -67,15 +67,15 @@ fn is_missing_brace(context: &Context<'_>, error: Syntax) -> bool {
         && context.token(error.at).is_some_and(begins_body)
 }
 
-/// Returns true if a body continues after an extra `}`, since a `;` follows a later one.
+/// Returns true if the error is a missing `;` after a `}`: the body may continue after an extra `}`.
 fn continues_after_brace(context: &Context<'_>, error: Syntax) -> bool {
     let before = error.at.checked_sub(1).and_then(|at| context.token(at));
     error.reason == Reason::Expected(Expected::Token(";"), &[])
         && before.is_some_and(|before| before.text == "}")
 }
 
-/// Returns true if a token belongs to the rest of a broken definition: no definition begins with it, or
-/// it is in the middle of a line.
+/// Returns true if a token belongs to the rest of a broken definition: the token begins no definition, or
+/// is in the middle of a line.
 pub(crate) fn is_rest_of_broken(context: &Context<'_>, at: usize) -> bool {
     let is_value = at.checked_sub(1).and_then(|at| context.token(at)).is_some_and(|token| token.text == "=");
     context.token(at).is_some_and(|token| match token.kind {
@@ -137,7 +137,7 @@ pub(crate) fn diagnostic(context: &Context<'_>, start: usize, error: Syntax) -> 
     kind.at(here)
 }
 
-/// Returns true if the expected token ends a line, or continues it.
+/// Returns true if the expected token usually follows the previous token on the same line.
 fn ends_line(expected: Expected) -> bool {
     matches!(expected, Expected::Token(":" | ")" | "]" | ">" | "="))
 }
@@ -159,7 +159,7 @@ fn missing_brace(context: &Context<'_>, start: usize, next: usize) -> Diagnostic
     SyntaxKind::NoCloseBrace { open, of }.at(context.position_after(next))
 }
 
-/// Returns a word that resembles the expected keyword, at the error or at the start of its declaration.
+/// Returns a word that resembles an expected keyword: at the error, or at the start of the declaration.
 fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize, &'static str)> {
     let keywords: &[&str] = match error.reason {
         Reason::Expected(Expected::Token(keyword), []) => &[keyword],
@@ -170,8 +170,8 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     let first = || {
         let breaks =
             |at: &usize| context.token(*at).is_some_and(|token| matches!(token.text, "{" | "}" | ";" | ":"));
-        // Only the two words before the error are considered: after a longer correct part, the word was a
-        // name.
+        // Only the two words before the error are considered: after a longer correct part, the first word
+        // is a name.
         let near = start.max(error.at.saturating_sub(3));
         let first = (near..error.at).rev().find(breaks).map_or(start, |at| at + 1);
         if first + 2 < error.at {
@@ -189,7 +189,7 @@ fn misspelt(context: &Context<'_>, start: usize, error: Syntax) -> Option<(usize
     here.or_else(|| if error.reason == Reason::Semicolon { None } else { first() })
 }
 
-/// The words that begin a type or an arm, and are long enough to be distinguished from a name.
+/// Words that begin a type or an arm, and that are long enough to be distinguished from names.
 const BEGIN_TYPE: &[&str] =
     &["unsigned", "opaque", "string", "hyper", "float", "double", "quadruple", "default", "void"];
 

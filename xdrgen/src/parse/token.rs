@@ -42,8 +42,8 @@ pub(crate) struct Token<'a> {
     pub(crate) place: (u32, u32),
     /// True if only spaces and comments precede it on its line.
     pub(crate) first: bool,
-    /// True if it comes from a macro's body. Its position is that of the use, and `start` is the position
-    /// of the use in the text.
+    /// True if the token is from a macro's body. Its position is that of the use, and `start` is the
+    /// position of the use in the text.
     pub(crate) expanded: bool,
     /// The number of bytes before it on its line.
     pub(crate) column: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Comment<'a> {
     pub(super) column: u32,
 }
 
-/// A line outside XDR with information that is used.
+/// A line that is not XDR, but whose contents matter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OtherLine<'a> {
     /// `%text`
@@ -77,14 +77,14 @@ pub(crate) enum OtherLine<'a> {
     Define(Piece<'a>, Piece<'a>, Option<i128>),
 }
 
-/// A part of such a line, with its start in the extracted text.
+/// A part of a line that is not XDR, with its start in the extracted text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) text: &'a str,
     pub(crate) start: u32,
 }
 
-/// A directive, the token after it, and its range in the extracted text.
+/// A line that is not XDR, the index of the token after it, and its range in the extracted text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) line: OtherLine<'a>,

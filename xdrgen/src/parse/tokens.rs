@@ -18,7 +18,7 @@ use crate::source::{Span, narrow};
 /// Maximum nesting of bodies.
 pub(crate) const MAX_DEPTH: u8 = 64;
 
-/// The error for bodies that nest deeper.
+/// The error for bodies that nest more than [`MAX_DEPTH`] levels deep.
 pub(crate) const TOO_DEEP: Reason = Reason::Kind(&SyntaxKind::TooDeep { max: MAX_DEPTH });
 
 /// Shared state of the functions of one parse.
@@ -26,12 +26,12 @@ pub(crate) struct Context<'a> {
     pub(crate) text: &'a str,
     pub(crate) map: &'a Map,
     pub(crate) lexed: &'a Lexed<'a>,
-    /// True if prose may follow a definition: then a missing last `;` is accepted.
+    /// True if prose may follow a definition. A missing last `;` is then accepted.
     pub(crate) prose: bool,
     /// True if the document is published and cannot be corrected: obvious mistakes are read as intended.
     pub(crate) published: bool,
     pub(crate) dialect: Dialect,
-    /// Findings that do not end a definition.
+    /// Findings that do not abort parsing of the definition.
     pub(crate) found: RefCell<Found>,
 }
 
@@ -81,8 +81,8 @@ impl<'a> Context<'a> {
         self.comments(at + 1).iter().filter(|comment| comment.is_trailing)
     }
 
-    /// Returns the comments of a range of tokens: before it, after it, and inside it unless it has a
-    /// body.
+    /// Returns the comments of a range of tokens: before the range, after it, and, if it contains no body,
+    /// inside it.
     pub(crate) fn docs(&self, first: usize, last: usize) -> Vec<String> {
         let body = (first..=last).any(|at| self.token(at).is_some_and(|token| token.text == "{"));
         let inside = if body { first + 1..first + 1 } else { first + 1..last + 1 };
@@ -103,7 +103,7 @@ impl<'a> Context<'a> {
         self.token(at).map_or("", |token| token.text)
     }
 
-    /// Returns a token and its neighbours, as shown in findings.
+    /// Returns a token and its neighbors, as shown in findings.
     pub(crate) fn near(&self, at: usize) -> TokenContext {
         let before = at.checked_sub(1).map_or("", |before| self.word(before));
         let word = self.token(at).map(|token| shown(token.text));
@@ -240,7 +240,7 @@ pub(crate) fn semicolon(input: Tokens<'_>) -> Parse<'_, usize> {
     Err(fail(input, if elsewhere { Reason::Semicolon } else { Reason::Expected(Expected::Token(";"), &[]) }))
 }
 
-/// The `;` after a declaration. C syntax in its place has separate messages.
+/// The `;` after a declaration. C syntax in its place causes separate errors.
 pub(crate) fn end_of_declaration(input: Tokens<'_>) -> Parse<'_, usize> {
     semicolon(input).map_err(|error| match input.word(0) {
         "[" | "<" => fail(input, Reason::Kind(&SyntaxKind::SecondSize)),

@@ -1,5 +1,5 @@
-//! Macros that an `#undef` ends. After the `#undef`, the name is free for another definition; earlier
-//! uses keep its number.
+//! Macros that an `#undef` ends. After the `#undef`, the name is free for another definition. Earlier
+//! uses keep the macro's number.
 
 use crate::hash::{HashMap, HashSet};
 use std::ops::Range;
@@ -37,7 +37,7 @@ impl<'a> Undefs<'a> {
         self.ended.entry(name).or_default().push(Ended { tokens, c_lines, number });
     }
 
-    /// Replaces the names of ended macros by numbers, and drops the macros.
+    /// Replaces the names of ended macros with their numbers, and drops the macros.
     pub(super) fn replace(&self, lexed: &mut Lexed<'a>) {
         if self.ended.is_empty() {
             return;

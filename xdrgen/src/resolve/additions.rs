@@ -8,10 +8,10 @@ use crate::diag::{Diagnostic, MeaningKind};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
-/// Maximum number of names listed in the note on a type.
+/// Maximum number of added names listed in a type's documentation.
 const NAMED: usize = 12;
 
-/// Applies additions across documents, each to the first definition of its name.
+/// Applies the additions of all documents, each to the first definition of its name.
 pub(crate) fn merge(
     documents: &mut [&mut Specification],
     name_of: &dyn Fn(SourceId) -> String,
@@ -64,7 +64,7 @@ fn listed(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Returns the value of each member, if the value is a literal or follows from one.
+/// Returns the value of each member, if the value is a literal or follows from a literal.
 fn numbered(body: &EnumBody) -> Vec<Option<i128>> {
     let mut next = Some(0_i128);
     let number = |member: &crate::ast::EnumMember| {
@@ -107,7 +107,7 @@ fn members(base: &mut EnumBody, more: EnumBody, by: &str, found: &mut Vec<Diagno
         by_name.insert(name.name.clone(), (name.span, number));
         by_number.extend(number.map(|number| (number, name.clone())));
         added.push(name.name.clone());
-        // An implicit value would change if the member is appended to others, so it becomes explicit.
+        // Appending the member would change an implicit value, so the value becomes explicit.
         if let (None, Some(value)) = (&member.value, number) {
             member.value = Some(Value::Literal { value, span: member.name.span });
         }

@@ -1,11 +1,11 @@
-//! Lines that are only for C, `#include` and `#define`: they may define an undefined name of a document.
+//! Lines that are only for C (`#include` and `#define`), but may define an undefined name of a document.
 
 use super::unresolved::Origin;
 use crate::ast::{Definition, DefinitionKind, Hidden, Identifier};
 use crate::hash::HashMap;
 use crate::source::{SourceId, Span};
 
-/// Maximum number of files named in a help.
+/// Maximum number of files named in a help message.
 const NAMED: usize = 4;
 
 /// Lines that are only for C.

@@ -14,19 +14,19 @@ pub(crate) struct Consts {
     reported: HashSet<String>,
     /// The evaluated constants by name; `None` if invalid.
     known: HashMap<String, Option<i128>>,
-    /// For each member of an enum, the last preceding member with an explicit value, or itself.
+    /// For each member of an enum, the last member with an explicit value, up to and including the member.
     explicit: HashMap<*const EnumBody, Vec<Option<usize>>>,
 }
 
 /// An undefined name.
 enum Undefined<'a> {
-    /// Built in, or `None` if it is unknown, which is reported.
+    /// The value of a built-in name; `None` if the name is invalid, which has been reported.
     Number(Option<i128>),
     /// An erratum: the name that was intended.
     Intended(&'a str),
 }
 
-/// For each member, returns the last preceding member with an explicit value, or itself.
+/// Returns, for each member, the last member with an explicit value, up to and including the member.
 fn explicit(body: &EnumBody) -> Vec<Option<usize>> {
     let mut last = None;
     let place = |(at, member): (usize, &crate::ast::EnumMember)| {
@@ -46,7 +46,7 @@ pub(crate) fn span(value: &Value) -> Span {
 
 impl Consts {
     /// Returns the number of a value. An invalid value is reported and yields `None`. Follows names up to
-    /// a number, then walks back: each name has that number plus its own offset.
+    /// a number, then walks back and adds the offset of each name.
     pub(crate) fn eval(
         &mut self,
         value: &Value,

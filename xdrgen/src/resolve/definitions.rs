@@ -1,6 +1,5 @@
-//! Resolves types and evaluates the constants of definitions.
-//!
-//! Also checks the rules that concern a single definition.
+//! Resolves types, evaluates the constants of definitions, and checks the rules that concern a single
+//! definition.
 
 use super::consts::{self, Consts};
 use super::named::defined_name;
@@ -17,7 +16,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::hir::{Body, Bound, Const, Docs, Field, Hir, Item, Type, TypeDef, TypeId};
 use crate::source::Span;
 
-/// The positions of an enum's members by name, and their values.
+/// The positions of an enum's members, by name and by value.
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) names: HashMap<String, usize>,
@@ -33,13 +32,13 @@ pub(crate) struct Resolver<'a> {
     /// Undefined names with their first use, and errata.
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) hir: Hir,
-    /// The members of the enums that are discriminants.
+    /// The positions of members, for enums that are discriminants.
     pub(crate) places: HashMap<TypeId, Places>,
     /// The items with the indices of their definitions, for sorting.
     order: Vec<(usize, Item)>,
     current: usize,
     ids: HashMap<&'a str, TypeId>,
-    /// The names of the types for several arguments of a procedure.
+    /// The names of types for arguments and results of procedures.
     tuples: HashSet<String>,
     /// The names of constants.
     const_names: HashSet<&'a str>,
@@ -86,7 +85,7 @@ impl<'a> Resolver<'a> {
         self.hir.order = self.order.iter().map(|(_, item)| *item).collect();
     }
 
-    /// Assigns new findings to their definition.
+    /// Records the definition in the new findings about it.
     fn report_within(&mut self, definition: &Definition, (found, unresolved): (usize, usize)) {
         let name = || defined_name(definition).map(|name| name.name.clone());
         let found = self.found.kept.iter_mut().skip(found).map(|one| &mut one.within);
@@ -145,7 +144,7 @@ impl<'a> Resolver<'a> {
         self.ids.contains_key(name) || self.known.prelude && prelude::scalar(name).is_some()
     }
 
-    /// Reserves a name for the argument type of a procedure. Returns true if it was free.
+    /// Reserves a name for the argument type of a procedure. Returns true if the name was free.
     pub(crate) fn name_tuple(&mut self, name: &str) -> bool {
         !self.ids.contains_key(name) && self.tuples.insert(name.to_owned())
     }
@@ -214,7 +213,7 @@ impl<'a> Resolver<'a> {
     /// `path`.
     pub(crate) fn field(&mut self, declaration: &'a Declaration, path: &str) -> Option<Field> {
         let name = declaration.name.as_ref()?;
-        // A body within a typedef is the element or the target of the typedef's name.
+        // A body within a typedef is the element or the target of the typedef.
         let part = if path == name.name { "item" } else { name.name.as_str() };
         let path = format!("{path}.{part}");
         let of = &declaration.specifier;

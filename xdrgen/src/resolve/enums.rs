@@ -20,7 +20,7 @@ struct Members<'a> {
     /// The index of the first member with each value.
     first_of: HashMap<i32, u32>,
     members: Vec<Member>,
-    /// The severity, if a value was reported. Values that depend on it are not reported.
+    /// The severity of the last reported value. Values that depend on this value are not reported.
     reported: Option<Severity>,
 }
 
@@ -31,7 +31,7 @@ impl Resolver<'_> {
         let mut members = Members { first_of, members, ..Members::default() };
         let mut next = Some(0);
         for (index, member) in body.members.iter().enumerate() {
-            // An implicit value is the previous one plus one; the first is 0.
+            // An implicit value is one more than the previous value, or 0 for the first member.
             let value = match &member.value {
                 Some(value) => self.eval(value),
                 None => next,

@@ -24,13 +24,13 @@ struct Omission<'a> {
     known: &'a Known<'a>,
     /// The omitted definitions.
     omitted: HashSet<*const Definition>,
-    /// Findings about them.
+    /// Findings about the omitted definitions.
     found: Vec<Diagnostic>,
     /// The remaining errors.
     kept: Vec<Diagnostic>,
     /// Names whose definitions are omitted.
     omitted_names: HashSet<Name>,
-    /// Such names whose uses have not been processed.
+    /// Omitted names whose uses are not processed yet.
     pending: Vec<Name>,
     uses: HashMap<Name, Vec<Use<'a>>>,
     /// The definitions of each document, sorted by position.
@@ -134,7 +134,7 @@ impl<'a> Omission<'a> {
         self.known.keep_going || self.is_erratum(trust, missing)
     }
 
-    /// Returns true if an error is only a warning, since the published document cannot be corrected.
+    /// Returns true if an error becomes a warning, since the published document cannot be corrected.
     fn is_erratum(&self, trust: Trust, missing: Option<&Name>) -> bool {
         match trust {
             Trust::Example => true,
@@ -229,8 +229,8 @@ impl<'a> Omission<'a> {
         Some((document, self.holding(span, within)?))
     }
 
-    /// Returns the definition at a position. Several definitions from one use of a macro share a
-    /// position: returns the one that defines the name.
+    /// Returns the definition at a position. If several definitions share a position because they come
+    /// from one use of a macro, returns the definition of the name.
     fn holding(&self, span: Span, name: Option<&str>) -> Option<&'a Definition> {
         let places = self.places.get(&span.source)?;
         let after = places.partition_point(|definition| definition.span.start <= span.start);
@@ -258,7 +258,7 @@ impl<'a> Omission<'a> {
         let is_type_omitted = |ty: &TypeDef| is_omitted(ty.docs.span, ty.name.split('.').next());
         let mut types: HashSet<TypeId> =
             hir.typed().filter(|(_, ty)| is_type_omitted(ty)).map(|(id, _)| id).collect();
-        // The type for several arguments of a procedure is defined within the program.
+        // A program also defines the types for several arguments of its procedures.
         let mut more = true;
         while more {
             let lacks = |id: &TypeId| types.contains(id);
@@ -285,5 +285,5 @@ impl<'a> Omission<'a> {
     }
 }
 
-/// Maximum number of definitions examined that end before a position.
+/// Maximum number of examined definitions that end before a position.
 const NEAR: usize = 1000;

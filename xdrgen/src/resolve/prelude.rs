@@ -1,6 +1,6 @@
-//! The prelude: names that documents use without definition, from system headers or from the RFCs on RPC.
+//! The prelude: names that documents use without defining them, from system headers or the RFCs on RPC.
 //!
-//! A run uses only those names of the prelude that it does not define. Names of integers are mapped
+//! A run uses only the prelude names that its documents do not define. Names of integers are mapped
 //! directly. The other names are defined by XDR text, and emitted like definitions of a document.
 
 use crate::ast::Definition;
@@ -21,7 +21,7 @@ const AUTH_NULL = 0;
 const AUTH_SYS = 1;
 /* The former name of AUTH_SYS. */
 const AUTH_UNIX = 1;
-/* A short hand for AUTH_SYS (RFC 5531 appendix A). */
+/* A shorthand for AUTH_SYS (RFC 5531 appendix A). */
 const AUTH_SHORT = 2;
 /* Diffie-Hellman (RFC 2695). */
 const AUTH_DH = 3;
@@ -69,7 +69,7 @@ enum rpc_gss_svc_t {
 typedef rpc_gss_svc_t rpc_gss_service_t;
 /* An object that is opaque to the network (RFC 1813 section 6.1). */
 typedef opaque netobj<1024>;
-/* An address in the form of the transport (RFC 1833 section 2.1). */
+/* An address in the transport's format (RFC 1833 section 2.1). */
 struct netbuf {
     unsigned int maxlen;
     opaque buf<>;
@@ -81,7 +81,7 @@ const MAXNETNAMELEN = 255;
 ";
 
 /// Returns the scalar type for an alias such as `int32_t`. XDR's smallest integer has four bytes. Narrower
-/// ones are sent as four bytes, and their range is checked.
+/// integers are sent as four bytes, and their range is checked.
 pub(crate) fn scalar(name: &str) -> Option<Scalar> {
     Some(match name {
         "int32_t" | "int32" | "s_int" | "enum_t" => Scalar::Int,
@@ -113,8 +113,8 @@ pub(crate) fn built_in(name: &str) -> Option<i128> {
     }
 }
 
-/// The definitions of the prelude by name, as text with the preceding comment. A run parses only those
-/// that it uses.
+/// The definitions of the prelude by name, as text with the preceding comment. A run parses only the
+/// definitions that it uses.
 #[derive(Default)]
 pub(crate) struct Prelude(HashMap<&'static str, String>);
 
@@ -136,8 +136,8 @@ fn name_of(definition: &'static str) -> Option<&'static str> {
     definition.split(['{', '=', ';', '<', '[']).next()?.split_ascii_whitespace().next_back()
 }
 
-/// Parses definitions that are not in a document and gives them a position. Returns none if the text is
-/// invalid.
+/// Parses definitions that are not in a document, and assigns them a position. Returns no definitions if
+/// the text is invalid.
 pub(crate) fn parsed(text: &str, place: Span) -> Vec<Definition> {
     let mut map = Map::new(place.source);
     map.push(0, place.start as usize, 0);

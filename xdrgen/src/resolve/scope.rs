@@ -61,7 +61,7 @@ pub(crate) struct Scope<'a> {
 /// Maximum number of similarity searches, each of which compares a name to all definitions.
 const LIKENESSES: usize = 100;
 
-/// Maximum number of extensions of one definition. Each is checked separately.
+/// Maximum number of extensions of one definition. Each extension is checked separately.
 const EXTENSIONS: usize = 16;
 
 /// A document of a run.
@@ -74,7 +74,7 @@ pub(crate) struct Document<'a> {
 
 impl<'a> Scope<'a> {
     /// Collects the definitions of all documents. A definition that later documents extend is replaced by
-    /// the one after `stage` extensions.
+    /// its form after `stage` extensions.
     pub(crate) fn new(
         documents: &[Document<'a>],
         known: &Known<'a>,
@@ -132,7 +132,7 @@ impl<'a> Scope<'a> {
         Unresolved { origin, ..Unresolved::new(space, name.clone(), reason) }
     }
 
-    /// Returns the position of the name in the definition that a name refers to.
+    /// Returns the position of a name in its definition.
     pub(crate) fn definition_of(&self, space: Space, name: &str) -> Option<Span> {
         match space {
             Space::Type => self.types.get(name).map(|ty| place(ty)),
@@ -146,8 +146,8 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the correction of an undefined name in a published document: the only name that differs by
-    /// a letter. In a document that may need other documents, the only local name that contains most of
-    /// it.
+    /// one letter. If the name may be from another document, the correction is the only local name that
+    /// differs by a short prefix.
     pub(crate) fn intended_name<'c>(
         &self,
         name: &Identifier,
@@ -252,7 +252,7 @@ impl<'a> Scope<'a> {
         self.again.values().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Returns true if the definition of a type also replaces one of an earlier document.
+    /// Returns true if the definition of a type replaces a definition of an earlier document.
     pub(crate) fn is_extension(&self, name: &Identifier) -> bool {
         self.again
             .get(name.name.as_str())
@@ -265,7 +265,7 @@ impl<'a> Scope<'a> {
             Some(Named { source: ValueSource::Const(first), span, of_program })
                 if same_value(first, value) =>
             {
-                // C accepts an equal repetition of a `#define`.
+                // C accepts an identical repetition of a `#define`.
                 let is_macro = definition.text.starts_with('#');
                 if !is_macro && !of_program && span.source == name.span.source && self.is_own(name.span) {
                     found.push(MeaningKind::Repeated { name: name.name.clone(), first: *span }.at(name.span));
@@ -365,8 +365,8 @@ impl<'a> Scope<'a> {
         self.values.keys().copied()
     }
 
-    /// Returns the type name most similar to `name`. Only considers a typing error in the definition that
-    /// contains `name`, and if another document may define the name.
+    /// Returns the type name most similar to `name`. Requires a closer match for the definition that
+    /// contains `name`, and if another document may define `name`.
     pub(crate) fn type_like(&self, name: &Identifier) -> Option<&'a str> {
         let length = name.name.len();
         let is_around = |span: Span| is_within(name.span, span);
@@ -391,7 +391,7 @@ impl<'a> Scope<'a> {
         self.may_look().then(|| nearest(name, candidates)).flatten()
     }
 
-    /// Returns true if one more name may be compared to all others.
+    /// Returns true if the limit permits another similarity search, and counts the search.
     fn may_look(&self) -> bool {
         self.looked.set(self.looked.get().saturating_add(1));
         self.looked.get() <= LIKENESSES
@@ -412,8 +412,8 @@ fn is_within(place: Span, around: Span) -> bool {
     around.source == place.source && around.start <= place.start && place.end <= around.end
 }
 
-/// Returns the preferred one of several definitions of a type in one published document: defined names
-/// over errata, more parts over an excerpt, and then the last.
+/// Maps each repeated definition of a type in one published document to the preferred definition. Prefers
+/// definitions without undefined names, then the definition with the most parts, then the last.
 fn better<'a>(
     documents: &[Document<'a>],
     known: &Known<'_>,
@@ -463,8 +463,8 @@ fn is_type(definition: &Definition) -> bool {
     !matches!(definition.kind, Const(_) | Program(_) | PassThrough(_)) && !is_own_name(definition)
 }
 
-/// Returns true if a definition may extend one of an earlier document. The rules are checked once all
-/// names are resolved.
+/// Returns true if a definition may extend a definition of an earlier document. The rules are checked
+/// after all names are resolved.
 fn may_extend(first: &Definition, second: &Definition) -> bool {
     use DefinitionKind::{Enum, Union};
     let both = (&first.kind, &second.kind);

@@ -1,4 +1,4 @@
-//! Supplies definitions of names that a run uses and does not define: from macros, the command line and
+//! Supplies definitions of names that a run uses but does not define, from macros, the command line and
 //! the prelude.
 //!
 //! A definition in a document takes precedence. A supplied definition is appended to the document that
@@ -51,7 +51,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
         document.definitions.iter_mut().for_each(|definition| macros.demote(definition));
     }
     let mut supplier = Supplier { known, macros, prelude: OnceCell::new(), defined };
-    // Types are first: an enum also defines the names of its members.
+    // Types come first, because an enum also defines the names of its members.
     for types in [true, false] {
         for document in documents.iter_mut() {
             supplier.document(document, types);
@@ -62,7 +62,7 @@ pub(crate) fn supply(documents: &mut [&mut Specification], known: &Known<'_>) {
 struct Supplier<'a> {
     known: &'a Known<'a>,
     macros: Macros,
-    /// Parsed when an undefined name may be in it.
+    /// Initialized on the first lookup of an undefined name.
     prelude: OnceCell<Prelude>,
     defined: Defined,
 }
@@ -135,7 +135,7 @@ struct Macro {
     place: Option<Span>,
 }
 
-/// The macros of a run that are not constants, and the numbers that their bodies may name.
+/// The macros of a run that are not constants, and the numbers that their bodies may refer to.
 #[derive(Default)]
 struct Macros {
     /// `None` if a name has several definitions, which depend on C's conditions.
@@ -205,7 +205,7 @@ impl Macros {
         self.macros.insert(name.to_owned(), if other { None } else { Some(found) });
     }
 
-    /// `#define A B` is not a constant if no value is named B: B may be a type, or A unused.
+    /// Turns `#define A B` into a line for C if no value is named B: B may be a type, or A may be unused.
     fn demote(&self, definition: &mut Definition) {
         if let DefinitionKind::Const(ConstDef { name, value: Value::Name(_) }) = &definition.kind
             && definition.text.starts_with('#')

@@ -12,8 +12,8 @@ pub(crate) fn declaration(declaration: &Declaration) -> String {
     written(declaration, false)
 }
 
-/// Returns the canonical form of a definition: without comments, with numbers in decimal and explicit
-/// values of enums.
+/// Returns the canonical form of a definition: without comments, with decimal numbers and explicit enum
+/// values.
 pub(crate) fn definition(definition: &Definition) -> String {
     match &definition.kind {
         DefinitionKind::Const(constant) => {

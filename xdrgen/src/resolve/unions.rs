@@ -23,7 +23,7 @@ impl<'a> Resolver<'a> {
         let count = body.arms.len() + usize::from(body.default.is_some());
         let mut seen = crate::hash::with_room(count);
         let mut arms = Vec::with_capacity(count);
-        // The intended value of an invalid label is unknown, so its value may seem uncovered.
+        // The intended value of an invalid label is unknown, so this value may seem to have no arm.
         let mut has_all_labels = true;
         for case in &body.arms {
             let labels = self.labels(case, kind, &mut seen);
@@ -98,8 +98,8 @@ impl<'a> Resolver<'a> {
             }
         }
         let written = self.eval(value)?;
-        // Labels are compared by encoding: above 2^31-1, a signed label is the bit pattern of a negative
-        // one.
+        // Labels are compared by encoding: a signed label above 2^31-1 has the bit pattern of a negative
+        // label.
         let number = match kind {
             Selector::Int | Selector::Enum(_) => {
                 u32::try_from(written).map_or(written, |bits| i128::from(bits.cast_signed()))

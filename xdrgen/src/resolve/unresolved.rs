@@ -1,4 +1,4 @@
-//! Undefined names that a document uses, as values.
+//! Undefined names that a document uses, and their probable causes.
 
 use crate::ast::{Hidden, Identifier};
 use crate::source::Span;
@@ -30,7 +30,7 @@ impl Unresolved {
     }
 }
 
-/// Information about an undefined name.
+/// The probable cause of an undefined name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// No definition has this name or a similar one.
@@ -39,11 +39,11 @@ pub(crate) enum Reason {
     Erratum(String),
     /// Its definition is omitted.
     Omitted,
-    /// It names a value where a type is expected, with the position of the value.
+    /// A value's name where a type is expected, with the position of the value.
     IsValue(Span),
-    /// Other languages have this type, with the spelling in XDR.
+    /// A type of another language, with its equivalent in XDR.
     ForeignType(&'static str),
-    /// A defined name is similar.
+    /// A defined name is similar to it.
     Like(String),
     /// A built-in type has a similar name.
     LikeBuiltIn(&'static str),

@@ -16,7 +16,7 @@ enum Role<'d> {
     Enum(&'d EnumBody),
 }
 
-/// Passes all names of a definition to `to` in source order, except those that it defines.
+/// Passes the names, parts and enums of a definition to `to` in source order.
 fn names<'d>(definition: &'d Definition, to: &mut dyn FnMut(Role<'d>)) {
     match &definition.kind {
         DefinitionKind::Const(constant) => {
@@ -130,7 +130,7 @@ pub(crate) struct Defined {
 }
 
 impl<'d> Uses<'d> {
-    /// Creates an empty collection, to which names that `known` defines are not added.
+    /// Creates an empty collection that ignores names defined in `known`.
     pub(crate) fn beyond(known: &'d Defined) -> Self {
         Uses { known: Some(known), ..Uses::default() }
     }

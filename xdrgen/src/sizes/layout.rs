@@ -1,4 +1,4 @@
-//! The layouts of types: computes for the IR the same results as the derive for emitted types.
+//! The layouts of types, computed from the IR. The derive computes the same results for emitted types.
 
 use rpcrdma_layout::{Items, Lengths, Size};
 
@@ -28,8 +28,8 @@ impl Layouts {
         Layouts { items, ..Layouts::without_items(module, graph.order()) }
     }
 
-    /// Computes the lengths of types. `order` must have each type after those that it contains, else they
-    /// are unknown.
+    /// Computes the lengths of types. A type's lengths are unknown unless `order` lists the types that it
+    /// contains first.
     pub(crate) fn without_items(module: &Module, order: &[TypeId]) -> Self {
         let mut layouts = Layouts { lengths: vec![Lengths::UNKNOWN; module.types.len()], items: Vec::new() };
         for id in order {
@@ -86,13 +86,13 @@ impl Layouts {
             Type::FixedArray(of, len) => self.lengths(of).times(u64::from(len.value)),
             Type::Array(_) => Lengths::UNKNOWN.array(u32::MAX),
             Type::Optional(of) => self.lengths(of).optional(),
-            // A box hides lengths, and only Rust knows the lengths of an existing Rust type.
+            // A box hides lengths, and only rustc knows the lengths of an existing Rust type.
             Type::Boxed(_) | Type::Extern(_) => Lengths::UNKNOWN,
         }
     }
 }
 
-/// States the items of each type in a cycle of several types, which the derive cannot determine.
+/// Sets the items of each type in a cycle of several types, since the derive cannot determine them.
 pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
     let hidden: Vec<TypeId> = cycles(graph).filter(|cycle| cycle.len() > 1).flatten().copied().collect();
     if hidden.is_empty() {
@@ -107,7 +107,7 @@ pub(crate) fn state_items(module: &mut Module, graph: &Graph) {
 
 // ---- items
 
-/// Returns all types in topological order, those of a cycle together.
+/// Returns all types in topological order, with the types of each cycle in one slice.
 fn cycles(graph: &Graph) -> impl Iterator<Item = &[TypeId]> {
     graph.order().chunk_by(|one, other| graph.cycle(*one) == graph.cycle(*other))
 }
@@ -118,7 +118,7 @@ fn items_of_all(module: &Module, graph: &Graph) -> Vec<Items> {
     let mut known = vec![Items::NONE; module.types.len()];
     for cycle in cycles(graph) {
         let bodies = || cycle.iter().filter_map(|id| Some(&module.get(*id)?.body));
-        // The layout of an external Rust type is unknown, and the derive checks the stated values of a
+        // The layout of an external Rust type is unknown, and the derive checks the declared items of a
         // cycle.
         let is_unknown = cycle.len() > 1 && bodies().any(|body| body.types().any(names_extern));
         let combined = |known: &[Items]| {
@@ -166,7 +166,7 @@ fn items(ty: &Type, known: &[Items]) -> Items {
     }
 }
 
-/// Returns the bound of opaque data or a string, also through typedefs.
+/// Returns the bound of opaque data or a string, with typedefs resolved.
 fn data(module: &Module, ty: &Type) -> Size {
     match ty {
         Type::Opaque(max) | Type::String(max) => bound(max.as_ref()),

@@ -11,7 +11,7 @@ use crate::ir::{Module, Procedure, Sum, Version};
 /// Assumed sizes besides arguments and results, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumed {
-    /// The inline threshold in both directions. The default is that of the binding, or 1024 (RFC 8166
+    /// The inline threshold in both directions. The default is the binding's threshold, or 1024 (RFC 8166
     /// section 3.3.2).
     pub inline: Option<u32>,
     /// The length of the credential's body in a call.
@@ -40,7 +40,7 @@ impl Assumed {
 /// The default threshold of a connection (RFC 8166 section 3.3.2).
 const INLINE: u32 = 1024;
 
-/// The length of a transport header with three empty lists (RFC 8166 section 4.2, 4.3).
+/// The length of a transport header with three empty lists (RFC 8166 sections 4.2 and 4.3).
 const TRANSPORT: u64 = 28;
 /// The length of a Read chunk or a Write chunk of one segment in the header.
 const CHUNK: u64 = 24;
@@ -60,7 +60,7 @@ pub enum Bound {
     Bytes(u64),
     /// A sum that depends on the arguments of the call.
     Arguments(String),
-    /// It is unbounded.
+    /// No bound.
     Unbounded,
 }
 
@@ -102,7 +102,8 @@ pub struct Needs {
     pub chunks: Size,
     /// True if the message is long: it needs a Position-Zero Read chunk or a Reply chunk.
     pub long: bool,
-    /// True if the size is unbounded, so that no memory can be offered: the binding must bound the reply.
+    /// True if the size is unbounded. No memory can be offered for an unbounded reply, so the binding must
+    /// bound the reply.
     pub unbounded: bool,
 }
 
@@ -168,8 +169,8 @@ pub(crate) fn is_unbounded(procedure: &Procedure, version: &Version, layouts: &L
     sizes_of(procedure, version, layouts, Assumed::default()).reply.needs.unbounded
 }
 
-/// Returns the size of an item of the longest reply, or of the reply without its items, if it exceeds every
-/// chunk. Returns `None` if the bound depends on the arguments of a call.
+/// Returns a size that exceeds the maximum length of a chunk: of an item of the longest reply, or of that
+/// reply without its items. Returns `None` if the bound depends on the arguments of a call.
 pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: &Layouts) -> Option<u64> {
     let mut sums = procedure.reply.item.iter().chain(&procedure.reply.whole);
     if sums.any(|sum| !sum.fields.is_empty()) {
@@ -192,8 +193,8 @@ pub(crate) fn beyond_a_chunk(procedure: &Procedure, version: &Version, layouts: 
     sizes.filter(|bytes| *bytes > u64::from(u32::MAX)).max()
 }
 
-/// Returns true if a reply that does not fit inline can hold more eligible items than a call offers Write
-/// chunks.
+/// Returns true if a reply that does not fit inline can contain more eligible items than its call offers
+/// Write chunks.
 pub(crate) fn has_excess_items(procedure: &Procedure, version: &Version, layouts: &Layouts) -> bool {
     let needs = sizes_of(procedure, version, layouts, Assumed::default()).reply.needs;
     !needs.chunks.fits(WRITE_CHUNKS)
@@ -233,7 +234,7 @@ fn words(whole: &Bound, reduced: &Bound, items: Items) -> String {
     format!("{}, and {} without eligible items", at_most(whole), at_most(reduced))
 }
 
-/// Returns the space for a stream after a header with some chunks; `None` if the header does not fit.
+/// Returns the space for a stream after a header with `chunks` chunks; `None` if the header does not fit.
 fn room(inline: u32, header: u64, chunks: u64) -> Option<u64> {
     u64::from(inline).checked_sub(chunks.checked_mul(CHUNK)?.checked_add(header)?)
 }
@@ -305,7 +306,7 @@ fn bounds(procedure: &Procedure, result: Layout) -> Reply {
     reply
 }
 
-/// Narrows a bound. A number is preferred to a sum over arguments, and a sum to no bound.
+/// Narrows a bound. Prefers a number to a sum over arguments, and a sum to no bound.
 fn narrow(bound: &mut Bound, to: &Bound) {
     *bound = match (&*bound, to) {
         (Bound::Bytes(one), Bound::Bytes(other)) => Bound::Bytes(*one.min(other)),

@@ -249,8 +249,8 @@ fn rejects_truncated_input(codec: &Codec, bytes: &[u8]) {
     assert!((codec.reencode)(&longer).is_err(), "{}: {longer:02x?}", codec.name);
 }
 
-/// Replaces each word in turn by a huge count, an unknown bool or member, or nonzero padding: the result is
-/// rejected, or is the only encoding of another value.
+/// Replaces each word in turn by a huge count, an unknown bool or member, or nonzero padding. The result must
+/// be rejected, or be the only encoding of another value.
 fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     let mut other = bytes.to_vec();
     for at in (0..bytes.len()).step_by(4) {
@@ -264,7 +264,7 @@ fn bears_any_word(codec: &Codec, bytes: &[u8]) {
     }
 }
 
-/// Decodes long streams of one word: links that all continue, and nested counts of one.
+/// Decodes long streams that repeat one word: lists whose links all continue, and nested counts of one.
 fn bears_endless_words(codec: &Codec) {
     for word in [0u32, 1, 2, 3] {
         bears(codec, &word.to_be_bytes().repeat(10_000));

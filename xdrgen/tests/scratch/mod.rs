@@ -15,9 +15,9 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Creates a crate. Each crate of a run must have a unique `name`: the crates share a target
-    /// directory, and cargo identifies a workspace's packages by their path in the workspace. `manifest`
-    /// follows the name, version and edition of `[package]`.
+    /// Creates a crate. Each crate of a run must have a unique `name`. The crates share a target directory,
+    /// in which cargo identifies a package by its path in its workspace. `manifest` follows the name, version
+    /// and edition of `[package]`.
     pub(crate) fn new(name: &str, manifest: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the crate");
         let scratch = Scratch { directory };
@@ -30,7 +30,7 @@ impl Scratch {
              [profile.dev]\ndebug = \"line-tables-only\"\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n\n{own}"
         );
         scratch.write("Cargo.toml", &format!("{head}{manifest}"));
-        // Uses the versions of the workspace, without querying a registry.
+        // With this file, cargo uses the versions of the workspace and queries no registry.
         fs::copy(workspace().join("Cargo.lock"), scratch.path("Cargo.lock"))
             .expect("the workspace's lock file");
         scratch

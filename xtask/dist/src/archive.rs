@@ -94,7 +94,7 @@ fn flags(workspace: &Workspace) -> Result<String> {
     Ok([registry, root].join("\x1f"))
 }
 
-/// Packs the staged files. Equal contents give equal bytes.
+/// Packs the staged files. The same files give the same archive, byte for byte.
 pub(crate) fn pack(workspace: &Workspace, archive: &Path) -> Result<()> {
     let modified = match env::var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,

@@ -14,7 +14,7 @@ use crate::{archive, pages, run};
 
 /// The Debian release of the minimal root.
 const DEBIAN: &str = "bookworm";
-/// The maximum exposure of the unit, in tenths.
+/// The maximum exposure level of the unit in `systemd-analyze security`, in tenths.
 const EXPOSURE: &str = "--threshold=39";
 
 /// An error for a check that cannot run on this machine.
@@ -131,7 +131,7 @@ fn static_programs(unpacked: &Unpacked<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Files in a directory of the archive, sorted.
+/// Returns the files in a directory of the archive, sorted.
 fn files(unpacked: &Unpacked<'_>, folder: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(unpacked.top.join(folder)).with_context(|| folder.to_owned())?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! The licences of the crates that are linked into the programs.
+//! The licenses of the crates that are linked into the programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::pages::SHIPPED;
 use crate::run;
 use crate::workspace::{Workspace, triple};
 
-/// Returns a list of all linked crates with their licences, and each licence text once.
+/// Returns a list of all linked crates with their licenses, and each license text once.
 pub(crate) fn third_party(workspace: &Workspace) -> Result<String> {
     let linked = linked(workspace)?;
     let mut list = String::new();
@@ -54,7 +54,7 @@ fn linked(workspace: &Workspace) -> Result<BTreeSet<String>> {
     Ok(tree.lines().filter_map(name).collect())
 }
 
-/// Prefixes of the names of files with licences or notices.
+/// Prefixes of the names of files with licenses or notices.
 const NAMES: [&str; 5] = ["license", "licence", "copying", "copyright", "notice"];
 
 fn license_texts(directory: &Path) -> Result<Vec<String>> {

@@ -22,7 +22,7 @@ pub struct Entry {
     pub level: Option<Level>,
     /// The peers to which the rule applies; for a hostile input, its contents.
     pub binds: String,
-    /// The rule; for a hostile input, the required behaviour.
+    /// The rule; for a hostile input, the required behavior.
     pub text: String,
     /// The status in this project.
     pub status: Status,
@@ -101,7 +101,7 @@ impl Status {
 }
 
 impl Entry {
-    /// Returns true if `cargo xtask trace` fails because of it.
+    /// Returns true if `cargo xtask trace` fails because of this entry.
     #[must_use]
     pub fn is_missing_must(&self) -> bool {
         self.status == Status::Missing && matches!(self.level, Some(Level::Must | Level::MustNot))

@@ -1,4 +1,4 @@
-/* What the functions below stand on: numbers from a seed, so that every run makes the same values. */
+/* Functions for basic types. The random numbers have fixed seeds, so that every run gives the same values. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -6,9 +6,9 @@
 #include <string.h>
 
 static uint64_t state;
-static unsigned turn;  /* which of a type's values this is */
-static int first;      /* whether its first choice is still to be made */
-static unsigned links; /* how many links may still be followed in it */
+static unsigned turn;  /* the number of the value of its type */
+static int first;      /* nonzero before the first choice in the value */
+static unsigned links; /* how many more list links the value may have */
 
 static void begin(unsigned type, unsigned value)
 {
@@ -31,7 +31,7 @@ static unsigned below(unsigned n)
     return (unsigned)(word() >> 20) % n;
 }
 
-/* One of n. A value's first choice goes round with its number: all of them are made. */
+/* Returns a number below n. The first choice in a value rotates with `turn`, so that each choice occurs. */
 static unsigned choose(unsigned n)
 {
     if (first) {
@@ -41,7 +41,7 @@ static unsigned choose(unsigned n)
     return below(n);
 }
 
-/* A number with its ends more often than chance has them. */
+/* Returns a random number. Minimum and maximum are more frequent than in a uniform distribution. */
 static uint64_t number(void)
 {
     switch (below(6)) {
@@ -53,7 +53,7 @@ static uint64_t number(void)
     }
 }
 
-/* A length of at most max: short, and now and then the longest, unless that is long. */
+/* Returns a length of at most max: mostly short, and sometimes max itself if max is at most 64. */
 static u_int length(u_int max)
 {
     u_int shorter = max < 13 ? max : 13;
@@ -66,7 +66,7 @@ static void fill_opaque(char *data, u_int len)
         *data++ = (char)word();
 }
 
-/* No octet of a string is zero: C would end there. */
+/* No octet of a string is zero, because a zero octet ends a string in C. */
 static char *new_string(u_int len)
 {
     char *text = calloc(1, len + 1), *at = text;
@@ -86,7 +86,7 @@ static void fill_quad_t(quad_t *v) { *v = (quad_t)number(); }
 static void fill_u_quad_t(u_quad_t *v) { *v = (u_quad_t)number(); }
 static void fill_bool_t(bool_t *v) { *v = choose(2); }
 
-/* Encodes a value; what C decodes from that, C encodes to the same again. */
+/* Encodes a value, checks that the encoding decodes and encodes to the same octets, and prints it. */
 static void print(const char *type, xdrproc_t proc, void *value, size_t size)
 {
     static char bytes[65536], again[65536];

@@ -3,7 +3,7 @@ use core::time::Duration;
 
 use crate::proto::work::CloseReason;
 
-/// The reason for a call without a reply.
+/// The reason why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// The call exceeds a limit of this connection, or its message has no unique XID.
@@ -29,7 +29,7 @@ pub enum TransportError {
     /// The client has not announced support for backward-direction calls (RFC 8167 section 6).
     #[error("the client has not announced that it accepts backward calls")]
     NotReady,
-    /// The connection ended before the reply. The call may have been executed.
+    /// The connection ended before the reply arrived. The call may have been executed.
     #[error("the connection ended: {0}")]
     Closed(CloseReason),
     /// The connection ended before the call was sent. It was not executed.
@@ -46,7 +46,7 @@ pub enum TransportError {
     #[error("the reply has no upper bound")]
     UnboundedReply,
     /// The bound of the reply, or of an item in it, exceeds the maximum size of a chunk.
-    #[error("the reply can have {bytes} bytes, more than a chunk: limit {max}")]
+    #[error("the reply can exceed the maximum size of a chunk: {bytes} bytes, limit {max}")]
     ReplyTooLong {
         /// The bound in bytes.
         bytes: u64,
@@ -87,8 +87,8 @@ pub enum Unsendable {
         /// The limit.
         max: usize,
     },
-    /// The call does not fit inline and must not have chunks: it is a backward call, or the responder does no
-    /// RDMA Reads.
+    /// The call does not fit inline and must not have chunks: it is a backward call, or the responder does
+    /// not support RDMA Reads.
     #[error(
         "it takes {bytes} bytes and cannot have Read chunks, limit {max} (the negotiated inline threshold, Config::private_data of both peers)"
     )]
@@ -98,13 +98,13 @@ pub enum Unsendable {
         /// The inline threshold.
         max: u32,
     },
-    /// The message exceeds a record of RPC over TCP.
+    /// The message exceeds the maximum size of a record of RPC over TCP.
     #[error("it has {0} bytes, and a record must be shorter than 2 GiB")]
     Record(u64),
-    /// Another unanswered call has the XID of the message.
-    #[error("another call has its XID")]
+    /// Another unanswered call has the same XID.
+    #[error("another unanswered call has the same XID")]
     RepeatedXid,
-    /// The message has less than the four bytes of an XID.
-    #[error("it has no XID")]
+    /// The message is shorter than an XID (four bytes).
+    #[error("the message has no XID")]
     NoXid,
 }

@@ -64,12 +64,12 @@ impl Regions {
         Regions { entropy, by_handle: BTreeMap::new() }
     }
 
-    /// Returns an unused handle and a base offset. The offset leaves room for the largest region.
+    /// Returns an unused handle and a base offset for a region of any size up to the maximum.
     pub(super) fn new_handle(&mut self) -> Option<(u32, u64)> {
         for _ in 0..MAX_ATTEMPTS {
             let [h0, h1, h2, h3, rest @ ..] = self.entropy.random()?.to_be_bytes();
             let handle = u32::from_be_bytes([h0, h1, h2, h3]);
-            // 44 unpredictable bits. The end of the largest region does not overflow.
+            // The base has 44 unpredictable bits. The end of the largest region does not overflow.
             let base = u64::from(u32::from_be_bytes(rest)) << 12;
             // Handle 0 is the target of a probe, and other implementations reserve it.
             if handle != 0 && !self.by_handle.contains_key(&handle) {
@@ -133,7 +133,7 @@ impl Regions {
         }
     }
 
-    /// Returns the end of a sink if the next `size` octets that the peer writes belong there. They stay
+    /// Returns the end of a sink if the next `size` octets that the peer writes belong there. The octets stay
     /// unchecked until [`Regions::place`] confirms them.
     pub(super) fn begin_placement(&mut self, handle: u32, offset: u64, size: usize) -> Option<usize> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised)?;
@@ -164,7 +164,7 @@ impl Regions {
         if sink.len() < start {
             sink.resize(start, 0);
         }
-        // Overwrites the bytes written before, and appends the rest.
+        // Overwrites bytes that were already written, and appends the rest.
         let before = sink.get_mut(start..).unwrap_or_default();
         let (head, tail) = data.split_at_checked(before.len()).unwrap_or((data, &[]));
         before.iter_mut().zip(head).for_each(|(octet, new)| *octet = *new);
@@ -172,7 +172,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Returns a share of the data that the peer reads. It delays invalidation until
+    /// Returns a share of the data that the peer reads. An invalidation of the region then waits for
     /// [`Regions::response_sent`].
     pub(super) fn source(&mut self, handle: u32, offset: u64, length: usize) -> Result<Bytes, Refusal> {
         let region = self.by_handle.get_mut(&handle).filter(|region| region.advertised);

@@ -58,7 +58,7 @@ pub enum SetupError {
         ird: u16,
     },
     /// The peer requires a ready-to-receive message of an unsupported type (RFC 6581 section 9).
-    #[error("the peer supports no common ready-to-receive message")]
+    #[error("no common ready-to-receive message")]
     NoReadyMessage,
     /// The local private data is too long.
     #[error("the private data is too long: {0} octets")]
@@ -79,8 +79,8 @@ fn frame(mut header: FrameHeader, depths: ReadDepths, private_data: &[u8]) -> Re
 }
 
 /// Returns a local depth and its value in the reply, given the peer's matching depth. If the peer does not
-/// negotiate the depth, the local one is unchanged and the reply does not negotiate it either (RFC 6581
-/// section 9.1).
+/// negotiate the depth, the local depth is unchanged and the reply does not negotiate a depth either (RFC
+/// 6581 section 9.1).
 fn answer_depth(own: u16, peers: u16) -> (u16, u16) {
     if peers == NOT_NEGOTIATED { (own, NOT_NEGOTIATED) } else { (own.min(peers), own.min(peers)) }
 }
@@ -112,8 +112,8 @@ impl Offer {
         frame(header, self.depths(), private_data)
     }
 
-    /// Returns a responder's answer to a request, and the depths to put in the reply. `depths` are those of
-    /// an enhanced request.
+    /// Returns a responder's answer to a request, and the depths to put in the reply. `depths` is `None`
+    /// unless the request is enhanced.
     ///
     /// # Errors
     /// Returns the reason to reject the request.
@@ -163,8 +163,8 @@ impl Offer {
         ReadDepths { peer_to_peer, rtr_write: peer_to_peer, rtr_read: peer_to_peer, ..self.depths() }
     }
 
-    /// Returns the initiator's parameters after a reply that is not a rejection. `depths` are those of an
-    /// enhanced reply.
+    /// Returns the initiator's parameters after a reply that is not a rejection. `depths` is `None` unless
+    /// the reply is enhanced.
     ///
     /// # Errors
     /// Returns the reason why the reply is unacceptable.
@@ -182,7 +182,7 @@ impl Offer {
         let kept_ord = match depths {
             None => own.ord.min(UNKNOWN_DEPTH),
             Some(depths) if depths.ird == NOT_NEGOTIATED => own.ord,
-            // Linux's NFS server announces 0 to a client that announces an ORD of 0, which sends no Reads.
+            // Linux's NFS server announces an IRD of 0 to a client with an ORD of 0, which sends no Reads.
             Some(depths) => own.ord.min(depths.ird),
         };
         Ok(Agreed {
@@ -195,8 +195,8 @@ impl Offer {
         })
     }
 
-    /// Returns the FPDU that an initiator sends before it closes because of [`SetupError::Depth`]: a
-    /// Terminate.
+    /// Returns the FPDU that an initiator sends before it closes the connection because of
+    /// [`SetupError::Depth`]: a Terminate.
     #[must_use]
     pub fn terminate(&self, reply: &FrameHeader) -> Vec<u8> {
         let mut outbound = Outbound::new(0, self.crc || reply.crc, reply.markers);
@@ -275,7 +275,8 @@ mod tests {
     /// Requirement: R370, R371, R372, R712, R714, R729
     #[test]
     fn depths_are_limited_by_both_peers() {
-        // The IRD and ORD of a request, and the responder's. The reply contains a depth if it is negotiated.
+        // The depths of a request, and those that the responder uses. The reply contains negotiated depths
+        // only.
         for ((ird, ord), (kept_ird, kept_ord)) in [
             ((128, 0), (0, 16)),
             ((1, 1), (1, 1)),

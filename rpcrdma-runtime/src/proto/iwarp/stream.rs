@@ -22,15 +22,15 @@ pub const PROGRESS_COUNTERS: usize = 4;
 
 /// The local end of an iWARP stream, from the first octet after the MPA frames to the last.
 ///
-/// 1. [`Stream::submit`] takes work.
-/// 2. [`Stream::poll_transmit`] returns octets to send; [`Stream::receive`] takes received octets.
+/// 1. [`Stream::submit`] accepts work.
+/// 2. [`Stream::poll_transmit`] returns octets to send; [`Stream::receive`] processes received octets.
 /// 3. [`Stream::poll_completion`] reports results.
 ///
 /// When the stream ends, by an error or by [`Action::Close`], [`Stream::is_open`] becomes false and all
 /// memory is fenced. [`Stream::poll_transmit`] still returns the remaining octets to send. Then
 /// [`Stream::finish`] triggers [`Completion::Closed`]. If the TCP stream is closed, [`Stream::abort`]
-/// triggers it. Results from before the end are reported first. Until all of them are taken,
-/// [`Action::Invalidate`] returns memory: a complete reply is not lost with the connection.
+/// triggers this completion. Earlier completions are reported first. Until the caller has taken all of them,
+/// [`Action::Invalidate`] returns memory, so that a complete reply is not lost with the connection.
 pub struct Stream {
     pub(super) config: StreamConfig,
     pub(super) regions: Regions,
@@ -68,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// Submits work. Invalid work ends the stream. After the end, only memory can be reclaimed. After
+    /// Submits work. Invalid work ends the stream. After the end, submissions can only reclaim memory. After
     /// [`Completion::Closed`], submissions have no effect.
     pub fn submit(&mut self, action: Action) {
         match action {
@@ -131,7 +131,8 @@ impl Stream {
         {
             return self.fail(CloseReason::Violation("the responder sent data first".to_string()));
         }
-        // Moved out of `self`: its FPDU is borrowed while the rest of the stream changes.
+        // Moves the assembly out of `self`, because its FPDU is borrowed while the rest of the stream
+        // changes.
         let mut assembly = core::mem::take(&mut self.inbound.assembly);
         let mut rest = octets;
         while self.is_open() {
@@ -223,9 +224,9 @@ impl Stream {
         self.closed
     }
 
-    /// Returns progress counters for data that the peer must still send: the rest of an FPDU, a Send or an
-    /// RDMA Write, and responses to RDMA Reads. A counter is `None` if no such data is outstanding. If a
-    /// counter does not change, the peer is stalled.
+    /// Returns progress counters for data that the peer must still send: the rest of an FPDU, Send or RDMA
+    /// Write, and Read Responses. A counter is `None` if no such data is outstanding. If a counter does not
+    /// change, the peer is stalled.
     #[must_use]
     pub fn peer_progress(&self) -> [Option<u64>; PROGRESS_COUNTERS] {
         if !self.is_open() {
@@ -301,8 +302,8 @@ impl Stream {
         self.end_now(Some(fault.terminate(ulpdu, placed)), reason);
     }
 
-    /// Ends the stream because of invalid local work. A Terminate is sent instead (RFC 5040 section 7.1). The
-    /// peer violated no rule.
+    /// Ends the stream because of invalid local work, and sends a Terminate instead (RFC 5040 section 7.1).
+    /// The peer violated no rule.
     fn reject_work(&mut self, what: &str) {
         let terminate = Terminate { code: Code::LOCAL_CATASTROPHIC, segment: None, read_request: None };
         let reason = CloseReason::Io(format!("invalid local work: {what}"));

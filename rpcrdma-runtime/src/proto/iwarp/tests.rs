@@ -71,7 +71,7 @@ impl Pair {
         self.streams[side].submit(action);
     }
 
-    /// Transfers some octets from one stream to the other. Returns true if there were any.
+    /// Transfers some octets from one stream to the other. Returns true if any octets were transferred.
     fn transfer(&mut self, from: usize) -> bool {
         let mut pieces = VecDeque::new();
         let budget = 1 + self.random.below(3000);
@@ -496,7 +496,7 @@ fn marked_sends(crc: bool, max_len: usize) -> Vec<u8> {
     pieces.iter().flatten().copied().collect()
 }
 
-/// Compares with a parser that finds markers by their position in the stream alone.
+/// Compares the output with a parser that finds markers only by their position in the stream.
 ///
 /// Requirement: R427, R900, R901
 #[test]

@@ -20,7 +20,7 @@ use crate::xdr::{
 
 /// One procedure of a program version, with arguments and a result that may borrow.
 pub trait BorrowedProcedure: 'static {
-    /// The program version it belongs to.
+    /// The program version that defines the procedure.
     type Program: Program;
     /// The arguments.
     type Args<'a>: Encode + Decode<'a> + Send + Sync;
@@ -30,7 +30,7 @@ pub trait BorrowedProcedure: 'static {
     const NUMBER: u32;
     /// The procedure's name in the document.
     const NAME: &'static str;
-    /// The maximum size of every reply, as [`super::Procedure::MAX_REPLY`].
+    /// The maximum size of every reply, as with [`super::Procedure::MAX_REPLY`].
     const MAX_REPLY: ReplyBounds = ReplyBounds::of::<Self::Res<'static>>();
 
     /// Returns the maximum size of the reply to these arguments, as [`super::Procedure::reply_bounds`] does.
@@ -158,7 +158,7 @@ impl<'de, Q: BorrowedProcedure> Decode<'de> for BorrowedReply<Q> {
 /// Returns the bytes read since the position `start`, sharing their memory.
 ///
 /// # Errors
-/// [`ErrorKind::ItemUnused`] if a part of them arrived in a chunk, which a second decoding would not find.
+/// [`ErrorKind::ItemUnused`] if part of the bytes arrived in a chunk, which a second decoding would not find.
 fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error> {
     let (from, len) = (start.position(), start.remaining().saturating_sub(reader.remaining()));
     if reader.position().wrapping_sub(from) != len as u64 {
@@ -167,7 +167,7 @@ fn read_since(mut start: Reader<'_>, reader: &Reader<'_>) -> Result<Bytes, Error
     start.opaque_bytes(len)
 }
 
-/// The contiguous bytes of a call's arguments, from which they are decoded.
+/// The contiguous bytes of a call's arguments, from which the arguments are decoded.
 #[derive(Clone, Debug)]
 pub struct BorrowedCall<'a> {
     bytes: Cow<'a, [u8]>,

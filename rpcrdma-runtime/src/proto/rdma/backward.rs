@@ -1,10 +1,10 @@
 //! Backward-direction calls (RFC 8167), next to the engine of the forward direction on the same connection.
 //!
 //! A client that accepts such calls has a [`BackwardResponder`] next to its requester. A server that makes
-//! them has a [`BackwardRequester`] next to its responder. The backward engine sees each completion first
-//! ([`BackwardResponder::take`]) and returns those of the forward engine. The directions therefore have
-//! separate XIDs and credits. Without a backward engine, the forward engine drops backward messages, or
-//! rejects them with ERR_CHUNK.
+//! such calls has a [`BackwardRequester`] next to its responder. The backward engine sees each completion
+//! first ([`BackwardResponder::take`]) and returns the completions of the forward engine. The directions
+//! therefore have separate XIDs and credits. Without a backward engine, the forward engine drops backward
+//! messages, or rejects them with ERR_CHUNK.
 //!
 //! These calls and their replies are inline only. RFC 8167 section 5.3 makes chunks optional, and no known
 //! peer supports them.
@@ -115,8 +115,8 @@ impl BackwardRequester {
         BackwardRequester { requester: Requester::backward(config, negotiated), ready: false }
     }
 
-    /// Enables calls after the client's upper layer has announced support for them (RFC 8167 section 6), as
-    /// NFS version 4.1 does by CREATE_SESSION. Posts Receives for the replies.
+    /// Enables calls after the client's upper layer has announced support for them (RFC 8167 section 6), for
+    /// example with CREATE_SESSION in NFS version 4.1. Posts Receives for the replies.
     pub fn ready(&mut self) {
         self.ready = true;
     }

@@ -9,8 +9,8 @@ pub enum LongCall {
     #[default]
     Whole,
     /// The reduced stream in a Position-Zero Read chunk, and each item in a Read chunk of its own. Falls back
-    /// to `Whole` if the chunks do not fit into the header. Linux's server (6.1 to 6.12) answers with
-    /// GARBAGE_ARGS.
+    /// to `Whole` if the chunks do not fit into the header. Linux's server (6.1 to 6.12) answers such calls
+    /// with GARBAGE_ARGS.
     Reduced,
 }
 
@@ -31,16 +31,16 @@ pub struct Config {
     pub long_call: LongCall,
     /// Limits on the peer's messages.
     pub limits: MessageLimits,
-    /// The maximum number of bytes of Read chunks that a responder holds for one connection (default 64 MiB).
-    /// A call counts from its first RDMA Read until its reply. Further calls wait. A single call may exceed
-    /// this limit, up to [`MessageLimits::max_transfer`].
+    /// The maximum total size of the Read chunks that a responder keeps in memory for one connection, in
+    /// bytes (default 64 MiB). A call counts from its first RDMA Read until its reply. Further calls wait. A
+    /// single call may exceed this limit, up to [`MessageLimits::max_transfer`].
     pub max_fetched: u64,
     #[doc(hidden)]
     pub non_exhaustive: (),
 }
 
 impl Config {
-    /// The default inline size, the same as Linux's (RFC 8797 has no recommendation).
+    /// The default inline size, the same as in Linux (RFC 8797 recommends no value).
     pub const INLINE: u32 = 4096;
 
     /// Returns the default configuration with the inline threshold that the program's binding recommends, if

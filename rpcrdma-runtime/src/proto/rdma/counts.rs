@@ -4,7 +4,7 @@ use crate::wire::rdma::ChunkLists;
 
 counts! {
     /// How answered calls and their replies were transferred. Client and server use the same names. Lengths
-    /// are in bytes, without padding that was not sent.
+    /// are in bytes. They include padding only if it was sent.
     pub struct TrafficCounts {
         /// Calls with a reply. Each has exactly one of the three call forms and at least one reply form.
         pub calls: "calls",

@@ -28,7 +28,7 @@ impl Credits {
         self.granted
     }
 
-    /// Returns the number of calls with a credit. A call holds it until its memory is fenced.
+    /// Returns the number of calls with a credit. A call keeps its credit until its memory is fenced.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
         self.outstanding
@@ -44,8 +44,8 @@ impl Credits {
         free
     }
 
-    /// Returns true if a call with a credit may be sent. The grant may have shrunk since the call got its
-    /// credit (RFC 8166 section 3.3.1).
+    /// Returns true if a call with a credit may be sent, and then counts the call as sent. The grant may have
+    /// shrunk since the call got its credit (RFC 8166 section 3.3.1).
     #[must_use]
     pub fn send(&mut self) -> bool {
         let free = self.unanswered < self.granted;

@@ -11,7 +11,7 @@ use core::time::Duration;
 #[derive(Debug)]
 pub struct FatalCalls<K> {
     suspects: BTreeMap<(K, u32), Suspect>,
-    /// The suspects in the order of arrival, and some that were removed from `suspects`.
+    /// The suspects in the order of arrival, and some suspects that were already removed from `suspects`.
     order: VecDeque<(Duration, K, u32)>,
 }
 
@@ -22,9 +22,9 @@ struct Suspect {
     certain: bool,
 }
 
-/// The maximum number of suspects of all owners. Beyond it, the oldest are dropped.
+/// The maximum number of suspects of all owners. If there are more, the oldest suspects are dropped.
 const MAX_SUSPECTS: usize = 1024;
-/// The lifetime of a suspect. Later the client may use the XID for another call.
+/// The lifetime of a suspect. Later, the client may use the XID for another call.
 const LIFETIME: Duration = Duration::from_secs(120);
 
 impl<K: Clone + Ord> FatalCalls<K> {
@@ -46,7 +46,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
     }
 
     /// Removes and returns the calls to reject on a new connection of this owner. [`FatalCalls::restore`]
-    /// restores those that the connection did not reject.
+    /// restores the calls that the connection did not reject.
     pub fn take(&mut self, owner: &K, now: Duration) -> BTreeSet<u32> {
         self.evict(now);
         let of_owner = self.suspects.range((owner.clone(), 0)..=(owner.clone(), u32::MAX));
@@ -76,7 +76,7 @@ impl<K: Clone + Ord> FatalCalls<K> {
             && (self.order.len() > MAX_SUSPECTS || since.saturating_add(LIFETIME) <= now)
             && let Some((since, owner, xid)) = self.order.pop_front()
         {
-            // Keeps the entry if the call was blamed again later.
+            // Keeps the entry if the call was suspected again later.
             let call = (owner, xid);
             if self.suspects.get(&call).is_some_and(|suspect| suspect.since == since) {
                 self.suspects.remove(&call);

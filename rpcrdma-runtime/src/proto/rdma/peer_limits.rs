@@ -24,8 +24,8 @@ impl PeerLimits {
 }
 
 /// The RPC-over-RDMA connection of a call, which its handler finds in
-/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It has the local limits and
-/// those that the caller announces. Clones refer to the same connection.
+/// [`CallContext::extensions`](crate::proto::program::CallContext::extensions). It contains the local limits
+/// and those that the caller announces. Clones refer to the same connection.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<LinkState>);
 
@@ -58,7 +58,7 @@ impl Link {
     }
 
     /// Stores the limits that the caller announces. They apply to later replies on this connection until the
-    /// caller announces others.
+    /// caller announces new limits.
     pub fn announce(&self, caller: PeerLimits) {
         let both = u64::from(caller.inline) << 32 | u64::from(caller.reads);
         self.0.announced.store(both, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A call's Read chunks: checked before any RDMA Read, assembled afterwards (RFC 8166 section 3.4.5, 3.5.3).
+//! A call's Read chunks: checked before any RDMA Read, assembled afterwards (RFC 8166 sections 3.4.5 and
+//! 3.5.3).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ pub(super) struct Fetch {
     /// The stream, if it is inline.
     inline: Option<Bytes>,
     chunks: Vec<Chunk>,
-    /// Chunks with outstanding data.
+    /// The number of chunks with outstanding data.
     missing: usize,
 }
 
@@ -129,8 +130,7 @@ fn check_positions(chunks: &[Chunk], stream: u64) -> Result<(), &'static str> {
         let len = chunk.len();
         let pad = usize::try_from(len).map_or(0, |len| pad_len(len) as u64);
         let padded = len.saturating_add(pad);
-        // A chunk may include its padding or not (RFC 8166 section 3.4.5.2). Only its data is guaranteed to
-        // be present.
+        // A chunk may omit its padding (RFC 8166 section 3.4.5.2). Only its data is guaranteed to be present.
         last_end = position.saturating_add(padded);
         chunk_bytes = chunk_bytes.saturating_add(padded);
     }

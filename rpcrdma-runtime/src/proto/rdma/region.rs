@@ -6,7 +6,7 @@ use super::sink_pool::SinkPool;
 use crate::proto::work::{Memory, Segment};
 use crate::wire::rdma::{ChunkLists, WriteChunk};
 
-/// The chunk that a region is advertised in.
+/// The chunk in which a region is advertised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A segment of the Read chunk at this position.

@@ -1,4 +1,4 @@
-//! Places a reply in the memory that its call offered (RFC 8166 section 4.3.2, 4.3.3).
+//! Places a reply in the memory that its call offered (RFC 8166 sections 4.3.2 and 4.3.3).
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! The requester: makes calls, and owns the memory that it advertises for them until it is fenced.
+//! The requester: makes calls, and owns the memory that it advertises for them until this memory is fenced.
 
 mod call;
 mod plan;
@@ -37,8 +37,8 @@ pub struct OutgoingCall {
 pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 /// The token of error replies to backward calls.
 const BACKWARD_ERROR: Token = Token(1 << 62);
-/// The number of low bits, below the XID, of all other tokens. They hold the index of a region. In the token
-/// of a Send, all of them are set.
+/// The number of bits below the XID in all other tokens. These bits contain the index of a region. In the
+/// token of a Send, all of them are set.
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
@@ -79,13 +79,13 @@ pub struct Requester {
     closed: bool,
     discarded: u64,
     bad_replies: u32,
-    /// Calls that waited for a credit.
+    /// The number of calls that waited for a credit.
     credit_waits: u64,
     /// Whether this is the backward direction, where calls have no chunks.
     backward: bool,
     /// Whether the provider supports [`Action::Abandon`].
     local_fence: bool,
-    /// Timed-out calls that still hold a credit.
+    /// The number of timed-out calls that still hold a credit.
     overdue: u32,
     /// Whether the responder has sent anything since the last `take_received`.
     has_received: bool,
@@ -148,14 +148,14 @@ impl Requester {
     /// Returns the memory that a call must offer for a reply within these bounds.
     ///
     /// # Errors
-    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
+    /// Returns [`OfferError`] if the reply has no upper bound, or a bound above the maximum size of a chunk.
     pub fn resources(&self, bounds: &ReplyBounds) -> Result<ReplyResources, OfferError> {
         ReplyResources::in_segments(bounds, self.negotiated.reply_threshold, self.max_segment)
     }
 
     /// Applies the limits that the responder announces (RFC 5666 section 6.2) to calls that are not sent yet.
-    /// No call exceeds the announced inline size, and none has Read chunks if the responder does no RDMA
-    /// Reads. A call that cannot be sent within these limits fails.
+    /// No call exceeds the announced inline size. If the responder does not support RDMA Reads, no call has
+    /// Read chunks. A call that cannot be sent within these limits fails.
     pub fn limit(&mut self, responder: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.inline = responder.threshold(self.negotiated.call_threshold, own);
@@ -341,7 +341,7 @@ impl Requester {
             }
             Completion::Closed { reason, .. } => self.connection_closed(&reason),
             Completion::Sent { token: BACKWARD_ERROR } => self.post_receive(),
-            // A requester neither reads nor writes.
+            // A requester issues no RDMA Reads or Writes, and other completed Sends need no action.
             Completion::Sent { .. } | Completion::ReadDone { .. } | Completion::Written { .. } => {}
         }
     }
@@ -354,7 +354,7 @@ impl Requester {
         }
     }
 
-    /// Plans a call and registers its memory. Sends it if it needs none.
+    /// Plans a call and registers its memory. Sends the call at once if it needs no memory.
     fn start(&mut self, id: CallId, call: OutgoingCall) {
         let (xid, plan) = match self.plan(call) {
             Ok(planned) => planned,
@@ -381,7 +381,7 @@ impl Requester {
             abandoned: false,
             overdue: false,
         };
-        // No call has this XID: [`Requester::plan`] has checked.
+        // Cannot fail: [`Requester::plan`] has checked that no call has this XID.
         let _ = self.calls.insert(xid, state);
         self.advance(xid);
     }
@@ -529,7 +529,7 @@ impl Requester {
 
     /// Rejects a backward call with chunks; here the local peer is the responder (RFC 8167 section 5.3). Its
     /// Receive is posted again once the error is sent. A peer that sends and never reads therefore exhausts
-    /// the Receives, and not the local memory.
+    /// the Receives rather than the local memory.
     fn refuse_backward_call(&mut self, xid: u32) {
         let error = Header { xid, credits: 1, body: Body::Error(ErrorBody::Chunk) }.encode();
         let token = BACKWARD_ERROR;
@@ -537,7 +537,7 @@ impl Requester {
     }
 
     /// Drops a message that matches no outstanding call: unknown, late or duplicate (RFC 8166 section 4.5).
-    /// It must not invalidate memory.
+    /// Such a message must not invalidate memory.
     fn discard(&mut self, why: &str, invalidated: Option<u32>) {
         debug!(why, "message dropped");
         self.discarded = self.discarded.saturating_add(1);

@@ -9,7 +9,7 @@ use crate::wire::rdma::ChunkLists;
 use crate::wire::rpc::MAX_AUTH_BYTES;
 use crate::xdr::Size;
 
-/// Memory that a call offers for its reply (RFC 8166 section 3.4.6, 3.5.3). All lengths are in bytes.
+/// Memory that a call offers for its reply (RFC 8166 sections 3.4.6 and 3.5.3). All lengths are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyResources {
     /// One Write chunk for each eligible item of the reply, each as large as the largest item.
@@ -28,9 +28,9 @@ const MAX_CHUNK: u32 = u32::MAX;
 pub enum OfferError {
     /// The reply has no upper bound. The binding must define one.
     Unbounded,
-    /// An item of the reply, or the reply without its items, can exceed every chunk.
+    /// An item of the reply, or the reply without its items, can exceed the maximum size of a chunk.
     TooLong {
-        /// Its bound in bytes.
+        /// The bound in bytes.
         bytes: u64,
         /// The maximum size of a chunk.
         max: u64,
@@ -51,26 +51,27 @@ impl From<OfferError> for TransportError {
 const REPLY_WORDS: u64 = 24;
 /// Any verifier is possible, so the maximum size is reserved.
 const VERIFIER: u64 = MAX_AUTH_BYTES as u64;
-/// A denied reply and a mismatch are shorter than a success with the largest verifier.
+/// The maximum size of an RPC reply header: replies without results are not longer than a success with the
+/// largest verifier.
 const REPLY_HEADER: u64 = REPLY_WORDS + VERIFIER;
 
 impl ReplyResources {
     /// Returns the memory that a call must offer so that the largest reply fits a connection with this reply
     /// threshold. The result is empty if the reply always fits inline. Otherwise it has Write chunks for the
-    /// eligible items, and a Reply chunk if the rest may still not fit (RFC 8166 section 4.3.2, 4.3.3).
+    /// eligible items, and a Reply chunk if the rest may still not fit (RFC 8166 sections 4.3.2 and 4.3.3).
     /// Assumes one segment per chunk.
     ///
     /// # Errors
-    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
+    /// Returns [`OfferError`] if the reply has no upper bound, or a bound above the maximum size of a chunk.
     pub fn for_reply(bounds: &ReplyBounds, reply_threshold: u32) -> Result<Self, OfferError> {
         ReplyResources::in_segments(bounds, reply_threshold, u32::MAX)
     }
 
-    /// As [`ReplyResources::for_reply`], with segments of at most `max_segment` bytes. The reply's header
-    /// returns these segments, so they take up space there.
+    /// Same as [`ReplyResources::for_reply`], but with segments of at most `max_segment` bytes. The header of
+    /// the reply returns these segments, so they need space in this header.
     ///
     /// # Errors
-    /// Returns [`OfferError`] if the reply has no upper bound, or one that exceeds every chunk.
+    /// Returns [`OfferError`] if the reply has no upper bound, or a bound above the maximum size of a chunk.
     pub fn in_segments(
         bounds: &ReplyBounds,
         reply_threshold: u32,
@@ -79,7 +80,7 @@ impl ReplyResources {
         ReplyResources::in_memory(Vec::new(), bounds, reply_threshold, max_segment)
     }
 
-    /// As [`ReplyResources::in_segments`]. Reuses the memory of `write_chunks`, an empty list.
+    /// Same as [`ReplyResources::in_segments`]. Reuses the memory of `write_chunks`, an empty list.
     pub(super) fn in_memory(
         write_chunks: Vec<u32>,
         bounds: &ReplyBounds,

@@ -49,10 +49,10 @@ pub enum ResponderEvent {
     Closed(CloseReason),
 }
 
-/// RFC 8166 section 4.2.1.
+/// The description of a violation of RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
-/// Receives beyond the grant, for unsolicited messages.
+/// The number of Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
 /// The responder of one connection.
@@ -65,8 +65,8 @@ pub struct Responder {
     negotiated: Negotiated,
     /// The maximum size of an inline reply.
     reply_inline: u32,
-    /// The provider's maximum number of outstanding RDMA Reads. `reads_limit` also includes the requester's
-    /// limit.
+    /// The provider's maximum number of outstanding RDMA Reads. `reads_limit` is the minimum of this number
+    /// and the requester's limit.
     ord: usize,
     reads_limit: usize,
     last_token: u64,
@@ -81,7 +81,7 @@ pub struct Responder {
     read_queue: VecDeque<(u32, SegmentRead)>,
     /// Outstanding RDMA Reads, at most `reads_limit`: their calls, and the chunks in the calls' [`Fetch`].
     reading: Vec<(Token, u32, usize)>,
-    /// Bytes of Read chunks of unanswered calls, from their first RDMA Read on.
+    /// The total size in bytes of the Read chunks of unanswered calls with started RDMA Reads.
     fetched: u64,
     /// The last call that exceeded the limit of Read chunks.
     too_large: Option<TooLarge>,
@@ -109,7 +109,7 @@ pub struct Responder {
     closed: bool,
     refusals: Refusals,
     traffic: TrafficCounts,
-    /// Refusals already removed by `take_counts`.
+    /// The number of refusals that `take_counts` already returned.
     refusals_taken: u64,
     /// Whether calls with chunks are rejected: true in the backward direction.
     inline_only: bool,
@@ -131,7 +131,7 @@ struct CallState {
 }
 
 impl CallState {
-    /// Returns the size of its Read chunks in bytes.
+    /// Returns the size of the call's Read chunks in bytes.
     fn fetched(&self) -> u64 {
         self.traffic.read_bytes.saturating_add(self.traffic.position_zero)
     }
@@ -236,7 +236,7 @@ impl Responder {
         self.awaiting_admission.pop_front()
     }
 
-    /// Fetches the Read chunks of a waiting call, then runs it.
+    /// Fetches the Read chunks of a waiting call, then runs the call.
     pub fn admit(&mut self, CallKey(key): CallKey) {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
         call.admitted = true;
@@ -265,9 +265,9 @@ impl Responder {
         self.calls.len() > 0
     }
 
-    /// Returns the bytes of admitted calls, with the largest reply that each of them can get, and of answers
-    /// that were not sent. Excludes the chunks of calls that waited for [`Responder::admit`], and RDMA Writes
-    /// of replies that were passed to [`Responder::reply_with`].
+    /// Returns the total size in bytes of admitted calls, each with its largest possible reply, and of unsent
+    /// answers. Excludes the chunks of calls that waited for [`Responder::admit`], and RDMA Writes of replies
+    /// that were passed to [`Responder::reply_with`].
     #[must_use]
     pub fn unsent_bytes(&self) -> u64 {
         self.unsent_bytes
@@ -411,7 +411,8 @@ impl Responder {
     }
 
     /// Returns the calls with outstanding RDMA Reads, and those whose written reply may not have arrived. A
-    /// requester waits for at most as many replies as were granted, including those of the calls in progress.
+    /// requester waits for at most as many replies as were granted, including the replies to the calls in
+    /// progress.
     fn find_suspects(&self) -> Vec<u32> {
         let mut reading: Vec<u32> = self.reading.iter().map(|(_, key, _)| *key).collect();
         // The segments of one call are read in sequence.
@@ -431,7 +432,7 @@ impl Responder {
         Header { xid, credits: self.granted, body: Body::Error(ErrorBody::Chunk) }.encode()
     }
 
-    /// Counts a message that starts no call, and sends the error, if any.
+    /// Counts a message that is dropped or rejected, and sends the error, if any.
     fn refuse(&mut self, error: Option<(u32, Bytes)>, rule: Rule) {
         let count = rule(&mut self.refusals);
         *count = count.saturating_add(1);
@@ -452,9 +453,9 @@ impl Responder {
         self.refuse(Some((xid, error)), rule);
     }
 
-    /// Sends an answer, or holds it while the requester receives none. The Receive of a call is posted again
-    /// only with its answer. A requester that sends and never reads therefore exhausts its Receives, and not
-    /// the local memory.
+    /// Sends an answer, or queues the answer while the requester receives no answers. The Receive of a call
+    /// is posted again only with its answer. A requester that sends and never reads therefore exhausts the
+    /// Receives rather than the local memory.
     fn answer(&mut self, answer: Answer) {
         self.unsent_bytes = self.unsent_bytes.saturating_add(answer.bytes);
         if (self.sending.len() as u64) < u64::from(self.max_grant().saturating_add(SLACK)) {
@@ -536,7 +537,7 @@ impl Responder {
             self.last_key = self.last_key.wrapping_add(1);
             match self.calls.insert(self.last_key, call) {
                 Ok(()) => return CallKey(self.last_key),
-                // A call that started 2^32 calls ago still runs. Credits bound the number of calls.
+                // A call that started 2^32 calls ago still runs. Credits limit the number of calls.
                 Err(returned) => call = returned,
             }
         }
@@ -615,8 +616,8 @@ impl Responder {
         self.answer_call(key, message, |bytes| bytes, true)
     }
 
-    /// As [`Responder::reply`]. `wrap` replaces the stream, and each item outside the stream, before they are
-    /// sent. [`Responder::unsent_bytes`] excludes the RDMA Writes of the reply.
+    /// Same as [`Responder::reply`]. `wrap` replaces the stream, and each item outside the stream, before
+    /// they are sent. [`Responder::unsent_bytes`] excludes the RDMA Writes of the reply.
     pub fn reply_with(
         &mut self,
         key: CallKey,

@@ -47,7 +47,7 @@ pub(super) fn collect(regions: &mut [Region], role: Role, returned: Option<&Writ
             && length > 0
         {
             let mut data = core::mem::take(data);
-            // Bytes that the responder claims but did not write are zero.
+            // Bytes that the responder reports as written but did not write are zero.
             data.resize(length.min(data.capacity()), 0);
             collected.unsplit(data);
         }

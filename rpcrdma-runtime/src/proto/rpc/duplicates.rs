@@ -1,9 +1,8 @@
 //! The duplicate-request cache: the server does not run a retransmitted call again.
 //!
-//! A client that loses its connection retransmits its unanswered calls on the next one, with the same XIDs.
-//! For a procedure that must not run twice (remove, rename, append), the server caches the reply and replays
-//! it. The engine is a table. Its caller passes in the time, and represents each waiting caller by a value
-//! `W`.
+//! A client that loses its connection retransmits its unanswered calls on the next connection, with the same
+//! XIDs. For a procedure that must not run twice (remove, rename, append), the server caches the reply and
+//! replays it. The server passes in the time, and represents each waiting caller by a value `W`.
 
 mod entries;
 mod identity;
@@ -24,11 +23,11 @@ use crate::xdr::{Item, Message};
 
 /// The limits of a duplicate-request cache.
 ///
-/// All owners share these limits fairly: when the cache is full, the
-/// [`Owner`](crate::proto::owner::Owner) with the largest share loses a reply. An owner that makes many calls
-/// thus evicts its own replies and not those of others. Running calls are never evicted. Owners with slow
-/// calls can therefore use up [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`], and new
-/// calls of others are then not cached.
+/// All owners share these limits fairly: when the cache is full, the [`Owner`](crate::proto::owner::Owner)
+/// with the largest share loses a reply. An owner that makes many calls thus evicts its own replies and not
+/// the replies of others. Running calls are never evicted. Owners with slow calls can therefore use up
+/// [`DuplicateLimits::max_entries`] and [`DuplicateLimits::max_running`], and new calls of others are then
+/// not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
@@ -45,7 +44,7 @@ pub struct DuplicateLimits {
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies come from procedures that
     /// only read, which may run again.
     pub max_reply: usize,
-    /// Lifetime of a reply since its last use (default 120 s). Later the client may use the XID for another
+    /// Lifetime of a reply since its last use (default 120 s). Later, the client may use the XID for another
     /// call.
     pub lifetime: Duration,
     #[doc(hidden)]
@@ -82,7 +81,7 @@ pub enum CacheLookup<W> {
     },
     /// The call was already answered: replay this reply.
     Kept(W, Message),
-    /// The cache is full, by entries or by bytes: run the call without it.
+    /// The cache is full, by entries or by bytes: run the call without the cache.
     Uncached(W),
 }
 

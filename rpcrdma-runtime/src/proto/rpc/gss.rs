@@ -33,7 +33,7 @@ use crate::xdr;
 /// [`CallContext::extensions`](crate::proto::program::CallContext::extensions).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GssCaller {
-    /// The caller's name, in the mechanism's format. It is proven, not claimed.
+    /// The caller's name, in the mechanism's format. The name is authenticated, not merely claimed.
     pub name: Bytes,
     /// The protection of arguments and results.
     pub service: GssService,
@@ -83,7 +83,7 @@ pub struct GssOverhead {
     pub wrap: u32,
 }
 
-/// Creates contexts. Holds the identity of a client or the keys of a server.
+/// Creates contexts with the identity of a client or the keys of a server.
 pub trait GssMechanism: Send + Sync {
     /// Starts the creation of a context.
     ///
@@ -97,15 +97,15 @@ pub trait GssMechanism: Send + Sync {
         64 << 10
     }
 
-    /// Adds a text to the error that a server returned instead of a context. The default returns the error
-    /// unchanged.
+    /// Adds an explanation to the error that a server returned instead of a context. The default returns the
+    /// error unchanged.
     fn explain(&self, refused: GssError) -> GssError {
         refused
     }
 }
 
-/// The exchange that creates a context. The mechanism's sequence and replay detection stays off (RFC 2203
-/// section 5.2.2).
+/// The exchange that creates a context. The mechanism's sequence and replay detection must be disabled (RFC
+/// 2203 section 5.2.2).
 pub trait GssExchange: Send {
     /// Processes the peer's token. The client's first step has an empty token. A step should not block for
     /// long: on a server, other calls of the connection continue, but the step occupies a thread.
@@ -117,7 +117,7 @@ pub trait GssExchange: Send {
 
 /// The outcome of a step.
 pub enum GssStep {
-    /// Send this token to the peer, which answers with another one.
+    /// Send this token to the peer, which answers with another token.
     Continue(Vec<u8>),
     /// The local context is complete. Send this token to the peer, unless it is empty.
     Done(Vec<u8>, Arc<dyn GssContext>),

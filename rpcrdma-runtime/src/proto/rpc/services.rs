@@ -76,7 +76,7 @@ impl Services {
     /// other calls, and while a context is created.
     ///
     /// # Errors
-    /// The error with which [`Services::run`] rejects the call, because its caller is not authentic.
+    /// If the caller is not authentic, returns the error with which [`Services::run`] rejects the call.
     pub fn authenticate(&self, call: &RpcCall) -> Result<Option<Bytes>, AuthStat> {
         match (&self.gss, &call.header.credential) {
             (Some(gss), Credential::Other { flavor: RPCSEC_GSS, body }) => gss.authenticate(body, call),

@@ -18,8 +18,8 @@ pub struct Policy {
     /// closes the connection.
     pub max_silence: Duration,
     /// Keeps the session connected after its first connection, even without calls (default false). `idle`
-    /// then closes no connection, and a lost one is replaced at once or after the backoff. For clients that
-    /// accept calls (RFC 8167 section 5.4).
+    /// then closes no connection, and a lost connection is replaced at once or after the backoff. Intended
+    /// for clients that accept backward-direction calls (RFC 8167 section 5.4).
     pub keep: bool,
     /// What to do when a connection with outstanding calls ends. `None` fails its calls and ends the session.
     pub reconnect: Option<Reconnect>,
@@ -28,7 +28,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns how long a connection may be idle. A connection that cannot be replaced is never closed.
+    /// Returns how long a connection may be idle. Returns `None` if an idle connection is never closed, for
+    /// example because it cannot be replaced.
     pub(super) fn idle_limit(&self) -> Option<Duration> {
         self.idle.filter(|_| !self.keep && self.reconnect.is_some())
     }
@@ -130,7 +131,7 @@ impl Backoff {
 pub(super) struct Attempts {
     rng: Rng,
     failures: u32,
-    /// Failures since calls last failed as unreachable.
+    /// The number of failures since calls last failed as unreachable.
     pub(super) unreported: u32,
     /// When the next attempt may start.
     pub(super) not_before: Time,

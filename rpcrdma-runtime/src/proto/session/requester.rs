@@ -20,7 +20,7 @@ pub trait SessionRequester {
     fn cancel(&mut self, call: CallId);
 
     /// Returns true if the connection still holds resources of the call: a credit, or memory that the peer
-    /// can access. They are released with its reply or with the end of the connection.
+    /// can access. These resources are released with the reply or with the end of the connection.
     fn holds(&self, call: CallId) -> bool;
 
     /// Times out a call and abandons it. By default, closes the connection if it still holds resources of the
@@ -40,7 +40,7 @@ pub trait SessionRequester {
     /// Closes the connection. [`RequesterEvent::Closed`] follows once all its resources are released.
     fn close(&mut self, reason: CloseReason);
 
-    /// Returns true if the connection is closed or closing and takes no more calls.
+    /// Returns true if the connection is closed or closing and accepts no more calls.
     fn is_closing(&self) -> bool;
 
     /// Returns the next event.
@@ -49,7 +49,7 @@ pub trait SessionRequester {
     /// Returns true if an action or an event is pending.
     fn has_work(&self) -> bool;
 
-    /// Returns true if the peer has sent anything since the last call of this method. Only needed if calls
+    /// Returns true if the peer has sent anything since the last call of this method. Required only if calls
     /// can be overdue.
     fn take_received(&mut self) -> bool {
         false

@@ -26,12 +26,12 @@ pub const CAPTURE_VARIABLE: &str = "RPCRDMA_PCAP";
 pub enum Capture {
     /// The file named by the environment variable [`CAPTURE_VARIABLE`], or no capture if the variable is
     /// unset or empty. `%p` in the name is replaced by the process ID, since two processes cannot share a
-    /// file. All connections of a process share it.
+    /// file. All connections of a process write to the same file.
     #[default]
     Environment,
     /// No capture.
     Off,
-    /// This file.
+    /// The given file.
     File(CaptureFile),
 }
 
@@ -66,7 +66,7 @@ impl Capture {
     }
 }
 
-/// Replaces `%p` in the name by the process ID. A name that is not valid Unicode stays unchanged.
+/// Replaces `%p` in the name with the process ID. A name that is not valid Unicode stays unchanged.
 fn with_process_id(name: &OsStr) -> OsString {
     match name.to_str() {
         Some(name) => name.replace("%p", &process::id().to_string()).into(),

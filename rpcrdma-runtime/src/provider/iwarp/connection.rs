@@ -26,7 +26,7 @@ const OUTPUT: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 /// Maximum number of buffers per vectored write.
 const PIECES: usize = 64;
-/// Octets to read from TCP at once, unless they are received in place: one FPDU of any size and some more.
+/// Octets to read from TCP at once, unless they are received in place: more than the longest FPDU.
 const INPUT: usize = 72 << 10;
 /// Octets to write before FPDUs adapt to the size of TCP's segments, which grow with the peer's window.
 const RESIZE: u64 = 256 << 10;
@@ -219,8 +219,8 @@ impl IwarpConnection {
         self.read = self.read.wrapping_add(u64::try_from(octets).unwrap_or(0));
     }
 
-    /// Handles a failure of TCP. Earlier input, such as a reply or a Terminate, may explain more than the
-    /// error.
+    /// Handles a failure of TCP. First reads earlier input, because a reply or a Terminate may explain more
+    /// than the error.
     fn tcp_failed(&mut self, error: &io::Error) -> bool {
         trace!(%error, "TCP failed");
         // Bypasses tokio, which may not have seen the input yet.

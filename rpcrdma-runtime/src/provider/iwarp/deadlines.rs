@@ -72,7 +72,7 @@ impl Since {
     }
 }
 
-/// Returns when a limit expires, and the deadline that it belongs to.
+/// Returns the time at which a limit expires, and the deadline that it belongs to.
 fn expiry(since: Option<Instant>, limit: Duration, what: Expired) -> Option<(Instant, Expired)> {
     Some((since?.checked_add(limit.min(MAX_LIMIT))?, what))
 }
@@ -103,7 +103,7 @@ impl Deadlines {
         }
     }
 
-    /// Returns the first expired deadline. Otherwise wakes the task when one may have expired.
+    /// Returns the first expired deadline. If there is none, the task is woken when one may have expired.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, progress: Progress) -> Poll<Expired> {
         if self.output.is_missed(progress.sending) {
             return Poll::Ready(Expired::Sending);
@@ -114,7 +114,7 @@ impl Deadlines {
         }
         loop {
             let Some((deadline, expired)) = self.next(progress) else { return Poll::Pending };
-            // An early timer is harmless, and cheaper than one that is always reset.
+            // An early wake-up is harmless and costs less than resetting the timer each time.
             if deadline < self.timer.deadline() || self.timer.is_elapsed() {
                 self.timer.as_mut().reset(deadline);
             }

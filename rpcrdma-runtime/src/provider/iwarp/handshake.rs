@@ -30,7 +30,7 @@ pub async fn connect(
     let connecting = async { Ok(TcpStream::connect(address).await?) };
     // Checked first: no connection is made if the requested capture fails.
     options.prepare_capture()?;
-    let mut socket = with_timeout(options.connect_timeout, "connecting by TCP", connecting).await?;
+    let mut socket = with_timeout(options.connect_timeout, "connecting over TCP", connecting).await?;
     options.prepare(&socket)?;
     let mut tap = Tap::open(&options.capture, &socket, Role::Initiator)?;
     let exchange = async {
@@ -89,11 +89,11 @@ impl IwarpListener {
         self.listener.local_addr()
     }
 
-    /// Returns the next TCP connection without reading from it. [`Incoming::request`] reads from it and
-    /// belongs on its own task, so that a slow peer does not delay others.
+    /// Returns the next TCP connection without reading from it. Call [`Incoming::request`], which reads from
+    /// the connection, on a separate task, so that a slow peer does not delay others.
     ///
     /// # Errors
-    /// An error of one connection or of a process limit.
+    /// One connection failed, or a process limit is reached.
     pub async fn accept(&self) -> io::Result<Incoming> {
         let (socket, peer) = self.listener.accept().await?;
         Ok(Incoming { socket, peer, options: self.options.clone() })

@@ -116,8 +116,7 @@ impl BackwardClient {
         self.shared.endpoints.peer
     }
 
-    /// Returns the counts of the calls in this direction on this connection, for all clones: traffic and
-    /// failures.
+    /// Returns the traffic and the failures of calls in this direction on this connection, for all clones.
     #[must_use]
     pub fn stats(&self) -> ClientSnapshot {
         self.shared.stats.snapshot()
@@ -186,13 +185,13 @@ impl<P: BackwardOnly> Caller<P> for BackwardClient {
 const fn without_items<Q: Procedure>() {
     assert!(
         Q::Args::HELD.is_none() && Q::Res::HELD.is_none(),
-        "a program that is called in the backward direction only has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
+        "a program that is called only in the backward direction has no DDP-eligible data: its messages have no chunks (RFC 8167 section 5.3); remove `#[ddp_eligible]` from the arguments and the result, or give the program a `Binding` and call it through `bidirectional`"
     );
 }
 
 /// A client for programs that both peers call. Such programs have a [`Binding`]. Returned by
-/// [`BackwardClient::bidirectional`]. Nothing is placed directly in this direction, even if the binding makes
-/// it eligible.
+/// [`BackwardClient::bidirectional`]. Items are not placed directly in this direction, even if the binding
+/// makes them eligible.
 #[derive(Clone, Debug)]
 pub struct Bidirectional(BackwardClient);
 

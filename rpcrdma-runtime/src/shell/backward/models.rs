@@ -16,7 +16,7 @@ use crate::shell::CallError;
 use crate::shell::waiters::Submit;
 use crate::xdr::{Message, Received};
 
-/// The same code with the locks and atomics of loom.
+/// `calling.rs` with the locks and atomics of loom.
 #[allow(dead_code, unreachable_pub, clippy::duplicate_mod)]
 #[path = "calling.rs"]
 mod calling;

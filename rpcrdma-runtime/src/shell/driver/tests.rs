@@ -239,7 +239,7 @@ fn closing_fails_a_call_of_another_thread() {
     });
 }
 
-/// As by a runtime that shuts down while the driver waits.
+/// A runtime that shuts down drops the driver while it waits.
 #[test]
 fn dropping_the_driver_fails_a_waiting_call() {
     for blocked in [false, true] {

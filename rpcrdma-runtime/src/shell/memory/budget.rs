@@ -26,10 +26,9 @@ const FREE: u64 = 8;
 /// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
 /// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
 /// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
-/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB. An owner that uses
-/// more than a sixteenth of the budget leaves an eighth free for lighter ones. A call that holds
-/// memory and needs more waits likewise, except that one such call at a time may exceed the budget, by at
-/// most a quarter of it.
+/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB. An owner that
+/// uses more than a sixteenth of the budget leaves an eighth free for lighter ones. A call that holds memory
+/// and needs more also waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
@@ -191,8 +190,8 @@ impl Permit {
         }
     }
 
-    /// Adds bytes beyond the owner's share, unless another permit has done so. Calls that hold memory while
-    /// they wait could otherwise wait for each other.
+    /// Adds bytes beyond the owner's share, unless another permit already exceeds its share. Otherwise calls
+    /// that hold memory could wait for each other.
     fn try_exceed(&self, bytes: u64) -> bool {
         let exceeded = &self.account.budget.0.exceeded;
         let is_first = !exceeded.swap(true, Ordering::SeqCst);

@@ -1,5 +1,5 @@
 //! Models of the budget's counters and of calls that wait for memory. Loom runs each model in all thread
-//! orders with at most two preemptions, and reports a thread that waits forever. It does not see that tokio's
+//! orders with at most two preemptions, and reports a thread that waits forever. Loom cannot see how tokio's
 //! `Notify` orders memory accesses, so no model depends on that order.
 
 use loom::future::block_on;
@@ -8,7 +8,7 @@ use loom::thread;
 use self::budget::{MemoryBudget, SMALL};
 use crate::proto::owner::Owner;
 
-/// The same code with the atomics of loom.
+/// `budget.rs` with the atomics of loom.
 #[allow(dead_code, unreachable_pub, clippy::duplicate_mod)]
 #[path = "budget.rs"]
 mod budget;
@@ -25,7 +25,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// The owner holds half of the budget, so another quarter waits.
+/// The owner holds half of the budget, so a call that needs another quarter waits.
 #[test]
 fn a_call_that_waits_for_memory_gets_it() {
     check(|| {

@@ -8,8 +8,8 @@ use metrics::{counter, gauge, histogram};
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts to report metrics to the recorder of the crate `metrics`. Call this function after the recorder is
-/// installed and before clients and servers are created. Metrics are disabled by default because they cost
-/// allocations for each call.
+/// installed and before clients and servers are created. Metrics are disabled by default because they
+/// allocate memory for each call.
 pub fn enable_metrics() {
     ENABLED.store(true, Ordering::Relaxed);
 }

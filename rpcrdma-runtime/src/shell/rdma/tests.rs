@@ -177,7 +177,7 @@ impl UnreadConnection {
     fn has_err_chunk(&self) -> bool {
         let error = Header { xid: 0, credits: 0, body: Body::Error(ErrorBody::Chunk) }.encode();
         match self.0.lock().unwrap().actions.last() {
-            // The XID, the version and the credits come first.
+            // Skips the XID, the version and the credits.
             Some(Action::Send { message, .. }) => message.concat()[12..] == error[12..],
             _ => false,
         }
@@ -231,7 +231,7 @@ async fn unread_replies_of_one_owner_leave_memory_to_others() {
     let held: u64 = unread.iter().map(|connection| connection.output().0).sum();
     assert!((64 << 20..=97 << 20).contains(&held), "{held} bytes of replies");
     assert!((held..=104 << 20).contains(&memory.used()), "{held} bytes, and {memory:?}");
-    // Neither small nor long calls of others wait.
+    // Neither small nor long calls of other owners wait.
     let other = UnreadConnection::from(2);
     other.serve(&serving, None);
     (0..8).for_each(|xid| other.call(xid, if xid == 0 { 1 } else { 0 }, 0, if xid == 0 { LONG } else { 0 }));
@@ -270,7 +270,7 @@ async fn unread_replies_of_many_owners_leave_memory_to_another() {
     assert_eq!(other.output().1, 1, "{memory:?}");
 }
 
-/// As many small calls as the credits allow, on many connections.
+/// Sends as many small calls as the credits allow, on many connections.
 #[tokio::test(start_paused = true)]
 async fn unread_small_replies_of_one_owner_leave_memory_to_others() {
     const CALLS: u32 = 130;

@@ -199,7 +199,7 @@ impl ClientStats {
         metrics::count("rpcrdma_client_waits_total", ["credit"], [credit_waits]);
     }
 
-    /// Adds `calls` calls that waited for a credit for `time`.
+    /// Adds the waiting time of `calls` calls that each waited for a credit for `time`.
     pub(in super::super) fn waited(&self, calls: usize, time: Duration) {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let nanos = u64::try_from(time.saturating_mul(calls).as_nanos()).unwrap_or(u64::MAX);

@@ -37,8 +37,8 @@ impl CallSlots {
         }
     }
 
-    /// Returns true if another call can run, or if `queueing` and another call can be queued. Queueing lets
-    /// the connection read replies that arrive behind calls.
+    /// Returns true if another call can run, or if `queueing` is true and another call can be queued.
+    /// Queueing lets the connection read replies that arrive behind calls.
     pub(super) fn has_room(&self, queueing: bool) -> bool {
         self.free.available_permits() > self.queue.len()
             || queueing && self.queued_bytes < self.max_queued_bytes
@@ -49,7 +49,7 @@ impl CallSlots {
         self.queue.is_empty() && self.free.available_permits() == self.max_calls
     }
 
-    /// Returns the number of queued calls, and of those whose replies are not written.
+    /// Returns the number of calls that are queued, run, or have unwritten replies.
     pub(super) fn unwritten(&self) -> usize {
         let running = self.max_calls.saturating_sub(self.free.available_permits());
         self.queue.len().saturating_add(running)

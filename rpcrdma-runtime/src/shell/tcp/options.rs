@@ -13,7 +13,7 @@ pub struct TcpOptions {
     /// The maximum length of a received record, in octets. The default is 8 MiB and 64 KiB: the data of one
     /// call over RDMA and its headers. A server raises the default to accept the longest calls of its
     /// programs ([`Service::max_args`](crate::proto::program::Service::max_args)), within half of its memory
-    /// budget. A client raises it to the bounds of the replies that it waits for.
+    /// budget. A client raises the default to the bounds of the replies that it waits for.
     pub max_record: usize,
     /// Maximum number of calls at once on one connection (default 64). A client queues further calls. A
     /// server stops reading while a client has this many unanswered calls. Exception: while a server has

@@ -151,8 +151,8 @@ impl Outbound for TcpOutbound {
         Some(((slot, call.stream.len() as u64), call))
     }
 
-    /// A call without a reply frees its slot at once, such as a repeated RPCSEC_GSS call (RFC 2203 section
-    /// 5.3.3.1).
+    /// A call without a reply, such as a repeated RPCSEC_GSS call (RFC 2203 section 5.3.3.1), frees its slot
+    /// at once.
     fn reply(&mut self, Ended { key: (slot, call_inline), span, reply, .. }: Ended<Self::Key>) {
         let Some(reply) = reply else { return };
         let traffic = Traffic { call_inline, reply_inline: reply.unreduced_len(), ..Traffic::default() };

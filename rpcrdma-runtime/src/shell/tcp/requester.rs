@@ -100,7 +100,7 @@ impl TcpRequester {
     }
 
     /// Returns true if a call with this XID is outstanding. A late reply to an abandoned call is dropped
-    /// unless another call has its XID, which takes 2^32 calls.
+    /// unless another unanswered call has the same XID, which takes 2^32 calls.
     pub(super) fn is_outstanding(&self, xid: u32) -> bool {
         self.calls.contains(xid)
     }
@@ -129,7 +129,7 @@ impl TcpRequester {
         self.silent.clear();
     }
 
-    /// Ends the call that a reply answers. A reply to no outstanding call, such as a late one, is dropped.
+    /// Ends the call that a reply answers. A reply that matches no outstanding call is dropped.
     pub(super) fn received(&mut self, reply: Bytes) {
         let xid = reply.first_chunk().map(|word| u32::from_be_bytes(*word));
         let Some(sent) = xid.and_then(|xid| self.calls.remove(xid)) else {
@@ -175,8 +175,8 @@ impl SessionRequester for TcpRequester {
         }
     }
 
-    /// An abandoned call holds the connection only if the server has sent nothing for the stall limit since
-    /// the call. The server is then presumed dead, which TCP alone takes much longer to detect.
+    /// An abandoned call holds resources of the connection only if the server has sent nothing for the stall
+    /// limit since the call. The server is then presumed dead, which TCP alone takes much longer to detect.
     fn holds(&self, call: CallId) -> bool {
         self.silent.contains(&call)
     }

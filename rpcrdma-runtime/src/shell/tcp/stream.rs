@@ -102,8 +102,7 @@ impl Incoming {
         self.records.admit(max);
     }
 
-    /// Returns the start of a message that is too long, as far as it has arrived, if this is the reason of
-    /// `error`.
+    /// Returns the part of a message that has arrived, if `error` reports that the message is too long.
     pub(super) fn refused(&self, error: &io::Error) -> Option<&[u8]> {
         error.get_ref()?.downcast_ref::<RecordError>()?;
         self.records.refused(&self.input)
@@ -249,7 +248,7 @@ impl Outgoing {
     }
 }
 
-/// The time limit of a stalled direction. It keeps running when a waiting future is dropped.
+/// The time limit of a stalled direction. The limit keeps running when a waiting future is dropped.
 struct Stall {
     limit: Duration,
     since: Option<Instant>,
@@ -292,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// A peer that reads occasionally never stalls, but is too slow.
+    /// A peer that regularly reads small amounts never stalls, but is too slow.
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_too_slowly_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -7,7 +7,7 @@ use self::digest::Digest;
 
 /// An incremental CRC32C of the length field, the ULPDU and the pad octets, in this order.
 ///
-/// With the standard library, it uses the processor's widest suitable instructions, otherwise a table.
+/// Uses the processor's widest suitable instructions with the standard library, and a table without it.
 #[derive(Clone)]
 pub struct Crc32c(Digest);
 
@@ -29,7 +29,7 @@ impl Crc32c {
         digest::value(&self.0)
     }
 
-    /// Returns the checksum as on the wire: least significant octet first, unlike all other iWARP fields.
+    /// Returns the checksum in wire order: least significant octet first, unlike all other iWARP fields.
     #[must_use]
     pub fn octets(&self) -> [u8; 4] {
         self.value().to_le_bytes()

@@ -2,9 +2,9 @@
 
 use super::take;
 
-/// Octets of a tagged header.
+/// Size of a tagged header in octets.
 pub const TAGGED_LEN: usize = 14;
-/// Octets of an untagged header.
+/// Size of an untagged header in octets.
 pub const UNTAGGED_LEN: usize = 18;
 
 const TAGGED: u8 = 0x80;
@@ -46,7 +46,7 @@ pub enum DdpHeader {
 /// The reason why octets are not a valid DDP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DdpError {
-    /// Shorter than its header.
+    /// The segment is shorter than its header.
     #[error("a DDP segment is shorter than its header")]
     Short,
     /// The version is not 1.
@@ -61,7 +61,7 @@ impl DdpHeader {
     /// Splits a segment into its header and its payload.
     ///
     /// # Errors
-    /// Returns [`DdpError`] if the segment is too short or has another version.
+    /// Returns [`DdpError`] if the segment is too short or its version is not 1.
     pub fn parse(segment: &[u8]) -> Result<(Self, &[u8]), DdpError> {
         let mut rest = segment;
         let [first, control] = take(&mut rest).ok_or(DdpError::Short)?;

@@ -1,9 +1,8 @@
-//! FPDUs: MPA's division of the TCP stream into DDP segments (RFC 5044 section 4).
+//! FPDUs: the frames in which MPA sends DDP segments over TCP (RFC 5044 section 4).
 //! [`Markers`](super::Markers) adds and removes markers.
 //!
-//! An FPDU consists of a length of two octets, the ULPDU of that length, zero octets up to a multiple of
-//! four, and four octets of CRC. The CRC field is always present. It is zero and ignored if no CRC was agreed
-//! on.
+//! An FPDU consists of a two-octet length, the ULPDU, zero octets up to a multiple of four, and a four-octet
+//! CRC. The CRC field is always present. If the peers do not use CRCs, the field is zero and ignored.
 
 use super::crc::Crc32c;
 
@@ -15,7 +14,7 @@ pub const CRC_LEN: usize = 4;
 pub const MARKER_LEN: usize = 4;
 /// Maximum size of an FPDU in octets.
 pub const MAX_LEN: usize = LENGTH_LEN + u16::MAX as usize + 3 + CRC_LEN;
-/// Minimum value of a sender's FPDU size limit in octets: a ULPDU of 128.
+/// Minimum value of a sender's FPDU size limit in octets: an FPDU with a ULPDU of 128 octets.
 pub const MIN_LIMIT: usize = LENGTH_LEN + 128 + 2 + CRC_LEN;
 
 /// The reason why octets are not a valid FPDU.
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// RFC 5044 figures 5 and 6: a Send of 24 zero octets, first and second of a stream.
+    /// RFC 5044 figures 5 and 6: a Send of 24 zero octets, the first or the second of a stream.
     fn figure(msn: u8) -> Vec<u8> {
         let mut fpdu = alloc::vec![0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, msn, 0, 0, 0, 0];
         fpdu.extend([0; 24]);

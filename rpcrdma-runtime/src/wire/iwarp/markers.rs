@@ -1,8 +1,8 @@
 //! MPA markers (RFC 5044 section 4.3): four octets at every 512th octet of a direction, starting with the
 //! first octet after the MPA frame. A marker contains the distance to the start of its FPDU.
 //!
-//! A receiver requires them in its MPA frame. The markers before and between the octets of an FPDU belong to
-//! it, and its CRC covers them.
+//! A receiver requests markers in its MPA frame. The markers before and inside an FPDU belong to this FPDU,
+//! and its CRC covers them.
 
 use alloc::vec::Vec;
 
@@ -47,12 +47,12 @@ impl Markers {
         self.since = 0;
     }
 
-    /// Returns the next marker if its position is reached, and counts it as sent.
+    /// If a marker is due at the current position, returns the marker and advances past it.
     pub fn due(&mut self) -> Option<[u8; LEN]> {
         if self.at != 0 {
             return None;
         }
-        // Senders never make FPDUs that exceed the field's range.
+        // Senders never create FPDUs that exceed the field's range.
         let distance = u16::try_from(self.since).unwrap_or(u16::MAX);
         self.pass_marker();
         let [high, low] = distance.to_be_bytes();
@@ -86,7 +86,7 @@ impl Markers {
             if self.at == 0 {
                 let (marker, after) = rest.split_first_chunk::<LEN>().ok_or(FpduError::Marker)?;
                 let [_, _, high, low] = *marker;
-                // The lowest two bits and the first half are reserved.
+                // The first two octets and the lowest two bits of a marker are reserved.
                 if usize::from(u16::from_be_bytes([high, low]) & !3) != self.since {
                     return Err(FpduError::Marker);
                 }
@@ -110,7 +110,7 @@ impl Markers {
         self.at = self.at.wrapping_add(octets) % INTERVAL;
     }
 
-    /// Moves past a marker. A marker before the length field does not count in the distance of later markers.
+    /// Moves past a marker. The distances in later markers do not include a marker before the length field.
     fn pass_marker(&mut self) {
         self.since = if self.since == 0 { 0 } else { self.since.saturating_add(LEN) };
         self.at = LEN;

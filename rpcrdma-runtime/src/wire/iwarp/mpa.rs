@@ -1,8 +1,8 @@
 //! The MPA request and reply that open a connection (RFC 5044 section 7.1, RFC 6581).
 //!
-//! A frame is read in two steps, so that a peer's number never determines an unchecked allocation. First,
+//! A frame is read in two steps, so that no unchecked length from the peer determines an allocation. First,
 //! [`HEADER_LEN`] octets are parsed as a [`FrameHeader`], which rejects a length above [`MAX_PRIVATE_DATA`].
-//! Then that many octets of private data follow, which start with the [`ReadDepths`] in an enhanced frame.
+//! Then the private data of this length is read. In an enhanced frame, it starts with the [`ReadDepths`].
 
 /// Size of a frame's fixed part in octets, before its private data.
 pub const HEADER_LEN: usize = 20;
@@ -36,7 +36,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    /// Returns the octets at the start of such a frame.
+    /// Returns the key at the start of a frame of this kind.
     #[must_use]
     pub fn key(self) -> &'static [u8; KEY_LEN] {
         match self {
@@ -45,8 +45,8 @@ impl FrameKind {
         }
     }
 
-    /// Returns true if a stream that starts with `octets` can still become such a frame. An unrelated peer is
-    /// thus detected by its first octet, without waiting for more.
+    /// Returns true if a stream that starts with `octets` can still become a frame of this kind. A peer that
+    /// does not use MPA is thus detected at its first wrong octet.
     #[must_use]
     pub fn may_begin_with(self, octets: &[u8]) -> bool {
         self.key().iter().zip(octets).all(|(ours, theirs)| ours == theirs)

@@ -26,9 +26,9 @@ pub enum Opcode {
     ReadResponse,
     /// Send, in four variants.
     Send {
-        /// Whether it invalidates an STag of the receiver.
+        /// Whether the Send invalidates an STag of the receiver.
         invalidate: bool,
-        /// Whether it requests an event at the receiver. This implementation reports every Send.
+        /// Whether the Send requests an event at the receiver. This implementation reports every Send.
         solicited: bool,
     },
     /// Terminate.
@@ -107,7 +107,8 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Parses the payload of a Read Request's segment, which must contain nothing else.
+    /// Parses the payload of a Read Request's segment. Returns `None` unless its size is
+    /// [`READ_REQUEST_LEN`].
     #[must_use]
     pub fn parse(octets: &[u8]) -> Option<Self> {
         let mut rest = octets;

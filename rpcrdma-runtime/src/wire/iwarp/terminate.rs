@@ -9,7 +9,7 @@ const HAS_LENGTH: u8 = 0x80;
 const HAS_DDP: u8 = 0x40;
 const HAS_RDMAP: u8 = 0x20;
 const FLAGS: u8 = HAS_LENGTH | HAS_DDP | HAS_RDMAP;
-/// The same flags in the mirrored order of Linux's siw.
+/// The same flags in the bit order of Linux's siw, which is mirrored.
 const SIW_FLAGS: u8 = 0x07;
 
 /// An error, with the layer that detected it.
@@ -30,13 +30,13 @@ const fn code(layer: u8, etype: u8, code: u8) -> Code {
 impl Code {
     /// RDMAP, local catastrophic error.
     pub const LOCAL_CATASTROPHIC: Code = code(0, 0, 0);
-    /// RDMAP, of a Read Request: the source STag is invalid.
+    /// RDMAP, in a Read Request: the source STag is invalid.
     pub const READ_INVALID_STAG: Code = code(0, 1, 0x00);
-    /// RDMAP, of a Read Request: the range exceeds the source.
+    /// RDMAP, in a Read Request: the range exceeds the source.
     pub const READ_BOUNDS: Code = code(0, 1, 0x01);
     /// RDMAP: the memory does not permit the access.
     pub const ACCESS_RIGHTS: Code = code(0, 1, 0x02);
-    /// RDMAP, of a Read Request: the end of the range overflows 64 bits.
+    /// RDMAP, in a Read Request: the end of the range overflows 64 bits.
     pub const READ_WRAP: Code = code(0, 1, 0x04);
     /// RDMAP: the STag cannot be invalidated.
     pub const CANNOT_INVALIDATE: Code = code(0, 1, 0x09);
@@ -162,9 +162,9 @@ impl Terminate {
         octets
     }
 
-    /// Parses the error code of a peer's Terminate. The code is only a diagnosis, so parsing is lenient. It
-    /// also accepts the format of Linux's siw, which swaps the halves of the first octet and mirrors the
-    /// flags, and a truncated message. Returns `None` if the code itself is incomplete.
+    /// Parses the error code of a peer's Terminate. The code is for diagnosis only, so parsing is lenient.
+    /// Truncated messages are accepted. So is the format of Linux's siw, which swaps the halves of the first
+    /// octet and mirrors the flags. Returns `None` if the code itself is incomplete.
     #[must_use]
     pub fn read_code(mut octets: &[u8]) -> Option<Code> {
         let [first, code] = take(&mut octets)?;
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(code(&[]), None);
     }
 
-    /// From RFC 5040 figure 9, RFC 5041 section 7.2 and RFC 5044 section 8.
+    /// The codes are from RFC 5040 figure 9, RFC 5041 section 7.2 and RFC 5044 section 8.
     ///
     /// Requirement: R559, R613
     #[test]

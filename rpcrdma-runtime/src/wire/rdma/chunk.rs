@@ -12,7 +12,8 @@ pub struct ReadSegment {
     pub segment: Segment,
 }
 
-/// The segments of a Write chunk or of a Reply chunk (RFC 8166 section 3.4.6), filled in order.
+/// The segments of a Write chunk or of a Reply chunk (RFC 8166 section 3.4.6), which the responder fills in
+/// order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteChunk(pub Vec<Segment>);
 
@@ -40,7 +41,7 @@ impl WriteChunk {
         self.len() == 0
     }
 
-    /// Returns a copy after [`WriteChunk::fill`].
+    /// Returns a copy with the segment lengths that [`WriteChunk::fill`] sets.
     #[must_use]
     pub fn filled(&self, len: u64) -> WriteChunk {
         let mut filled = self.clone();
@@ -49,7 +50,7 @@ impl WriteChunk {
     }
 
     /// Sets the segment lengths for a write of `len` bytes: in order, without gaps, and zero for unused
-    /// segments (RFC 8166 section 3.4.6). Bytes that do not fit are not counted.
+    /// segments (RFC 8166 section 3.4.6). Bytes that exceed the chunk are ignored.
     pub fn fill(&mut self, len: u64) {
         let mut left = len;
         for segment in &mut self.0 {
@@ -72,8 +73,8 @@ impl ChunkLists {
         self.reads.iter().map(|read| &read.segment).chain(chunks)
     }
 
-    /// Returns the size of an RDMA_MSG or RDMA_NOMSG header with these lists, in bytes (RFC 8166 section 4.2,
-    /// 4.3).
+    /// Returns the size of an RDMA_MSG or RDMA_NOMSG header with these lists, in bytes (RFC 8166 sections 4.2
+    /// and 4.3).
     #[must_use]
     pub fn header_len(&self) -> u64 {
         let chunk = |chunk: &WriteChunk| (chunk.0.len() as u64).saturating_mul(16).saturating_add(4);
@@ -85,7 +86,8 @@ impl ChunkLists {
             .saturating_add(self.reply.as_ref().map_or(0, chunk))
     }
 
-    /// Returns the [`ChunkLists::header_len`] of chunks with these numbers of segments.
+    /// Computes [`ChunkLists::header_len`] from the number of Read segments, the numbers of Write chunks and
+    /// of their segments, and the number of segments in the Reply chunk.
     #[must_use]
     pub fn header_len_for(reads: u64, (chunks, segments): (u64, u64), reply: Option<u64>) -> u64 {
         28u64

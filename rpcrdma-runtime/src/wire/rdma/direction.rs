@@ -16,10 +16,10 @@ pub enum Direction {
 const SEGMENT: usize = 16;
 const READ_SEGMENT: usize = 20;
 
-/// Determines the direction of a message if both peers make calls, from the RPC message after the header. An
-/// error without an RPC message answers a call, and a Position-Zero Read chunk contains a call. Returns
-/// `None` if the direction is unknown: another version, an invalid header, an obsolete type, or a message
-/// without a call or a reply.
+/// Determines the direction of a message on a connection where both peers send calls. Uses the RPC message
+/// after the header. An error without an RPC message answers a call, and a Position-Zero Read chunk contains
+/// a call. Returns `None` if the direction is unknown: an unsupported version, an invalid header, an obsolete
+/// type, or a message without a call or a reply.
 #[must_use]
 pub fn direction(message: &[u8]) -> Option<Direction> {
     let mut reader = Reader::from_slice(message);
@@ -42,8 +42,8 @@ pub fn direction(message: &[u8]) -> Option<Direction> {
     }
 }
 
-/// Skips the chunk lists; each step consumes bytes of the message. Returns whether the Read list has a
-/// segment at position zero.
+/// Skips the chunk lists. Each iteration consumes bytes of the message, so the loops end. Returns true if the
+/// Read list has a segment at position zero.
 fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     let mut position_zero = false;
     while follows(reader)? {
@@ -59,7 +59,7 @@ fn skip_lists(reader: &mut Reader<'_>) -> Option<bool> {
     Some(position_zero)
 }
 
-/// Reads the word that precedes a list entry. Returns whether an entry follows.
+/// Reads the word that precedes a list entry. Returns true if an entry follows.
 fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     match reader.u32().ok()? {
         0 => Some(false),
@@ -68,8 +68,8 @@ fn follows(reader: &mut Reader<'_>) -> Option<bool> {
     }
 }
 
-/// Skips a chunk's segments. A chunk that claims more segments than the message contains stops at the
-/// message's end.
+/// Skips a chunk's segments. If the chunk claims more segments than the message contains, the loop stops at
+/// the end of the message.
 fn skip_chunk(reader: &mut Reader<'_>) -> Option<()> {
     for _ in 0..reader.u32().ok()? {
         let _segment: &[u8; SEGMENT] = reader.array().ok()?;

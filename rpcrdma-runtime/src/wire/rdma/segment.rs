@@ -5,9 +5,9 @@ use core::fmt;
 pub struct Segment {
     /// The handle (an STag, an R_key) under which the memory is registered.
     pub handle: u32,
-    /// Its length in bytes.
+    /// Length of the range in bytes.
     pub length: u32,
-    /// Start of the range. Opaque to the peer, which only adds to it (RFC 8166 section 4.1.1).
+    /// Start of the range. Opaque to the remote peer, which only adds to this value (RFC 8166 section 4.1.1).
     pub offset: u64,
 }
 

@@ -46,7 +46,7 @@ impl Credential {
     pub fn allows_reduction(&self) -> bool {
         match self {
             Credential::Other { flavor: RPCSEC_GSS, body } => {
-                // After the version, the control procedure and the sequence number.
+                // The service follows the version, the control procedure and the sequence number.
                 body.get(12..16).is_some_and(|service| service == GSS_SERVICE_NONE.to_be_bytes())
             }
             _ => true,
@@ -151,7 +151,7 @@ impl From<i32> for AuthStat {
 }
 
 /// # Errors
-/// Fails if a machine name, groups or a body exceed their bounds.
+/// Fails if the machine name, the groups or the body exceeds its bound.
 pub(super) fn encode(credential: &Credential) -> Result<xdr::OpaqueAuth, Error> {
     let (flavor, body) = match credential {
         Credential::None => (AUTH_NONE, Bytes::new()),

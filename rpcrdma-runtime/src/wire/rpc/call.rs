@@ -15,7 +15,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Returns the type given by the word after the XID, or `None` if it is neither.
+    /// Returns the type given by the word after the XID, or `None` if this word is neither type.
     #[must_use]
     pub fn of(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::from_slice(message);
@@ -38,11 +38,11 @@ pub struct CallHeader {
     pub version: u32,
     /// Procedure number.
     pub procedure: u32,
-    /// The caller's credential. The verifier is that of AUTH_NONE.
+    /// The caller's credential. [`CallHeader::encode`] adds the verifier of AUTH_NONE.
     pub credential: Credential,
 }
 
-/// The numbers of a call whose header may be incomplete otherwise, for log events.
+/// The numbers that identify a call in log events. The rest of its header may be incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallNumbers {
     /// Transaction id.
@@ -56,7 +56,8 @@ pub struct CallNumbers {
 }
 
 impl CallNumbers {
-    /// Reads the first 24 bytes of a message. Returns `None` if they are incomplete or start no call.
+    /// Reads the first 24 bytes of a message. Returns `None` if they are incomplete or not the start of a
+    /// call.
     #[must_use]
     pub fn of(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::from_slice(message);
@@ -121,7 +122,7 @@ impl CallHeader {
         auth::encode(&self.credential)?.encode(sink)
     }
 
-    /// Writes the verifier, the rest of a header.
+    /// Writes the verifier, which completes a header.
     ///
     /// # Errors
     /// Fails if the verifier exceeds 400 bytes.
@@ -191,7 +192,7 @@ impl RpcCall {
         &self.message
     }
 
-    /// Returns the input of the verifier: the header before it.
+    /// Returns the input of the verifier: the header up to and including the credential.
     #[must_use]
     pub fn unverified(&self) -> &[u8] {
         self.message.stream.get(..self.unverified).unwrap_or_default()

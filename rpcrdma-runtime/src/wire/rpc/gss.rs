@@ -8,7 +8,7 @@ use crate::xdr::{Error, from_bytes, to_bytes};
 
 /// Upper limit of sequence numbers, exclusive (RFC 2203 section 5).
 pub const MAX_SEQUENCE: u32 = xdr::MAXSEQ;
-/// Maximum size in bytes of a handle that fits into a credential: the other fields take 20.
+/// Maximum size in bytes of a handle that fits into a credential: the other fields need 20 bytes.
 pub const MAX_HANDLE: usize = MAX_AUTH_BYTES as usize - 20;
 
 /// The type of a message with an RPCSEC_GSS credential (RFC 2203 section 5, `rpc_gss_proc_t`).
@@ -53,7 +53,7 @@ impl GssCredential {
     /// Encodes the body.
     ///
     /// # Errors
-    /// Succeeds for every handle of at most [`MAX_HANDLE`] bytes.
+    /// Fails if the handle exceeds [`MAX_HANDLE`] bytes.
     pub fn encode(&self) -> Result<Bytes, Error> {
         let gss_proc = match self.control {
             GssControl::Data => xdr::RpcGssProcT::Data,

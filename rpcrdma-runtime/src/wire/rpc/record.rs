@@ -1,7 +1,7 @@
 //! Record marking: RPC messages on a byte stream (RFC 5531 section 11).
 //!
-//! A record is one message. It consists of fragments. A word before each fragment holds its length, and the
-//! highest bit marks the last fragment.
+//! A record is one message. It consists of fragments. The word before a fragment contains the length of the
+//! fragment. The highest bit of this word marks the last fragment.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error as ThisError;
@@ -19,7 +19,7 @@ pub fn record_mark(len: u64) -> Option<[u8; 4]> {
     Some((LAST | len).to_be_bytes())
 }
 
-/// The reason why a stream contains no further records: the start of the next one is unknown.
+/// The reason why no further records can be read from a stream: the start of the next record is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -67,11 +67,11 @@ impl Records {
         self.fragment.is_none() && self.before.is_empty()
     }
 
-    /// Returns the maximum length of the next record once its first mark has arrived. This is its length if
-    /// it has one fragment, and otherwise the limit.
+    /// Returns the maximum length of the next record once its first mark has arrived. The result is exact for
+    /// a record of one fragment, and otherwise the limit.
     ///
     /// # Errors
-    /// As [`Records::next`].
+    /// Fails as [`Records::next`] does.
     pub fn announced(&mut self, input: &mut BytesMut) -> Result<Option<usize>, RecordError> {
         if self.is_between() {
             let Some(mark) = input.first_chunk::<MARK>() else { return Ok(None) };

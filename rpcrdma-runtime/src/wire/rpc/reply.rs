@@ -34,7 +34,7 @@ pub enum ReplyHeader {
     },
     /// RPC_MISMATCH.
     RpcMismatch,
-    /// The rejection of a service.
+    /// A service rejected the call.
     Rejected(Reject),
 }
 
@@ -43,7 +43,7 @@ pub enum ReplyHeader {
 #[non_exhaustive]
 pub enum ReplyError {
     /// PROG_UNAVAIL.
-    #[error("the server does not have the program")]
+    #[error("the server does not provide the program")]
     ProgramUnavailable,
     /// PROG_MISMATCH.
     #[error("the server supports only versions {low} to {high} of the program")]
@@ -54,7 +54,7 @@ pub enum ReplyError {
         high: u32,
     },
     /// PROC_UNAVAIL.
-    #[error("the server does not have the procedure")]
+    #[error("the server does not provide the procedure")]
     ProcedureUnavailable,
     /// GARBAGE_ARGS.
     #[error("the server cannot decode the arguments")]
@@ -90,7 +90,7 @@ impl ReplyHeader {
         self.encode_verified(xid, &Verifier::default(), sink)
     }
 
-    /// Writes the header with a verifier. A denied reply has no field for it.
+    /// Writes the header with a verifier. A denied reply has no verifier.
     ///
     /// # Errors
     /// Fails if the verifier exceeds 400 bytes, or with the sink's error.
@@ -138,7 +138,7 @@ pub struct RpcReply {
 }
 
 impl RpcReply {
-    /// Creates the reply with results to a call; `results` already holds its header.
+    /// Creates the reply to a successful call. `results` must start with the header of the reply.
     #[must_use]
     pub fn success(results: Reducer) -> Self {
         RpcReply { status: ReplyHeader::Success, message: results.into_message() }
@@ -158,7 +158,8 @@ impl RpcReply {
         RpcReply::without_results(xid, ReplyHeader::Rejected(reject), &Verifier::default())
     }
 
-    /// Creates the answer to a message that is not a valid call. Returns `None` if it is not a call at all.
+    /// Creates the answer to a message that is not a valid call. Returns `None` for
+    /// [`CallRefusal::NotACall`].
     #[must_use]
     pub fn refuse(refusal: CallRefusal) -> Option<Self> {
         match refusal {
@@ -180,8 +181,8 @@ pub fn decode_reply(reader: &mut Reader<'_>, xid: u32) -> Result<(), ReplyError>
     decode_verified(reader, xid)?.1
 }
 
-/// Reads the header of the reply to call `xid`. Returns the verifier, which a denied reply does not have, and
-/// whether results follow.
+/// Reads the header of the reply to call `xid`. Returns the verifier, if any (a denied reply has none), and
+/// the reason if no results follow.
 ///
 /// # Errors
 /// Returns [`ReplyError`] if the message is not a reply to this call or cannot be decoded.

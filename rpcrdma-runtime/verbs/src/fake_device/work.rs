@@ -21,8 +21,7 @@ pub(super) struct Pair {
     state: State,
     sends: VecDeque<Posted>,
     receives: VecDeque<Receive>,
-    /// Unsignaled work that was executed, until the next completion. Until then, the device may still access
-    /// its memory.
+    /// Executed unsignaled work. The device may still access its memory until the next completion.
     done: VecDeque<Posted>,
     /// Work that occupies the send queue. It is removed when a completion is polled.
     outstanding_sends: VecDeque<u64>,
@@ -30,7 +29,7 @@ pub(super) struct Pair {
 }
 
 enum State {
-    /// Only accepts Receives.
+    /// Accepts only Receives.
     Created,
     /// Connected to this peer.
     Ready(usize),
@@ -62,7 +61,7 @@ struct Receive {
 /// The result of executing work.
 enum Outcome {
     Done,
-    /// The peer has no Receive. The work is tried again later.
+    /// The peer has no Receive. The work is retried later.
     NoReceive,
     /// The local status, and the number and status of the failed Receive of the peer, if any.
     Failed(ibv_wc_status::Type, Option<(u64, ibv_wc_status::Type)>),
@@ -161,7 +160,7 @@ impl Device {
         }
     }
 
-    /// Destroys a queue pair. Until now, the device may access the memory of all posted work.
+    /// Destroys a queue pair. Before this call, the device may access the memory of all posted work.
     pub(super) fn destroy_pair(&mut self, at: usize) {
         self.touch_work(at);
         let Some(pair) = self.pairs.remove(&at) else {
@@ -214,7 +213,7 @@ impl Device {
         while all.iter().any(|at| self.step(*at)) {}
     }
 
-    /// Executes the first work of a queue pair. Returns true if that made progress.
+    /// Executes the first work request of a queue pair. Returns true if that made progress.
     fn step(&mut self, at: usize) -> bool {
         let Some(pair) = self.pairs.get_mut(&at) else { return false };
         let State::Ready(peer) = pair.state else { return false };

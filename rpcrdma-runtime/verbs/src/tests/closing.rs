@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// The kinds of devices.
+/// Devices with and without memory windows.
 const KINDS: [Settings; 2] = [Settings::CARD, PLAIN];
 
 fn close(connection: &mut VerbsConnection) {

@@ -133,8 +133,7 @@ fn accepting_times_out() {
     });
 }
 
-/// Each library call that can fail does so in one run. The result is an error or a connection, and no objects
-/// are left.
+/// In each run, another library call fails. The result is an error or a connection, and no objects are left.
 #[test]
 fn any_call_may_fail() {
     let mut failed = 0;

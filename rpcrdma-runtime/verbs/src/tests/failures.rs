@@ -77,7 +77,7 @@ fn failed_registration_for_work_closes_the_connection() {
                 2 => {
                     Action::Send { token: Token(1), message: vec![octets(9000, 1).into()], invalidate: None }
                 }
-                // More Receives than there are registered slots.
+                // Requests more Receives than there are registered slots.
                 _ => Action::PostReceives { count: 60 },
             });
             if work < 3 {
@@ -106,7 +106,7 @@ fn memory_that_fails_to_deregister_is_not_returned() {
             assert_eq!(reason, CloseReason::Io(NOT_DEREGISTERED.into()));
             assert!(returned.is_empty(), "{other:?} is still registered");
             drop((local, peer));
-            // Two advertised buffers, and the slots of both peers.
+            // At least two advertised buffers and the slots of both peers are leaked.
             assert!(device.leaked() >= before + 4, "{} buffers", device.leaked() - before);
         });
     }

@@ -12,8 +12,8 @@ const RATE: u64 = 500;
 const MESSAGES: u64 = 40;
 const MESSAGE: usize = 1000;
 
-/// Sends messages to a client that accepts one at each tick. Returns how many completed, and why the server
-/// closed the connection, if it did.
+/// Sends messages to a client that accepts one at each tick. Returns the number of completed messages, and
+/// the reason if the server closed the connection.
 async fn served(tick: Duration) -> (u64, Option<CloseReason>) {
     let options = VerbsOptions { min_rate: RATE, max_sends: 64, ..options() };
     let (mut client, mut server) = connected(&options).await;
@@ -50,7 +50,7 @@ async fn served(tick: Duration) -> (u64, Option<CloseReason>) {
     }
 }
 
-/// 454 octets per second.
+/// The client accepts 454 octets per second.
 #[test]
 fn a_client_that_drains_slower_than_the_minimum_rate_is_disconnected() {
     with(Settings::CARD, async |_| {
@@ -60,7 +60,7 @@ fn a_client_that_drains_slower_than_the_minimum_rate_is_disconnected() {
     });
 }
 
-/// 555 octets per second.
+/// The client accepts 555 octets per second.
 #[test]
 fn a_client_that_drains_a_little_faster_than_the_minimum_rate_is_served() {
     with(Settings::CARD, async |_| assert_eq!(served(Duration::from_millis(1800)).await, (MESSAGES, None)));

@@ -151,7 +151,7 @@ fn consecutive_reads_return_the_current_data() {
     }
 }
 
-/// A peer of siw may respond with less data than requested.
+/// On siw, a peer may respond with less data than requested.
 #[test]
 fn a_short_read_on_iwarp_does_not_disclose_data_of_another_connection() {
     with(Settings { iwarp: true, ..PLAIN }, async |device| {
@@ -241,7 +241,7 @@ async fn receive_while(peer: &mut VerbsConnection, local: &mut VerbsConnection) 
     }
 }
 
-/// With and without windows, on both kinds of devices.
+/// Covers devices with and without windows, and iWARP.
 #[test]
 fn memory_is_read_and_written() {
     let iwarp = Settings { iwarp: true, ..PLAIN };
@@ -292,8 +292,8 @@ fn long_memory_is_registered_by_another_thread() {
     }
 }
 
-/// The last RDMA Read of a region returns it, in the memory that the device wrote. A region that is not
-/// filled is dropped.
+/// The last RDMA Read of a region returns the region, in the memory that the device wrote. A region that is
+/// not filled is dropped.
 #[test]
 fn rdma_reads_of_one_region_fill_it_in_place() {
     for settings in

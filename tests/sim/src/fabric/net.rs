@@ -19,7 +19,7 @@ pub(super) struct Net {
     pub(super) rng: Rng,
     delay: Duration,
     faults: Faults,
-    /// The connection is broken, so new submissions are lost.
+    /// True if the connection is broken, so that new submissions are lost.
     pub(super) broken: bool,
     pub(super) lost_work: LostWork,
     /// Scheduled events, ordered by time and then by the order of scheduling.
@@ -337,7 +337,7 @@ impl Net {
 
     /// Schedules the completion of a submission.
     ///
-    /// A failed submission has none. On a broken connection, a lost submission may still complete.
+    /// A failed submission has no completion. On a broken connection, a lost submission may still complete.
     fn complete_unless_lost(&mut self, from: Side, fault: u32, what: &str, completion: Completion) {
         let completes =
             if self.broken { self.rng.chance(1, 2) } else { !self.inject_fault(from, fault, what) };

@@ -14,7 +14,7 @@ pub struct ReadRegions {
 }
 
 impl ReadRegions {
-    /// Starts an RDMA Read. The part must follow the last one, or start a region.
+    /// Starts an RDMA Read. The part must belong to the region of the previous part, or start a new region.
     pub fn start(&mut self, token: Token, length: u32, part: RegionPart) {
         if part.offset == 0 {
             self.last += 1;

@@ -15,9 +15,9 @@ pub(super) struct Regions(BTreeMap<u32, Region>);
 struct Region {
     base: u64,
     memory: Memory,
-    /// The peer has invalidated the handle. The owner has not removed the region yet.
+    /// True if the peer has invalidated the handle, but the owner has not removed the region yet.
     fenced: bool,
-    /// Its owner no longer reads it: writes of the peer are dropped.
+    /// True if the owner no longer reads the region. The peer's writes are then dropped.
     abandoned: bool,
 }
 

@@ -37,7 +37,7 @@ impl<'a> Lexer<'a, '_> {
         true
     }
 
-    /// Consumes `pragma` directive name `;`: an option of Linux's compiler for its C code. XDR continues
+    /// Consumes `pragma` directive name `;`: an option of Linux's XDR compiler for C code. XDR continues
     /// after the `;`.
     fn pragma(&mut self, rest: &str) {
         let line = rest.get(..line_length(rest)).unwrap_or("");
@@ -102,8 +102,8 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Returns the length of a preprocessor line, including a comment that begins on it and is_end on a
-    /// later line.
+    /// Returns the length of a preprocessor line, including a comment that begins on this line and ends on
+    /// a later line.
     fn closed_length(&mut self, rest: &str, length: usize) -> usize {
         let line = rest.get(..length).unwrap_or("");
         let opened = line.rfind("/*").filter(|open| !line.get(*open..).unwrap_or("").contains("*/"));
@@ -117,7 +117,7 @@ impl<'a> Lexer<'a, '_> {
         }
     }
 
-    /// Processes a `#define`: a constant if it defines a number or a name, otherwise a line for C.
+    /// Processes a `#define`: a constant if the value is a number or a name, otherwise a line for C.
     fn define(&mut self, argument: &'a str, offset: usize, place: Range<u32>, line: &'a str) {
         let (name, offset) = (argument.trim_start(), offset + argument.len() - argument.trim_start().len());
         let Some((after, name)) = word(name) else { return };
@@ -237,7 +237,7 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// The directives of `pragma`, which select the C code for a type and its destination.
+/// The directives of `pragma`. They select the C code for a type and the destination of this code.
 const PRAGMAS: [&str; 6] = ["big_endian", "exclude", "header", "pages", "public", "skip"];
 
 /// The extensions of C files.

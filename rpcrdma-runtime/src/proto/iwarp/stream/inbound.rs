@@ -72,9 +72,9 @@ fn fault<T>(code: Code, what: &'static str) -> Result<T, Fault> {
 }
 
 impl Fault {
-    /// Returns the Terminate for this violation. It contains the length and the DDP header of the segment,
-    /// and its Read Request, if any (RFC 5040 section 4.8). It contains none of these if the ULPDU is not a
-    /// segment. The last `placed` octets of the ULPDU are not in `ulpdu`.
+    /// Returns the Terminate for this violation. The Terminate contains the length and the DDP header of the
+    /// segment, and its Read Request, if any (RFC 5040 section 4.8). If the ULPDU is not a segment, the
+    /// Terminate contains none of these. The last `placed` octets of the ULPDU are not in `ulpdu`.
     pub(super) fn terminate(&self, ulpdu: &[u8], placed: usize) -> Terminate {
         const RDMAP: u8 = 0;
         const MPA: u8 = 2;
@@ -216,7 +216,7 @@ impl Tagged<'_> {
 }
 
 impl Stream {
-    /// Takes a complete FPDU. Ends the stream if the FPDU is invalid.
+    /// Processes a complete FPDU. Ends the stream if the FPDU is invalid.
     pub(super) fn take_fpdu(&mut self, octets: &[u8]) {
         let crc = self.config.crc;
         let mut plain = Vec::new();
@@ -234,7 +234,8 @@ impl Stream {
         }
     }
 
-    /// Takes the ULPDU of an intact FPDU. Its last `placed` octets are at their destination, not in `ulpdu`.
+    /// Processes the ULPDU of an FPDU that passed all checks of MPA. The last `placed` octets are at their
+    /// destination, not in `ulpdu`.
     pub(super) fn take_ulpdu(&mut self, ulpdu: &[u8], placed: usize) {
         if let Err(fault) = self.take_segment(ulpdu, placed) {
             self.terminate(&fault, ulpdu, placed);
@@ -301,7 +302,7 @@ impl Stream {
         if self.inbound.send.as_ref().is_some_and(|send| send.opcode != opcode) {
             return fault(Code::UNEXPECTED_OPCODE, "segments of a Send have different opcodes");
         }
-        // Otherwise the Send would be delivered before data that was written earlier.
+        // Otherwise, the Send would be delivered before the data of an earlier RDMA Write.
         if segment.last && matches!(self.inbound.tagged, Some(PartialTagged::Write { .. })) {
             return fault(Code::UNEXPECTED_OPCODE, "a Send inside an RDMA Write");
         }

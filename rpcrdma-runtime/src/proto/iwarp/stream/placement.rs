@@ -13,7 +13,7 @@ use bytes::{BufMut, BytesMut};
 use super::Stream;
 use crate::wire::iwarp::{Crc32c, DdpHeader, Opcode, ddp, fpdu};
 
-/// Shorter payload is copied, which costs less than one more system call.
+/// Payload shorter than this size is copied, which costs less than another system call.
 const LONG: usize = 8 << 10;
 /// Size of the length field and the header of an FPDU that is received in place, in octets.
 const HEAD: usize = fpdu::LENGTH_LEN + ddp::TAGGED_LEN;
@@ -70,7 +70,8 @@ impl Placement {
 
 impl Stream {
     /// Returns the buffer for the next octets if they are payload of a long FPDU. The caller appends octets
-    /// and calls [`Stream::commit_placement`]. Without a buffer, octets go to [`Stream::receive`].
+    /// and calls [`Stream::commit_placement`]. If there is no buffer, the caller passes octets to
+    /// [`Stream::receive`].
     ///
     /// The buffer may have room for the end of the FPDU and the header of the next one, which saves a read.
     pub fn placement_buffer(&mut self) -> Option<Limit<&mut BytesMut>> {

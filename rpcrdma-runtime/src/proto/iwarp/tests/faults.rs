@@ -34,7 +34,7 @@ enum Contents {
     HeaderAndRequest,
 }
 
-/// The name, the received FPDUs, and the expected Terminate. The last FPDU is invalid.
+/// A test case: its name, the received FPDUs, and the expected Terminate. The last FPDU is invalid.
 struct Case(&'static str, fn(&TestRegions) -> Vec<Vec<u8>>, Code, Contents);
 
 const CASES: &[Case] = &[

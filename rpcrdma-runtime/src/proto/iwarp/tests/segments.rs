@@ -46,7 +46,7 @@ pub(super) fn sent(stream: &mut Stream) -> Vec<Sent> {
     all
 }
 
-/// Returns an FPDU with this ULPDU and this value of its pad octets.
+/// Returns an FPDU with this ULPDU and with pad octets of this value.
 fn padded(ulpdu: &[u8], pad: u8) -> Vec<u8> {
     let mut octets = u16::try_from(ulpdu.len()).unwrap().to_be_bytes().to_vec();
     octets.extend_from_slice(ulpdu);
@@ -228,7 +228,7 @@ fn sends_complete_once_written() {
         rounds += 1;
         order.extend(core::iter::from_fn(|| stream.poll_completion()).map(|done| (rounds, done)));
     }
-    // One FPDU in each round: a Read Request, six of the Send and six of the Write.
+    // Each round sends one FPDU: a Read Request, then six FPDUs of the Send and six of the Write.
     assert!(
         matches!(
             order[..],

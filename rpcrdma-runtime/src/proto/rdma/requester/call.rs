@@ -20,9 +20,9 @@ pub(super) struct CallState {
     pub(super) regions: Vec<Region>,
     pub(super) write_chunks: usize,
     pub(super) traffic: Traffic,
-    /// The caller abandoned the call.
+    /// Whether the caller abandoned the call.
     pub(super) abandoned: bool,
-    /// The call timed out before its reply arrived.
+    /// Whether the call timed out before its reply arrived.
     pub(super) overdue: bool,
 }
 
@@ -83,7 +83,7 @@ impl CallState {
         )
     }
 
-    /// Interprets a reply's header for this call (RFC 8166 section 4.2.4, 4.3).
+    /// Interprets a reply's header for this call (RFC 8166 sections 4.2.4 and 4.3).
     pub(super) fn outcome(&self, body: Body, payload: Bytes) -> Outcome {
         match body {
             Body::Error(ErrorBody::Version { low, high }) => {
@@ -134,7 +134,7 @@ impl CallState {
     }
 
     /// Completes a call whose connection ended. The provider has fenced its memory but does not identify the
-    /// regions. An earlier reply counts if no part of it is in that memory.
+    /// regions. A reply that arrived earlier counts if no part of it is in that memory.
     pub(super) fn into_outcome_after_close(
         self,
         reason: &CloseReason,

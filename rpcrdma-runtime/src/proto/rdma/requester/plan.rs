@@ -37,7 +37,8 @@ pub(super) struct Planner {
     /// The maximum segment size.
     pub(super) max_segment: u32,
     pub(super) long_call: LongCall,
-    /// The maximum number of segments and Write chunks. The reply returns them and has the same limits.
+    /// The maximum number of segments and Write chunks. The reply returns the offered chunks and has the same
+    /// limits.
     pub(super) limits: MessageLimits,
 }
 

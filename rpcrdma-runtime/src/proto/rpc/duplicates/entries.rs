@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use super::CallIdentity;
 
-/// Calls with a value each. An entry has a number, which is reused once the entry is removed.
+/// A table of calls, each with a value. An entry has a number, which is reused once the entry is removed.
 #[derive(Debug)]
 pub(super) struct Entries<T> {
     slots: Vec<Option<(CallIdentity, T)>>,

@@ -7,7 +7,7 @@ use crate::xdr::{Placed, Received, pad_len};
 /// The identity of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallerId {
-    /// All callers at this address, with any port: a client reconnects from another port.
+    /// All callers at this address, with any port, because a client may reconnect from another port.
     Address(IpAddr),
     /// All callers at this address with a port below 1024. Usually only root can use such ports, and a server
     /// may require them. Replies to these callers are therefore not replayed to others.
@@ -29,7 +29,7 @@ pub struct ProcedureId {
 
 /// Identifies a call and its retransmissions: caller, XID, procedure, length, and the first bytes.
 ///
-/// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same one. The
+/// An XID alone does not suffice: XIDs wrap around, and some clients always start with the same XID. The
 /// checksum covers the first [`CallIdentity::PREFIX`] bytes of the call without chunks, so a retransmission
 /// in another form is the same call. These bytes contain the credential, including the machine name of
 /// AUTH_SYS, and at least 584 bytes of arguments: the object, the offset and the count. A longer prefix would

@@ -33,7 +33,8 @@ impl Share {
         self.running.saturating_add(self.cached.len())
     }
 
-    /// Returns the places of this share in [`Shares::by_entries`] and [`Shares::by_bytes`], if it has replies.
+    /// Returns the places of this share in [`Shares::by_entries`] and [`Shares::by_bytes`], if it has
+    /// replies.
     fn places(&self) -> Option<[Place; 2]> {
         let oldest = Reverse(*self.cached.first()?);
         Some([(self.entries(), oldest), (self.bytes, oldest)])
@@ -100,12 +101,12 @@ impl Shares {
         if entries >= wanted { Some(oldest) } else { own?.cached.first().copied() }
     }
 
-    /// Returns the last use of the reply to evict if there are too many.
+    /// Returns the last use of the reply to evict if there are too many entries.
     pub(super) fn of_most_entries(&self) -> Option<u64> {
         last(&self.by_entries).map(|(_, oldest)| oldest)
     }
 
-    /// Returns the last use of the reply to evict if they use too many bytes.
+    /// Returns the last use of the reply to evict if the replies use too many bytes.
     pub(super) fn of_most_bytes(&self) -> Option<u64> {
         last(&self.by_bytes).map(|(_, oldest)| oldest)
     }

@@ -27,8 +27,8 @@ pub struct GssServerOptions {
     pub min_service: GssService,
     /// The size of each context's sequence window (default 1,024; at least 1, at most 65,536).
     pub window: u32,
-    /// Maximum number of contexts (default 4,096). Beyond it, the least recently used context is dropped, and
-    /// its client creates a new one.
+    /// Maximum number of contexts (default 4,096). If there are more, the least recently used context is
+    /// dropped, and its client creates a new one.
     pub max_contexts: usize,
     /// Maximum number of contexts under construction (default 256). They are counted separately: anyone can
     /// start one, but only the caller of a completed context is authenticated.
@@ -91,7 +91,7 @@ pub(super) struct AuthenticatedCall {
     pub(super) verifier: Verifier,
 }
 
-/// A call that is not run.
+/// The response to a call that is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     /// The call is denied.
@@ -249,7 +249,7 @@ fn checksum(context: &dyn GssContext, message: &[u8]) -> Result<Verifier, GssErr
     Ok(Verifier { flavor: RPCSEC_GSS, body: context.get_mic(message)?.into() })
 }
 
-/// Returns the answer if no context is created.
+/// Returns the answer to a failed context creation.
 fn failed(error: GssError) -> InitReply {
     debug!(%error, "context creation failed");
     let result = xdr::RpcGssInitRes { gss_major: error.major, gss_minor: error.minor, ..Default::default() };

@@ -11,8 +11,8 @@ use crate::wire::rpc::{
 };
 use crate::xdr::{Decode, Encode, Message, Reader, Received, Reducer, Size};
 
-/// A client's context with a server. It does not count calls. The caller assigns each call a unique sequence
-/// number below 2^31, at most [`GssSession::window`] ahead of the oldest unanswered one.
+/// A client's context with a server. The session does not assign sequence numbers. The caller assigns each
+/// call a unique number below 2^31, at most [`GssSession::window`] ahead of the oldest unanswered one.
 #[derive(Clone)]
 pub struct GssSession {
     context: Arc<dyn GssContext>,
@@ -30,7 +30,7 @@ pub struct InitAnswer {
     pub token: Bytes,
     /// The size of the server's sequence window.
     pub window: u32,
-    /// Whether the server is complete and accepts no more tokens.
+    /// Whether the server's context is complete, so that the server accepts no more tokens.
     pub complete: bool,
     verifier: Verifier,
 }
@@ -216,8 +216,8 @@ impl GssSession {
         body::unprotect(&*self.context, self.service, sequence, reader).map(drop)
     }
 
-    /// Returns the result of a call. A reply without a result counts only if it is verified to come from the
-    /// server, except for a denial, which has no verifier.
+    /// Returns the result of a call. A reply without a result is accepted only if it verifiably comes from
+    /// the server. A denial is an exception, because it has no verifier.
     ///
     /// # Errors
     /// Returns [`GssFailure`] if the call has no result.

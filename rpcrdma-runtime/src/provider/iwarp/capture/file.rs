@@ -103,7 +103,7 @@ impl CaptureFile {
             Ok(len) => state.size = Some(size.saturating_add(len)),
             Err(error) => {
                 state.size = None;
-                // Remove the incomplete packet, so that the file ends with a complete one.
+                // Removes the incomplete packet, so that the file ends with a complete packet.
                 let _ = state.file.set_len(size);
                 warn!(path = %self.0.path.display(), %error, "the capture ended: its file cannot be written");
             }
@@ -124,7 +124,7 @@ impl State {
         segment.write(payload, packet).ok_or(io::ErrorKind::InvalidInput)?;
         let len = u32::try_from(packet.len().saturating_sub(RECORD_HEAD)).map_err(io::Error::other)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Seconds beyond 32 bits wrap around, as in every pcap file, in 2106.
+        // Seconds beyond 32 bits (in 2106) wrap around, as in every pcap file.
         let seconds = u32::try_from(now.as_secs() & u64::from(u32::MAX)).unwrap_or(0);
         let head = [seconds, now.subsec_nanos(), len, len];
         for (room, word) in packet.chunks_exact_mut(4).zip(head) {
@@ -145,7 +145,7 @@ fn begin(path: &Path) -> io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
     if file.metadata()?.is_file() {
-        // On other systems a lock would prevent others from reading.
+        // Outside Unix, a lock would prevent other processes from reading the file.
         #[cfg(unix)]
         lock(&file)?;
         file.set_len(0)?;

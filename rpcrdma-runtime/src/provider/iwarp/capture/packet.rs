@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeader, TcpOptionElement};
 
-/// Maximum payload of one packet, in octets: fits IPv4's length field, and holds a complete FPDU of the
-/// loopback interface.
+/// Maximum payload of one packet, in octets. The packet length fits IPv4's length field, and the payload can
+/// contain a complete FPDU of the loopback interface.
 pub(super) const MAX_PAYLOAD: usize = 65_480;
 
 /// The window of all packets and its shift count (RFC 7323 section 2): 1 GiB. The real window is unknown, and
-/// a smaller one could appear to be exceeded.
+/// the data could appear to exceed a smaller window.
 const WINDOW: u16 = u16::MAX;
 const WINDOW_SHIFT: u8 = 14;
 const HOPS: u8 = 64;

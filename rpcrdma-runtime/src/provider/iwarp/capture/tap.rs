@@ -17,7 +17,7 @@ const SEQUENCE_STRIDE: u32 = 0x3c6e_f35f;
 #[derive(Debug)]
 pub(in super::super) struct Tap(Option<Box<Recorder>>);
 
-/// A peer of the connection.
+/// The sender of captured octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     /// The local peer.
@@ -45,18 +45,18 @@ struct Direction {
     splitter: PacketSplitter,
 }
 
-/// Splits the stream into packets. TCP's own segments are unknown here, so each packet holds an FPDU or a
-/// part of one, as RFC 5044 section 5 recommends. Wireshark (4.0) loses messages if several end in one
+/// Splits the stream into packets. TCP's own segments are unknown here, so each packet contains an FPDU or a
+/// part of an FPDU, as RFC 5044 section 5 recommends. Wireshark (4.0) loses messages if several end in one
 /// packet.
 #[derive(Debug, Default)]
 struct PacketSplitter {
-    /// Whether the MPA frames are complete.
+    /// Whether the MPA handshake is complete, so that the stream consists of FPDUs.
     framed: bool,
     /// The markers of this direction, if it has any.
     markers: Option<Markers>,
     /// Remaining octets of the current FPDU.
     remaining: usize,
-    /// The start of an FPDU up to its length field, if that was split.
+    /// The start of an FPDU up to its length field, if the field was split.
     head: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl PacketSplitter {
         self.markers = markers.then(Markers::default);
     }
 
-    /// Returns how many of these octets the next packet holds: at least one, if there are any.
+    /// Returns the number of these octets to put into the next packet: at least one, if there are any.
     fn next(&mut self, octets: &[u8]) -> usize {
         let max = octets.len().min(MAX_PAYLOAD);
         if !self.framed {
@@ -103,7 +103,7 @@ impl Tap {
         capture.file().map(drop)
     }
 
-    /// Starts with a new TCP connection. Records nothing if the peer is in this process and already
+    /// Starts the capture of a new TCP connection. Records nothing if the peer is in this process and already
     /// captures the connection.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Tap {
         }
     }
 
-    /// Records octets before they are written to TCP. If the process is killed, its capture holds
+    /// Records octets before they are written to TCP, so that the capture of a killed process contains
     /// everything that the peer received.
     pub(in super::super) fn sending(&mut self, octets: &[u8]) {
         self.record(Side::Local, octets);
@@ -151,7 +151,7 @@ impl Tap {
             octets.extend_from_slice(piece.get(skipped..).unwrap_or_default());
         }
         recorder.recorded = recorder.recorded.saturating_add(octets.len());
-        // All pieces are recorded in one call, since they rarely match packets.
+        // Records all pieces in one call, because they rarely match packets.
         self.sending(&octets);
     }
 

@@ -1,4 +1,4 @@
-//! CRC32C by a table, for builds without the standard library.
+//! CRC32C computed with a table, for builds without the standard library.
 
 use crc::{CRC_32_ISCSI, Crc};
 
