@@ -40,7 +40,7 @@ pub trait BorrowedProcedure: 'static {
     }
 }
 
-/// Adapts a procedure to [`Caller`](super::Caller). The arguments are encoded before the call. The result can
+/// Adapts a procedure to [`Caller`]. The arguments are encoded before the call. The result can
 /// be decoded from the reply any number of times.
 #[derive(Clone, Copy, Debug)]
 pub struct Lent<Q>(PhantomData<fn() -> Q>);
