@@ -1,4 +1,5 @@
-//! The NFS messages of the benchmark: successful replies and arguments. A test of allocations uses them too.
+//! The NFS messages of the benchmark: successful replies and arguments. An allocation test also uses these
+//! messages.
 
 use rpcrdma_nfs3 as nfs;
 use rpcrdma_runtime::xdr::{self, Bytes, SmallOpaque, Xdr};

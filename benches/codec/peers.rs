@@ -15,7 +15,7 @@ pub(crate) mod jsgf {
     include!(concat!(env!("OUT_DIR"), "/jsgf.rs"));
 }
 
-/// The output of fastxdr for `messages.x`. It has decoders only.
+/// The output of fastxdr for `messages.x`. fastxdr generates decoders only.
 #[allow(warnings, clippy::all, clippy::pedantic)]
 pub(crate) mod fastxdr {
     include!(concat!(env!("OUT_DIR"), "/fastxdr.rs"));

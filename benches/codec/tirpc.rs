@@ -11,13 +11,13 @@ use std::time::Duration;
 /// The running C program.
 pub(crate) struct Tirpc {
     child: Child,
-    /// The program's standard input. The program exits when it is closed.
+    /// The program's standard input. The program exits when this pipe is closed.
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 impl Tirpc {
-    /// Builds the program in `dir` and starts it. The error names a tool that is missing or fails.
+    /// Builds the program in `dir` and starts it. The error names the tool that is missing or failed.
     pub(crate) fn start(dir: &Path) -> Result<Self, String> {
         drop(fs::remove_dir_all(dir));
         let write =

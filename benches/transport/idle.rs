@@ -24,7 +24,7 @@ const CROWD: usize = 10_000;
 /// The goal for the server's memory per idle connection, in KiB.
 const GOAL_KIB: f64 = 16.0;
 
-/// Serves until standard input closes if this is the server process. Returns whether it is.
+/// In the server process, serves until standard input closes and returns true. Otherwise returns false.
 #[expect(clippy::print_stdout, reason = "the parent reads the address from standard output")]
 pub(crate) fn serve_if_child() -> bool {
     if std::env::var_os(SERVE).is_none() {

@@ -1,4 +1,4 @@
-//! The log of this process. Each row selects what it records.
+//! The log of this process. Each row selects what the log records.
 
 use std::io;
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ pub(crate) enum Log {
 }
 
 impl Log {
-    /// Applies this selection from here on.
+    /// Applies this selection to all later events.
     pub(crate) fn select(self) {
         static FILTER: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
         let selected = match self {
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// Starts a log that formats its lines and writes them nowhere.
+/// Starts a log that formats its lines and discards them.
 fn start() -> Handle<Targets, Registry> {
     let (filter, handle) = reload::Layer::new(Targets::new());
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_span_events(FmtSpan::CLOSE);

@@ -4,7 +4,7 @@
 //! `cargo bench -p rpcrdma-benches --bench transport --features peers -- [ROUNDS]`
 //!
 //! Client and server share one process and the loopback interface; files are in memory. Every round runs
-//! every row on every transport in turn, so that a slow phase of the machine affects all of them.
+//! every row on every transport in turn, so that a slow phase of the machine affects all rows and transports.
 //!
 //! For a profiler, `ONLY="null"` runs one row over iWARP. `ONLY="read1m tcp spawned"` selects another
 //! transport and the other runtime. `ONLY=idle` measures idle connections only.
@@ -120,7 +120,8 @@ fn main() {
     idle::measure();
 }
 
-/// Prints the algorithm of new connections on Linux. Some delay large messages on the loopback interface.
+/// Prints the algorithm of new connections on Linux. Some algorithms delay large messages on the loopback
+/// interface.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 fn print_congestion_control() {
     let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();

@@ -60,7 +60,7 @@ fn iwarp_options(crc: bool) -> IwarpOptions {
     IwarpOptions { crc, ..IwarpOptions::default() }
 }
 
-/// Returns options that require no CRCs, so each client decides.
+/// Returns options that require no CRCs, so that each client decides.
 fn server_options() -> ServerOptions {
     ServerOptions { iwarp: iwarp_options(false), duplicates: Some(cache()), ..ServerOptions::default() }
 }

@@ -28,7 +28,7 @@ fn hello_prints_the_granted_sizes() {
     assert_eq!(text(&output.stdout), expected);
 }
 
-/// The directory has more entries than one reply holds.
+/// The directory has more entries than fit in one reply.
 #[tokio::test(flavor = "multi_thread")]
 async fn ls_prints_every_name_once() {
     let export = Arc::new(MemoryExport::default());

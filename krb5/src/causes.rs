@@ -1,4 +1,4 @@
-//! The meanings of Kerberos errors, and how to fix them.
+//! The causes of Kerberos errors, and their fixes.
 
 use std::fmt::Display;
 

@@ -147,9 +147,9 @@ impl<C: Steps> GssContext for Context<C> {
         Ok(message.to_vec())
     }
 
-    /// A checksum is a header of 16 bytes and at most 24 bytes (RFC 4121 section 4.2.6.1, RFC 8009 section
-    /// 5). A wrapped message additionally has a confounder of 16 bytes, filler of less than 16 bytes and a
-    /// copy of the header.
+    /// A MIC has a header of 16 bytes and a checksum of at most 24 bytes (RFC 4121 section 4.2.6.1, RFC 8009
+    /// section 5). A wrapped message additionally has a confounder of 16 bytes, filler of less than 16 bytes
+    /// and a copy of the header.
     fn overhead(&self) -> GssOverhead {
         GssOverhead { mic: 40, wrap: 88 }
     }

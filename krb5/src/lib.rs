@@ -47,7 +47,7 @@ pub struct Krb5Client {
 }
 
 impl Krb5Client {
-    /// Returns the mechanism for a service, such as `nfs`, of a host. The key of the service has the name
+    /// Returns the mechanism for a service, such as `nfs`, of a host. The principal of the service is
     /// `SERVICE/HOST`. The system's configuration determines whether HOST is first looked up in DNS
     /// (`dns_canonicalize_hostname`, `rdns`).
     #[must_use]

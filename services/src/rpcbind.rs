@@ -53,7 +53,7 @@ pub use error::RpcbindError;
 pub use netid::Netid;
 pub use registration::Registration;
 
-/// The port of every rpcbind.
+/// The well-known port of rpcbind.
 #[allow(clippy::cast_possible_truncation, reason = "111")]
 pub const PORT: u16 = RPCB_PORT as u16;
 
@@ -121,7 +121,7 @@ impl Transport {
         }
     }
 
-    /// Returns the netid of this transport, if registrations can have that netid.
+    /// Returns the netid of this transport, or `None` for the local socket.
     fn netid(&self) -> Option<Netid> {
         match self {
             Transport::Tcp(client) => Some(Netid::tcp(client.peer().ip())),

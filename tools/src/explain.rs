@@ -1,5 +1,5 @@
-//! Explains RPC-over-RDMA on iWARP in a capture: connections, calls with their chunks, RDMA Reads and
-//! Writes of each, and replies. [`read`] accepts any capture with any contents.
+//! Explains RPC-over-RDMA on iWARP in a capture: connections, calls with their chunks, the RDMA Reads and
+//! Writes of each call, and replies. [`read`] accepts captures with arbitrary contents.
 
 mod call;
 mod conversation;
@@ -57,30 +57,31 @@ pub struct Trace {
 /// A TCP connection in a capture.
 #[derive(Debug)]
 pub struct CapturedConnection {
-    /// Its number in the capture, from 1.
+    /// The connection's number in the capture, from 1.
     pub number: usize,
     /// The initiator.
     pub client: SocketAddr,
     /// The responder.
     pub server: SocketAddr,
-    /// The time of its first packet, in nanoseconds since 1970.
+    /// The time of the first packet, in nanoseconds since 1970.
     pub start: u64,
-    /// The time of its last packet.
+    /// The time of the last packet.
     pub end: u64,
     /// True if the connection carries iWARP.
     pub is_iwarp: bool,
     /// The messages.
     pub conversation: Conversation,
-    /// The number of bytes missing from the capture before its last captured byte.
+    /// The number of bytes missing from the capture before the connection's last captured byte.
     pub lost: u64,
     /// The number of retransmitted bytes.
     pub retransmitted: u64,
 }
 
-/// Reads a capture, pcap or pcapng, to its end.
+/// Reads a pcap or pcapng capture to its end.
 ///
 /// # Errors
-/// [`ReadError`] if there is no packet. Other problems are listed in the trace.
+/// Returns [`ReadError`] if the file is empty, unreadable or not a capture. Other problems are listed in the
+/// trace.
 pub fn read(file: impl Read + Send) -> Result<Trace, ReadError> {
     let mut reading = Reading::default();
     let problem = packets::read(file, |packet| reading.packet(&packet))?;
@@ -90,7 +91,7 @@ pub fn read(file: impl Read + Send) -> Result<Trace, ReadError> {
 /// The maximum number of connections.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// A capture as it is read.
+/// The state while a capture is read.
 #[derive(Default)]
 struct Reading {
     connections: Vec<Tracked>,
@@ -98,14 +99,14 @@ struct Reading {
     omitted: usize,
     /// True if the table is full and too few connections can be evicted.
     is_full: bool,
-    /// The index of the latest connection between two addresses, of which the lower comes first.
+    /// The index of the latest connection between two addresses. The lower address comes first.
     latest: HashMap<(SocketAddr, SocketAddr), usize>,
     packets: u64,
     fragments: u64,
     unknown: Option<(i32, u64)>,
 }
 
-/// A connection as it is read.
+/// The state of a connection while its capture is read.
 struct Tracked {
     connection: CapturedConnection,
     /// The sequence number of the client's SYN.
@@ -154,7 +155,7 @@ impl Reading {
             return;
         }
         let is_syn_ack = segment.syn && segment.ack.is_some();
-        // Without a SYN, the lower port is probably that of the server.
+        // Without a SYN, the lower port is probably the server's.
         let from_client = is_syn || (!is_syn_ack && from.port() >= to.port());
         let (client, server) = if from_client { (from, to) } else { (to, from) };
         self.latest.insert(addresses, self.connections.len());
@@ -184,7 +185,7 @@ impl Reading {
         }
         let is_other = |tracked: &Tracked| !tracked.connection.conversation.is_certain;
         let mut leaving = self.connections.iter().filter(|tracked| is_other(tracked)).count().div_ceil(2);
-        // Bounds the total time of all evictions: it stays linear in the number of connections.
+        // Keeps the total time of all evictions linear in the number of connections.
         self.is_full = leaving < CONNECTIONS_MAX / 8;
         self.omitted = self.omitted.saturating_add(leaving);
         self.connections.retain(|tracked| {
@@ -245,7 +246,7 @@ impl Tracked {
         }
     }
 
-    /// Passes the messages in a direction's data to the conversation.
+    /// Passes one peer's messages to the conversation.
     fn feed(&mut self, peer: Peer, run: impl FnOnce(&mut Direction, &mut dyn FnMut(stream::Piece<'_>))) {
         let crc = self.connection.conversation.crc;
         let [client, server] = &mut self.peers;

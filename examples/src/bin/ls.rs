@@ -1,7 +1,7 @@
 //! Lists the root of an NFSv3 export over RPC-over-RDMA:
 //! `cargo run -p rpcrdma-examples --bin ls 127.0.0.1:20049 /`.
 //!
-//! It works with NFS/RDMA servers that offer MOUNT on the same port, as `nfs3d` does.
+//! The program works with NFS/RDMA servers that offer MOUNT on the same port, as `nfs3d` does.
 
 use std::io::Write;
 

@@ -1,9 +1,10 @@
-//! Exports the spans of a client and of a server by OpenTelemetry: `cargo run -p rpcrdma-examples --features
-//! opentelemetry --bin spans`.
+//! Exports the spans of a client and of a server through OpenTelemetry: `cargo run -p rpcrdma-examples
+//! --features opentelemetry --bin spans`.
 //!
-//! Each call is a span at both. RPC carries no trace context, so each of the two is a trace of its own: the
-//! XID and the addresses of the connection join them. This exporter prints a line per span. A service uses
-//! one that sends spans to a collector, for example that of the crate `opentelemetry-otlp`.
+//! Client and server each create a span for a call. RPC carries no trace context, so the two spans belong to
+//! separate traces. The XID and the addresses of the connection correlate them. This exporter prints a line
+//! per span. A service uses an exporter that sends spans to a collector, for example from the crate
+//! `opentelemetry-otlp`.
 
 use std::io::Write;
 
@@ -37,7 +38,7 @@ impl SpanExporter for Printer {
     }
 }
 
-/// Grants what is requested.
+/// Grants all requested limits.
 struct Generous;
 
 impl vers1::Handler for Generous {

@@ -9,8 +9,8 @@ use super::{Netid, Rpcbind, RpcbindError, from_universal, to_universal};
 
 /// The registrations of a server. [`Registration::remove`] removes them.
 ///
-/// Dropping the value removes them in a background task, which may not finish if the program exits
-/// immediately.
+/// Dropping the value removes the registrations in a background task, which may not finish if the program
+/// exits immediately.
 #[derive(Debug)]
 pub struct Registration {
     rpcbind: Rpcbind,
@@ -82,7 +82,7 @@ async fn remove(
     if programs.is_empty() {
         return Ok(());
     }
-    // rpcbind ignores the address when it removes a registration, which may belong to another server by now.
+    // rpcbind ignores the address in a removal, so it could remove the new registration of another server.
     let current = registered(rpcbind, netid, address).await?;
     let mut first = Ok(());
     for (program, version) in programs.iter().copied().filter(|program| current.contains(program)) {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{CommandFactory, Parser, ValueEnum};
 use rpcrdma_nfs::client::{Url, UrlError};
 
-/// The largest number of bytes in a READ or WRITE.
+/// The maximum size of a READ or WRITE, in bytes.
 pub const MAX_TRANSFER: usize = 1 << 20;
 
 /// Compares the rates of GETATTR, READ and WRITE calls on two NFSv3 targets.

@@ -35,7 +35,7 @@ impl Peer {
 pub struct Call {
     /// The call's number in the capture, from 1.
     pub number: usize,
-    /// The caller; in the backward direction the server.
+    /// The caller: the client, or the server in the backward direction.
     pub by: Option<Peer>,
     /// The time of the Send, in nanoseconds since 1970.
     pub time: u64,
@@ -43,7 +43,7 @@ pub struct Call {
     pub xid: u32,
     /// Program, version and procedure, if the RPC header could be decoded.
     pub procedure: Option<CalledProcedure>,
-    /// The arguments, abbreviated, if the program is known and they are not encrypted.
+    /// The abbreviated arguments, if the program is known and the call does not use RPCSEC_GSS.
     pub arguments: Option<String>,
     /// The length of the Send, in bytes.
     pub len: usize,
@@ -53,7 +53,7 @@ pub struct Call {
     pub credits: u32,
     /// The chunks that the call offers.
     pub lists: ChunkLists,
-    /// The RDMA Reads and Writes of those chunks, in order.
+    /// The RDMA Reads and Writes of these chunks, in order.
     pub operations: Vec<Operation>,
     /// The reply.
     pub reply: Option<Reply>,
@@ -79,7 +79,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The handle, true for a Read chunk, and the offset.
+    /// Returns the sort key: the handle, true for a Read chunk, and the offset.
     fn key(&self) -> (u32, bool, u64) {
         (self.segment.handle, matches!(self.chunk, Chunk::Read(_)), self.segment.offset)
     }
@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-/// The reply to a call, or RDMA_ERROR instead of it.
+/// The reply to a call, or the RDMA_ERROR message sent instead.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     /// The time of the Send.

@@ -17,8 +17,8 @@ use super::call::{Call, CalledProcedure, Chunk, Operation, Peer, Place, Reply, S
 use super::messages::{MessageKind, PeerMessage, Placed};
 use super::values::Parts;
 
-/// The limits for decoding a header, above those of any peer. Each RDMA Read or Write of a call scans all the
-/// call's segments.
+/// Returns the limits for decoding a header. They are higher than those of any known peer and bound the
+/// stored segments of a call.
 fn limits() -> MessageLimits {
     MessageLimits {
         max_segments: 4096,
@@ -37,7 +37,7 @@ pub struct Note {
     pub by: Option<Peer>,
     /// The description.
     pub text: String,
-    /// True for a problem.
+    /// True if the event is a problem.
     pub problem: bool,
 }
 
@@ -52,11 +52,11 @@ pub struct Conversation {
     pub more_notes: u64,
     /// The number of problems.
     pub problems: u64,
-    /// Whether the peers agreed on CRCs, if the capture shows it.
+    /// True if the peers agreed on CRCs; `None` if the capture does not show it.
     pub crc: Option<bool>,
     /// True if the connection is certainly iWARP: an MPA frame, a call or a reply was decoded.
     pub(super) is_certain: bool,
-    /// True for the client and for the server if the bytes that it sends have markers.
+    /// True if the peer sends markers: the client, the server.
     pub(super) markers: [bool; 2],
     /// The maximum number of outstanding calls, by caller: the client, the server.
     pub max_outstanding: [usize; 2],
@@ -80,8 +80,8 @@ const MAX_NOTES: usize = 10_000;
 /// The maximum size of the stored parts of a connection's calls without a reply, in bytes. The values of
 /// further calls are not shown.
 const KEPT_MAX: usize = 4 << 20;
-/// The maximum length of a connection's arguments and results as text, in bytes. Those of later calls are not
-/// shown.
+/// The maximum length of a connection's arguments and results as text, in bytes. The values of later calls
+/// are not shown.
 const VALUES_MAX: usize = 16 << 20;
 
 pub(super) fn index(peer: Peer) -> usize {

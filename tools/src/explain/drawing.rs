@@ -54,7 +54,7 @@ struct Line {
     number: String,
     time: String,
     class: &'static str,
-    /// The ends of the arrow, if there is one.
+    /// The x-coordinates of the arrow's tail and tip, if the row has an arrow.
     arrow: Option<(usize, usize)>,
     text: String,
     /// The full text, if `text` was truncated.

@@ -1,5 +1,5 @@
-//! Converts a conversation to rows, which are shown as text or as a drawing: calls with their RDMA operations
-//! and replies.
+//! Converts a conversation to rows: calls with their RDMA operations and replies. Rows are shown as text or
+//! as a drawing.
 
 use std::io::{self, Write};
 
@@ -49,7 +49,7 @@ pub enum RowKind {
 /// A line of the ladder.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The time since the connection's first packet in nanoseconds. Details have none.
+    /// The time since the connection's first packet, in nanoseconds, or `None` for details.
     pub time: Option<u64>,
     /// The peer that acted.
     pub by: Option<Peer>,

@@ -37,7 +37,7 @@ pub(super) enum MessageKind {
     ReadRequest(ReadRequest),
     /// An RDMA Read Response.
     ReadResponse(Placed),
-    /// A Terminate, with its error code if it can be parsed.
+    /// A Terminate, with its error code if the code can be parsed.
     Terminate(Option<Code>),
     /// The description of a problem.
     Problem(String),
@@ -98,7 +98,7 @@ struct Untagged {
     octets: Vec<u8>,
     /// The number of bytes so far, including those not stored.
     len: u64,
-    /// True if a part is missing.
+    /// True if part of the message is missing.
     broken: bool,
 }
 
@@ -112,7 +112,7 @@ impl Decoder {
         reads && (self.at < self.buffer.len() || partial)
     }
 
-    /// Decodes the next bytes. `from_start` is true if the capture has the direction's start.
+    /// Decodes the next bytes. `from_start` is true if the capture contains the start of the direction.
     pub(super) fn take(&mut self, piece: Piece<'_>, from_start: bool, mut emit: impl FnMut(PeerMessage)) {
         match piece {
             Piece::Lost { time, octets } => {
@@ -145,8 +145,8 @@ impl Decoder {
         }
     }
 
-    /// Records that the start of the next FPDU is unknown. With markers, their positions are unknown too, and
-    /// decoding stops.
+    /// Records that the start of the next FPDU is unknown. If the direction has markers, their positions are
+    /// also unknown, and decoding stops.
     fn lose_sync(&mut self) {
         self.buffer.clear();
         self.at = 0;
@@ -358,8 +358,8 @@ fn begins_frame(octets: &[u8]) -> bool {
     FrameKind::Request.may_begin_with(octets) || FrameKind::Reply.may_begin_with(octets)
 }
 
-/// Returns true if a TCP segment may start with an FPDU. The check is as strict as the header allows, since
-/// the start of the FPDU was not captured.
+/// Returns true if a TCP segment may start with an FPDU. The check is as strict as the header allows, because
+/// bytes before the segment were not captured.
 fn may_be_fpdu(octets: &[u8]) -> bool {
     const RESERVED_DDP: u8 = 0x3c;
     const RESERVED_RDMAP: u8 = 0x30;

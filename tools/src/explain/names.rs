@@ -1,4 +1,4 @@
-//! Names of programs, procedures and errors. Those of NFS and MOUNT come from their generated crates.
+//! Names of programs, procedures and errors. The names for NFS and MOUNT come from their generated crates.
 
 use rpcrdma_mount3::{Mountstat3, mount_v3::MountV3};
 use rpcrdma_nfs3::{Nfsstat3, nfs_v3::NfsV3};

@@ -17,7 +17,7 @@ pub enum ReadError {
     /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// The file does not start like a capture.
+    /// The file does not start with a pcap or pcapng header.
     #[error("not a capture: neither pcap nor pcapng")]
     NoCapture,
     /// Reading the file failed.
@@ -25,22 +25,22 @@ pub enum ReadError {
     Unreadable,
 }
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
     /// The time, in nanoseconds since 1970.
     pub(super) time: u64,
-    /// The outermost header: a LINKTYPE number.
+    /// The LINKTYPE number of the outermost header.
     pub(super) link: i32,
     /// The captured bytes.
     pub(super) data: &'a [u8],
 }
 
-/// Passes every packet to `take`. Returns the problem at the end of the file, if any; earlier packets are
+/// Passes every packet to `take`. Returns the problem that ended the read, if any; the packets before it are
 /// valid.
 ///
 /// # Errors
-/// [`ReadError`] if there is no packet.
+/// Returns [`ReadError`] if the file is empty, unreadable or not a capture.
 pub(super) fn read(
     file: impl Read + Send,
     mut take: impl FnMut(Packet<'_>),
@@ -117,7 +117,7 @@ impl Links {
                 take(Packet { time: link.nanoseconds(units), link: link.kind, data });
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                // A simple packet block has no time.
+                // A simple packet block has no timestamp.
                 let Some(link) = self.many.first() else { return };
                 take(Packet { time: 0, link: link.kind, data: kept(packet.data, packet.origlen) });
             }

@@ -26,7 +26,7 @@ impl<'a> Repeated<'a> {
         a.procedure.is_some() && shape(a) == shape(b) && has_succeeded(a) && has_succeeded(b)
     }
 
-    /// Summarizes calls: `first` and the following ones.
+    /// Summarizes `calls`, which start with `first`.
     pub(super) fn of(first: &'a Call, calls: impl Iterator<Item = &'a Call>) -> Self {
         let none = Repeated { first, last: first, calls: 0, latency: (0, 0), rdma_bytes: (0, 0) };
         calls.fold(none, |sum, call| {

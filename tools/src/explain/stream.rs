@@ -18,7 +18,7 @@ pub(super) enum Piece<'a> {
         /// The bytes.
         octets: &'a [u8],
     },
-    /// Missing bytes. The bytes after them start a TCP segment.
+    /// Missing bytes. The next bytes are at the start of a TCP segment.
     Lost {
         /// The time at which the loss was detected.
         time: u64,
@@ -27,7 +27,7 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// One direction.
+/// The state of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
     /// The next sequence number, and the number of bytes before it.
@@ -39,7 +39,7 @@ pub(super) struct Direction {
     pub(super) retransmitted: u64,
     /// The number of missing bytes.
     pub(super) lost: u64,
-    /// True if the capture has the start of the direction.
+    /// True if the capture contains the start of the direction.
     pub(super) from_start: bool,
 }
 
@@ -109,7 +109,7 @@ impl Direction {
 
     fn deliver(&mut self, time: u64, octets: &[u8], emit: &mut impl FnMut(Piece<'_>)) {
         if let Some((due, at)) = &mut self.due {
-            // The wire counts bytes modulo 2^32.
+            // TCP sequence numbers count bytes modulo 2^32.
             let len = len64(octets.len());
             *due = due.wrapping_add(u32::try_from(len & u64::from(u32::MAX)).unwrap_or(0));
             *at = at.saturating_add(len);

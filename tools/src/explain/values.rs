@@ -1,4 +1,4 @@
-//! Formats arguments and results as text. The generated types of a program decode them.
+//! Formats arguments and results as text. The program's generated types decode the arguments and results.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write};
@@ -66,14 +66,14 @@ impl Codec {
         CODECS.iter().find(|codec| codec.called == called)
     }
 
-    /// Returns the arguments in a call. Returns `None` if there are none.
+    /// Returns the arguments in a call, or `None` if there are none or the RPC header is invalid.
     pub(super) fn arguments(&self, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         CallHeader::decode(&mut reader).ok()?;
         shown((self.arguments)(&mut reader))
     }
 
-    /// Returns the results in a reply. Returns `None` if there are none.
+    /// Returns the results in a reply, or `None` if there are none or the RPC header is invalid.
     pub(super) fn results(&self, xid: u32, message: &Received) -> Option<String> {
         let mut reader = Reader::new(message);
         decode_reply(&mut reader, xid).ok()?;

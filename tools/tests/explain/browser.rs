@@ -8,10 +8,10 @@ use rpcrdma_tools::explain::{Selection, html, read};
 
 use super::{captured, framing};
 
-/// The program's names in Debian's packages.
+/// The names of the browser's program in Debian's packages.
 const BROWSERS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
-/// Reports the page's contents in a separate element.
+/// A script that adds an element with a report about the page.
 const PROBE: &str = r#"<script>
 let errors = 0;
 addEventListener("error", () => errors++);
@@ -95,7 +95,7 @@ async fn nothing_overflows_and_no_script_fails() {
         command.arg(format!("--screenshot={}", picture.display())).arg(page).output().unwrap();
         fs::read(&picture).unwrap()
     });
-    // The header of a PNG file has its width.
+    // The header of a PNG file contains the width of the picture.
     assert_eq!(picture.get(16..20), Some(&1280u32.to_be_bytes()[..]), "{} bytes", picture.len());
     // Both pictures have the same size in pixels. Text and drawings compress less well than an empty page.
     assert_eq!(picture.get(16..24), blank.get(16..24));

@@ -5,7 +5,7 @@ use rpcrdma_tools::explain::{Chunk, ReadError, Selection, html, read, svg};
 
 use super::{short, text};
 
-/// Any file is shown or refused.
+/// Shows any file or rejects it. Returns the number of calls.
 fn show(file: &[u8]) -> usize {
     let Ok(trace) = read(file) else { return 0 };
     let selection = Selection::default();
@@ -146,7 +146,7 @@ fn one_call(segments: u32, writes: u32) -> Vec<u8> {
     file_of(file.into_iter())
 }
 
-/// The processor time of this thread in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 fn computed() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
 }
@@ -202,7 +202,7 @@ fn stored_values_are_limited() {
     let arguments: Vec<_> = calls.iter().map(|call| call.arguments.as_deref()).collect();
     assert!(arguments[0].is_some_and(|text| text.contains("(16777216 bytes)")), "{arguments:?}");
     assert_eq!(arguments[1], None);
-    // 4 MiB of calls without a reply.
+    // The stored parts of calls without a reply are limited to 4 MiB.
     const LEN: usize = 30_000;
     let file = sends((0..200).map(|xid| write_call(xid, 8, LEN)));
     let calls = &read(&file[..]).unwrap().connections[0].conversation.calls;

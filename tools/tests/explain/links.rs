@@ -4,7 +4,7 @@ use rpcrdma_tools::explain::{Trace, read};
 
 use super::{captured, framing, redacted, short};
 
-/// The packets of one of our own captures: times and IP packets.
+/// Returns the times and IP packets of a capture that our client wrote.
 fn packets(capture: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
     let (mut rest, mut packets) = (&capture[24..], Vec::new());
     while let Some((head, after)) = rest.split_first_chunk::<16>() {
@@ -32,7 +32,7 @@ fn pcap(link: u32, packets: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// A block of pcapng, little-endian.
+/// Returns a little-endian pcapng block.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let len = (padded + 12) as u32;
@@ -117,8 +117,8 @@ async fn duplicate_and_late_packets_are_ignored() {
         again.connections[0].conversation.calls.len(),
         expected.connections[0].conversation.calls.len()
     );
-    // Swaps adjacent packets of one direction. Only packets with data, so that no late packet is
-    // acknowledged.
+    // Swaps adjacent packets of one direction. All of these packets contain data, and none is acknowledged
+    // before it appears.
     let from = |packet: &(u32, u32, Vec<u8>)| packet.2[20..22].to_vec();
     let mut at = 3;
     while at + 2 < packets.len() {

@@ -49,7 +49,7 @@ async fn serve(iwarp: iwarp::IwarpOptions) -> SocketAddr {
     address
 }
 
-/// A client that writes a capture and records its calls.
+/// Returns a client that writes a capture and records its calls.
 async fn client(address: SocketAddr, path: &Path, iwarp: iwarp::IwarpOptions) -> (Client, Reports) {
     let reports = Reports::default();
     let heard = reports.clone();
@@ -112,7 +112,7 @@ async fn every_kind(client: &Client) {
     assert!(matches!(nfs.symlink(&args).await.unwrap(), Symlink3Res::Nfs3Ok(_)));
 }
 
-/// A capture of [`every_kind`], and the client's record.
+/// Returns a capture of [`every_kind`], and the client's record.
 async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -124,7 +124,7 @@ async fn captured(iwarp: iwarp::IwarpOptions) -> (Vec<u8>, Vec<CallReport>) {
     (fs::read(&path).unwrap(), reports)
 }
 
-/// A short capture: a call and its reply, and an error.
+/// Returns a short capture: a call and its reply, and an error.
 async fn short() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -161,7 +161,7 @@ fn redacted(trace: &Trace) -> String {
         let line = line.split_once(", at 20").map_or(line, |(before, _)| before);
         let mut is_time = false;
         let redact = |word: &str| {
-            // The export is in memory.
+            // The files are created by this run, so their times vary.
             let was_time = std::mem::replace(&mut is_time, word.ends_with("seconds:"));
             if was_time { "N".to_owned() } else { redacted_word(word) }
         };
@@ -187,7 +187,7 @@ fn redacted_word(word: &str) -> String {
     match bare {
         _ if is_time => format!("T{rest}"),
         _ if bare.starts_with("0x") => format!("0x{rest}"),
-        // The number of the file system in memory.
+        // The number of the in-memory file system.
         _ if bare.len() > 8 && bare.bytes().all(|byte| byte.is_ascii_digit()) => format!("N{rest}"),
         _ => word.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! Problems of a connection are shown at their position.
+//! Problems of a connection are shown where they occur.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -22,13 +22,13 @@ fn into(path: &Path) -> IwarpOptions {
     IwarpOptions { capture: Capture::File(CaptureFile::create(path).unwrap()), ..IwarpOptions::default() }
 }
 
-/// Waits until the connection reports this.
+/// Waits until the connection reports a wanted completion.
 async fn until(connection: &mut IwarpConnection, wanted: fn(&Completion) -> bool) {
     let waiting = async { while !wanted(&poll_fn(|cx| connection.poll_completion(cx)).await) {} };
     tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
-/// Returns the output for a client that sends these messages to our server and waits for the response.
+/// Returns the output for a client that sends these messages to our server and waits for a wanted completion.
 async fn output_of_messages(messages: &[Bytes], wanted: fn(&Completion) -> bool) -> (Trace, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.pcap");
@@ -44,7 +44,7 @@ async fn output_of_messages(messages: &[Bytes], wanted: fn(&Completion) -> bool)
     (trace, text)
 }
 
-/// An NFSv3 call of this procedure, without arguments.
+/// Returns a call of this NFS version and procedure, without arguments.
 fn call(xid: u32, version: u32, procedure: u32) -> Bytes {
     let header = [xid, 1, 32, 0, 0, 0, 0];
     words(&[&header[..], &[xid, 0, 2, 100_003, version, procedure, 0, 0, 0, 0]].concat())

@@ -106,11 +106,12 @@ async fn values_are_shown_for_every_kind_of_chunk() {
         ("NULL", "", ""),
         ("MNT", r#""/""#, "Mnt3Ok({ fhandle: 0x"),
         ("CREATE", r#"name: "data" }, how: ObjAttributes(Guarded, {"#, "Nfs3Ok({ obj: Some({ data: 0x"),
-        // The data is in a Read chunk and in a Write chunk; the rest is inline.
+        // The data of WRITE is in a Read chunk and that of READ in a Write chunk; the rest is inline.
         ("WRITE", "stable: FileSync, data: 0x00070e151c23", "Nfs3Ok({ file_wcc: {"),
         ("READ", "offset: 0, count: 300003 }", "eof: true, data: 0x00070e151c23"),
         ("LOOKUP", r#"name: "nowhere" } }"#, "Default(Nfs3errNoent, "),
-        // One value is in the Reply chunk, another in a Position-Zero Read chunk.
+        // The results of READDIRPLUS are in the Reply chunk, and the arguments of SYMLINK in a Position-Zero
+        // Read chunk.
         ("READDIRPLUS", "dircount: 8192, maxcount: 32768 }", r#"name: "."#),
         ("SYMLINK", r#"symlink_data: "far/far/"#, "Nfs3Ok({ obj: Some({ data: 0x"),
     ] {

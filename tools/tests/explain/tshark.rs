@@ -38,7 +38,7 @@ async fn read_with_room_left() -> (Vec<u8>, NfsFh3) {
     (fs::read(&path).unwrap(), file)
 }
 
-/// Returns the packets that Wireshark finds malformed after these bytes, which occur once, are replaced.
+/// Replaces bytes that occur once in a capture, and returns the packets that Wireshark then finds malformed.
 fn malformed_with(capture: &[u8], old: &[u8], new: &[u8]) -> Vec<String> {
     let places: Vec<_> =
         capture.windows(old.len()).enumerate().filter(|(_, octets)| *octets == old).collect();
@@ -62,7 +62,7 @@ async fn malformed_messages_are_found_despite_padding_missed_by_wireshark() {
     let reply = |len: u32| words(&[1001, 1, len]);
     let len = file.data.len();
     assert_eq!(malformed_with(&capture, &call(len), &call(len)), [""; 0], "the capture is valid");
-    // The call of that READ, and its reply with more data than the chunk holds.
+    // The READ call with a wrong handle length, and its reply with more data than the chunk contains.
     for found in [
         malformed_with(&capture, &call(len), &call(60)),
         malformed_with(&capture, &reply(1001), &reply(1005)),

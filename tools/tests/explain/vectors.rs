@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::hostile::{ACK, SYN, file_of, frame, segment, send};
 
-/// Returns a capture of the messages in a file of vectors. Each is a Send without RDMA data.
+/// Returns a capture of the messages in a file of vectors. Each message is a Send without RDMA data.
 fn capture(path: &Path) -> Vec<u8> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut file = vec![segment(1, 2, 5, SYN, b""), segment(2, 1, 5, SYN | ACK, b"")];
@@ -43,8 +43,8 @@ fn calls(path: &Path) -> Vec<Call> {
     calls
 }
 
-/// Returns the values of all calls and replies that are complete in their Sends, and the number of these
-/// messages. All are decoded.
+/// Checks that the values of all calls and replies that are complete in their Sends are decoded. Returns the
+/// values and their number.
 fn values(calls: &[Call]) -> (Vec<&str>, usize) {
     let mut values = Vec::new();
     for call in calls {

@@ -1,5 +1,5 @@
-//! Compares Wireshark's analysis of a capture with that of `rpcrdma explain`. The tests in tests/interop use
-//! it too.
+//! Compares Wireshark's analysis of a capture with that of `rpcrdma explain`. The tests in tests/interop also
+//! use this module.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// An RPC-over-RDMA message: its XID, the lengths of its three lists, and all their segments.
 type Shown = (u64, [u64; 3], Vec<(u64, u64, u64)>);
 
-/// Returns true if the test of Wireshark is enabled and the program is installed.
+/// Returns true if tests with Wireshark are enabled and tshark is installed.
 pub(crate) fn is_available() -> bool {
     if std::env::var_os("RPCRDMA_TSHARK").is_none() {
         not_run::not_run("RPCRDMA_TSHARK is not set");
@@ -117,7 +117,7 @@ fn ours(xid: u32, lists: &ChunkLists) -> Shown {
     (u64::from(xid), counts.map(|count| count as u64), lists.segments().map(of).collect())
 }
 
-/// Returns the messages in the tree of a packet.
+/// Appends the messages in the tree of a packet to `found`.
 fn each_message(tree: &Value, found: &mut Vec<Shown>) {
     match tree {
         Value::Object(fields) => {
@@ -149,7 +149,7 @@ fn theirs(tree: &Value) -> Shown {
     (one("rpcordma.xid"), counts, segments.collect())
 }
 
-/// Returns all values of a field, in order.
+/// Appends all values of a field to `values`, in order.
 fn collect(tree: &Value, wanted: &str, values: &mut Vec<u64>) {
     match tree {
         Value::Object(fields) => {

@@ -12,7 +12,7 @@ pub(crate) struct Profiler {
 }
 
 impl Profiler {
-    /// Opens the FIFO. Blocks until perf has opened it too.
+    /// Opens the FIFO. Blocks until perf opens it for reading.
     pub(crate) fn open(fifo: &Path) -> anyhow::Result<Self> {
         let opened = File::options().write(true).open(fifo);
         Ok(Profiler { commands: opened.with_context(|| fifo.display().to_string())? })

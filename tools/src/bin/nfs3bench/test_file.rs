@@ -48,8 +48,8 @@ impl<'a> TestFile<'a> {
         Ok(opened_file)
     }
 
-    /// Makes calls for the given time and returns their number and rate. Restores the file's contents
-    /// afterwards.
+    /// Makes calls for the given time and returns their number and the elapsed time. Restores the file's
+    /// contents afterwards.
     pub(crate) fn turn(
         &self,
         work: Work,
