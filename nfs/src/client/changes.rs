@@ -94,12 +94,14 @@ impl Remote {
         target: &[u8],
         temporary: Bytes,
     ) -> Result<(), ClientError> {
-        match self.link_target(above, name.clone()).await {
-            Ok(Some(there)) if there == target => return Ok(()),
-            Ok(Some(_)) => {}
-            Ok(None) => return self.make_link(above, name, target).await,
-            Err(error) if error.is_missing() => return self.make_link(above, name, target).await,
-            Err(error) => return Err(error),
+        let there = match self.link_target(above, name.clone()).await {
+            Err(error) if error.is_missing() => None,
+            there => there?,
+        };
+        match there {
+            Some(there) if there == target => return Ok(()),
+            Some(_) => {}
+            None => return self.make_link(above, name, target).await,
         }
         match self.remove(above, temporary.clone()).await {
             Err(error) if !error.is_missing() => return Err(error),

@@ -286,9 +286,11 @@ pub(crate) async fn put(
     // After the files, so that a changed link does not name a missing file.
     for (above, name, target) in links {
         let target = target.as_os_str().as_bytes();
-        let temporary = part::link_name(&name).into();
         match plan.changes {
-            Some(_) => remote.update_link(&above, name, target, temporary).await?,
+            Some(_) => {
+                let temporary = part::link_name(&name).into();
+                remote.update_link(&above, name, target, temporary).await?;
+            }
             None => remote.make_link(&above, name, target).await?,
         }
     }

@@ -113,6 +113,15 @@ enum Entry<W> {
     Cached(CachedReply),
 }
 
+impl<W> Entry<W> {
+    fn into_waiters(self) -> Vec<W> {
+        match self {
+            Entry::Running(waiting) => waiting.into(),
+            Entry::Cached(_) => Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct CachedReply {
     reply: Message,
@@ -227,28 +236,21 @@ impl<W> Duplicates<W> {
         let Ticket { entry: number, size } = ticket;
         self.running = self.running.saturating_sub(1);
         self.running_bytes = self.running_bytes.saturating_sub(size);
-        let reply = reply.filter(|reply| self.is_cacheable(reply));
-        let Some((call, entry)) = self.entries.get_mut(number) else { return Vec::new() };
-        let (waiting, change) = match reply {
-            Some(reply) => {
-                let (used, size) = (self.next_use, cached_size(reply));
-                let cached = CachedReply { reply: copied(reply), used, since: now };
-                self.next_use = self.next_use.wrapping_add(1);
-                self.bytes = self.bytes.saturating_add(size);
-                self.by_use.insert(used, number);
-                (mem::replace(entry, Entry::Cached(cached)), Change::CallAnswered(used, size))
-            }
-            None => (mem::replace(entry, Entry::Running(VecDeque::new())), Change::CallEnded),
+        let Some(reply) = reply.filter(|reply| self.is_cacheable(reply)) else {
+            let Some((call, entry)) = self.entries.remove(number) else { return Vec::new() };
+            self.shares.change(call.owner(), Change::CallEnded);
+            return entry.into_waiters();
         };
-        self.shares.change(call.owner(), change);
-        match reply {
-            Some(_) => self.trim(),
-            None => drop(self.entries.remove(number)),
-        }
-        match waiting {
-            Entry::Running(waiting) => waiting.into(),
-            Entry::Cached(_) => Vec::new(),
-        }
+        let Some((call, entry)) = self.entries.get_mut(number) else { return Vec::new() };
+        let (used, size) = (self.next_use, cached_size(reply));
+        let cached = CachedReply { reply: copied(reply), used, since: now };
+        let running = mem::replace(entry, Entry::Cached(cached));
+        self.next_use = self.next_use.wrapping_add(1);
+        self.bytes = self.bytes.saturating_add(size);
+        self.by_use.insert(used, number);
+        self.shares.change(call.owner(), Change::CallAnswered(used, size));
+        self.trim();
+        running.into_waiters()
     }
 
     fn is_cacheable(&self, reply: &Message) -> bool {

@@ -35,9 +35,9 @@ impl Share {
 
     /// Returns the places of this share in [`Shares::by_entries`] and [`Shares::by_bytes`], if it has
     /// replies.
-    fn places(&self) -> Option<[Place; 2]> {
-        let oldest = Reverse(*self.cached.first()?);
-        Some([(self.entries(), oldest), (self.bytes, oldest)])
+    fn places(&self) -> [Option<Place>; 2] {
+        let oldest = self.cached.first().map(|oldest| Reverse(*oldest));
+        [self.entries(), self.bytes].map(|size| Some((size, oldest?)))
     }
 }
 
@@ -81,12 +81,16 @@ impl Shares {
         if share.entries() == 0 {
             self.owners.remove(owner);
         }
-        for (order, index) in [(&mut self.by_entries, 0), (&mut self.by_bytes, 1)] {
-            let [before, after] =
-                [before, after].map(|places| places.and_then(|places| places.get(index).copied()));
-            if before != after {
-                before.and_then(|before| order.remove(&before));
-                after.and_then(|after| order.insert(after, owner.clone()));
+        let orders = [&mut self.by_entries, &mut self.by_bytes];
+        for (order, (before, after)) in orders.into_iter().zip(before.into_iter().zip(after)) {
+            if before == after {
+                continue;
+            }
+            if let Some(before) = before {
+                order.remove(&before);
+            }
+            if let Some(after) = after {
+                order.insert(after, owner.clone());
             }
         }
     }
