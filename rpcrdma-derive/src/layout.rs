@@ -43,8 +43,8 @@ pub(crate) fn layout(container: &Container<'_>) -> Layout {
         }
     };
     let items = match container.items {
-        // The check proves that there are no items. Evaluating the fields could recurse endlessly, because
-        // the type may contain itself.
+        // Another check proves that the type has no items. Evaluating the fields could recurse endlessly,
+        // because the type may contain itself.
         _ if container.backward => quote!(__xdr::Items::NONE),
         Some((_, declared)) => {
             let (count, largest) = (size(declared.count), size(declared.largest));

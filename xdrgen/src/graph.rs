@@ -90,7 +90,7 @@ impl Graph {
         self.cycles.get(id.0).copied().unwrap_or(usize::MAX)
     }
 
-    /// Returns the types on a path from `start` back to `start`; empty if there is no such path.
+    /// Returns the types on a path from `start` back to `start`, or no types if no such path exists.
     pub(crate) fn cycle_path(&self, start: TypeId) -> Vec<TypeId> {
         if !self.is_in_cycle(start) {
             return Vec::new();

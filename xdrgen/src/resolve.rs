@@ -36,7 +36,7 @@ pub(crate) use supply::{Known, supply};
 /// The definitions of all documents.
 pub(crate) struct Resolved {
     pub(crate) hir: Hir,
-    /// True if the HIR can be emitted: there are no errors, or `--keep-going` is set and the invalid
+    /// True if the HIR can be emitted: the documents have no errors, or `--keep-going` is set and the invalid
     /// definitions and their dependents are omitted.
     pub(crate) is_complete: bool,
     /// The findings.

@@ -22,7 +22,7 @@ pub use rpcrdma_layout::{Items, Lengths, Size};
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
-    /// The findings about the documents. If there are errors, there are no sizes.
+    /// The findings about the documents. Documents with errors have no sizes.
     pub diagnostics: Vec<Diagnostic>,
     /// The sizes of each type by its name in the document, in source order.
     pub types: Vec<(String, Layout)>,

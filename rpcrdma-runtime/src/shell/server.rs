@@ -394,8 +394,8 @@ async fn serve_incoming(
 
 /// Serves one connection of any provider until it is closed or `stopping` is true. A stopping connection
 /// rejects new calls and closes once the running calls have ended. If the sender of `stopping` is dropped
-/// first, the server never stops by itself. Retransmitted calls run again: there is no duplicate-request
-/// cache.
+/// first, the server never stops by itself. The server has no duplicate-request cache, so retransmitted calls
+/// run again.
 pub async fn serve_connection(
     connection: impl Connection,
     services: Services,

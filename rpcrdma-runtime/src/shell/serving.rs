@@ -267,7 +267,7 @@ impl TrackedCall {
 }
 
 impl Drop for TrackedCall {
-    /// If the handler panicked, the reply is SYSTEM_ERR; if it was stopped, there is no reply.
+    /// A handler that panicked replies with SYSTEM_ERR. A handler that was stopped sends no reply.
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         let reply = if panicked { RpcReply::reject(self.xid, Reject::SystemError) } else { None };

@@ -27,7 +27,7 @@ pub struct Negotiated {
 
 impl Negotiated {
     /// Returns the parameters of the backward direction on the same connection. Calls and replies swap their
-    /// thresholds (RFC 8167 section 4.2). Remote invalidation is disabled, because there are no chunks.
+    /// thresholds (RFC 8167 section 4.2). Remote invalidation is disabled, because messages have no chunks.
     #[must_use]
     pub fn reversed(self) -> Negotiated {
         Negotiated {

@@ -56,7 +56,7 @@ impl<const MAX: u32> Opaque<MAX> {
         Opaque(bytes)
     }
 
-    /// Wraps bytes after checking that there are at most `MAX`.
+    /// Wraps at most `MAX` bytes.
     ///
     /// # Errors
     /// [`ErrorKind::TooLong`].

@@ -103,7 +103,7 @@ impl Deadlines {
         }
     }
 
-    /// Returns the first expired deadline. If there is none, the task is woken when one may have expired.
+    /// Returns the first expired deadline. If none has expired, the task is woken when one may have.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, progress: Progress) -> Poll<Expired> {
         if self.output.is_missed(progress.sending) {
             return Poll::Ready(Expired::Sending);

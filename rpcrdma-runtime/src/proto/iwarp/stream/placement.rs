@@ -70,7 +70,7 @@ impl Placement {
 
 impl Stream {
     /// Returns the buffer for the next octets if they are payload of a long FPDU. The caller appends octets
-    /// and calls [`Stream::commit_placement`]. If there is no buffer, the caller passes octets to
+    /// and calls [`Stream::commit_placement`]. Without a buffer, the caller passes octets to
     /// [`Stream::receive`].
     ///
     /// The buffer may have room for the end of the FPDU and the header of the next one, which saves a read.
