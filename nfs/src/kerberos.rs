@@ -13,7 +13,7 @@ use crate::nfs::Principals;
 /// The service of RPCSEC_GSS for NFS (RFC 2623 section 2.2).
 const SERVICE: &str = "nfs";
 
-/// Returns a client's mechanism for a server.
+/// Returns a client's mechanism for the server on `host`.
 ///
 /// # Errors
 /// Fails without the feature `krb5`.
@@ -21,10 +21,10 @@ pub fn client(host: &str) -> Result<impl GssMechanism + 'static, GssError> {
     Ok(Krb5Client::new(SERVICE, host))
 }
 
-/// Returns the server part of RPCSEC_GSS.
+/// Returns the server side of RPCSEC_GSS.
 ///
 /// # Errors
-/// The keytab has no key of the service `nfs`.
+/// Fails if the keytab has no key of the service `nfs`.
 pub fn server() -> Result<GssServer, GssError> {
     Ok(GssServer::new(Krb5Server::new(SERVICE)?))
 }

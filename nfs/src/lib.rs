@@ -1,11 +1,11 @@
 //! NFS version 3 (RFC 1813) over RPC-over-RDMA and over TCP: a client, a server, and file systems to serve.
 //!
 //! - [`client`] mounts an export and reads, writes and lists its files.
-//! - [`nfs`] has the handlers of the NFS and MOUNT programs, which serve any [`export::Export`].
+//! - [`nfs`] implements the NFS and MOUNT programs for any [`export::Export`].
 //! - [`provider`] selects the provider for RPC-over-RDMA: iWARP in user space or an RDMA device.
 //! - [`security`] names AUTH_SYS and the services of Kerberos. [`kerberos`] needs the feature `krb5`.
-//! - [`export`] defines the trait of a file system. Two are included: one in memory, and, with the feature
-//!   `directory`, one that serves a directory of a Linux machine.
+//! - [`export`] defines the trait that a file system implements. Two implementations are included: one in
+//!   memory, and, with the feature `directory`, one that serves a directory of a Linux machine.
 //!
 //! ```
 //! # #[cfg(feature = "client")]
@@ -37,8 +37,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library needs
-//! only `default-features = false` and the features `client` or `directory`.
+//! The programs `nfs3` and `nfs3d` need the feature `programs`, which is on by default. A library
+//! sets `default-features = false` and enables `client` or `directory`.
 
 #[cfg(feature = "programs")]
 pub mod cli;

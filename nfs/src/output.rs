@@ -1,4 +1,4 @@
-//! Output of programs, and their log on standard error. Standard output may be closed early, as in
+//! The output of the programs, and the log on standard error. Standard output may be closed early, as in
 //! `nfs3 ls URL | head`.
 
 use std::fmt;
@@ -12,12 +12,12 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// The exit status if standard output was closed: that of a process terminated by SIGPIPE.
+/// The exit status if standard output was closed. Equals the status of a process terminated by SIGPIPE.
 pub const CLOSED: u8 = 141;
 
-/// Time for the runtime's threads to stop before a program exits. libkrb5 destroys its locks at exit, and
-/// aborts the process if another thread uses them. Calls to unresponsive storage or to an unresponsive KDC
-/// can take longer. They do not delay the exit further.
+/// Maximum time for the runtime's threads to stop before a program exits. libkrb5 destroys its locks at exit,
+/// and aborts the process if another thread uses them. Calls to unresponsive storage or to an unresponsive
+/// KDC can take longer. They do not delay the exit further.
 pub const SHUTDOWN: Duration = Duration::from_millis(500);
 
 /// Standard output was closed. The program exits without an error message.
@@ -40,7 +40,7 @@ pub fn of_standard_output(error: io::Error) -> anyhow::Error {
 /// Writes to standard output and flushes it.
 ///
 /// # Errors
-/// [`Closed`], and any other error of writing.
+/// [`Closed`], or any other write error.
 pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out).and_then(|()| out.flush()).map_err(of_standard_output)
@@ -51,7 +51,7 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Re
 pub enum LogFormat {
     /// Human-readable lines.
     Text,
-    /// One JSON object per line. A span, such as a call, has its line when it ends.
+    /// One JSON object per line. A span, such as a call, is logged when it ends.
     Json,
 }
 
@@ -115,8 +115,8 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Escapes the characters of [`escaped`] in a line of JSON as `\uXXXX`. The value stays the same, since such
-/// characters occur only in strings.
+/// Escapes the same characters as [`escaped`] in a line of JSON, as `\uXXXX`. The value stays the same, since
+/// such characters occur only in strings.
 #[must_use]
 pub fn escaped_json(line: &str) -> String {
     line.chars()

@@ -20,8 +20,8 @@ pub enum Provider {
     Iwarp,
     /// An RDMA device through libibverbs and librdmacm. Requires the feature `verbs`.
     Verbs,
-    /// An RDMA device with a route to the address or with the address itself, if there is one. Otherwise
-    /// iWARP in user space.
+    /// An RDMA device that has the address or a route to it, if there is such a device. Otherwise iWARP in
+    /// user space.
     Auto,
 }
 

@@ -14,7 +14,7 @@ pub enum Security {
     Sys,
     /// Kerberos authenticates the user. Data is not protected.
     Krb5,
-    /// Kerberos authenticates the user and detects changes of the data.
+    /// Kerberos authenticates the user and detects changes to the data.
     Krb5i,
     /// Kerberos authenticates the user and encrypts the data.
     Krb5p,
@@ -51,8 +51,8 @@ impl Security {
         }
     }
 
-    /// Returns the security of a call. AUTH_NONE counts as AUTH_SYS: both prove nothing. Returns `None` for
-    /// any other flavor.
+    /// Returns the security of a call. AUTH_NONE counts as AUTH_SYS: neither authenticates the caller.
+    /// Returns `None` for any other flavor.
     pub(crate) fn of(context: &CallContext) -> Option<Self> {
         if let Some(caller) = context.extensions.get::<GssCaller>() {
             return Security::ALL.into_iter().find(|security| security.service() == Some(caller.service));

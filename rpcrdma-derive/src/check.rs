@@ -1,5 +1,5 @@
-//! Checks before expansion. Trait bounds with custom messages cover properties that only the compiler
-//! knows, such as whether a type contains an eligible item.
+//! Checks the input before expansion. Trait bounds with custom messages cover properties that only the
+//! compiler knows, such as whether a type contains an eligible item.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -119,7 +119,7 @@ fn borrowed(field: &Field<'_>) -> Option<Error> {
     Some(Error::new(field.ty.span(), message))
 }
 
-/// Returns true if a type borrows for `'static`.
+/// Returns true if a type borrows with the lifetime `'static`.
 fn is_static(ty: &Type) -> bool {
     let in_arguments = arguments(ty).into_iter().flatten().any(
         |argument| matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident == "static"),
@@ -209,7 +209,7 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
     }
 }
 
-/// Checks that the type can be a discriminant, and that each literal label is a value of it.
+/// Checks that the type can be a discriminant, and that each literal label is a value of the type.
 fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors) {
     let written = discriminant.to_token_stream().to_string();
     for kept in arms.iter().filter_map(|arm| arm.kept) {
@@ -225,7 +225,7 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
     let (least, largest) = match written.as_str() {
         "i32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
         "u32" => (0, i128::from(u32::MAX)),
-        // RFC 4506 does not allow these, but other compilers accept them.
+        // RFC 4506 does not allow these types, but other compilers accept them.
         "i64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
         "u64" => (0, i128::from(u64::MAX)),
         // An empty range, because no number is a `bool`.

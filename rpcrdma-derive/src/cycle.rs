@@ -1,4 +1,4 @@
-//! How a field refers back to the derived type.
+//! Detects fields that refer back to the derived type.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -62,7 +62,7 @@ impl Owner<'_> {
     }
 
     /// Returns the items of `ty` if `ty` contains only values of the derived type. The result is an
-    /// expression of `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
+    /// expression with `__own`, the items of the derived type. `bound` is the maximum count of a `Vec`.
     pub(crate) fn items_of(self, ty: &Type, bound: Option<&TokenStream>) -> Option<TokenStream> {
         if self.is_self(ty) {
             return Some(quote!(__own));

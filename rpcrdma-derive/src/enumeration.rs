@@ -1,4 +1,4 @@
-//! The code of enums.
+//! Generates the code of enums.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};

@@ -1,4 +1,4 @@
-//! The code of a type.
+//! Generates the code of a type.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -65,7 +65,7 @@ fn structure(fields: &[Field<'_>]) -> Bodies {
     let bindings: Vec<&Ident> = fields.iter().map(|field| &field.binding).collect();
     let (members, values) = (fields.iter().map(|field| &field.member), fields.iter().map(decode_field));
     Bodies {
-        // Without inlining, a value is returned through memory and copied, which dominates the time for a
+        // Without inlining, a value is returned through memory and copied. This copy dominates the time for a
         // small message.
         inline: quote!(#[inline(always)]),
         encode: quote!(__xdr::derive_support::encode_struct(self, __sink)),

@@ -9,7 +9,7 @@ use crate::ast::{Field, Kind};
 use crate::names::element;
 use crate::syntax::{is_one_of, is_scalar, local};
 
-/// Returns true if a field has the encoding of its type and, judging by its name, the type certainly has an
+/// Returns true if a field has the encoding of its type, and the type's name shows that the type has an
 /// encoding. For other types, derived code uses methods, so that a missing encoding causes only one error.
 fn is_known(field: &Field<'_>) -> bool {
     let is_known = match field.ty {
@@ -37,7 +37,7 @@ fn codec<'f>(field: &'f Field<'_>) -> (TokenStream, &'static str, Option<&'f Tok
     }
 }
 
-/// Encodes the field that `access` evaluates to. Passes `__RUN` on to a value with the encoding of its type.
+/// Encodes the field that `access` evaluates to. A value with the encoding of its type inherits `__RUN`.
 pub(crate) fn encode_field(field: &Field<'_>, access: &TokenStream) -> TokenStream {
     let (name, ty, span, sink) = (&field.name, &field.alias, field.ty.span(), local("__sink"));
     let (path, suffix, bound) = codec(field);

@@ -1,4 +1,4 @@
-//! The impls of the three traits.
+//! Generates the impls of `Layout`, `Encode` and `Decode`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;

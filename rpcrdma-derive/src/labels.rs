@@ -72,7 +72,7 @@ pub(crate) fn pattern(arm: &Arm<'_>, chooses: &TokenStream) -> TokenStream {
     quote!(#(#cases)|*)
 }
 
-/// Returns an expression for each arm that is true if the discriminant `*__kept` selects the arm.
+/// Returns an expression for each arm. The expression is true if the discriminant `*__kept` selects the arm.
 pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Vec<TokenStream> {
     let generics = container.owner.generics;
     let arguments = is_of_parameter(generics, discriminant).then(|| {
@@ -93,8 +93,9 @@ pub(crate) fn choices(container: &Container<'_>, discriminant: &Type, arms: &[Ar
     arms.iter().map(chooses).collect()
 }
 
-/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX`. Also returns a
-/// check that no two labels with different names are equal, since only the compiler can compare them.
+/// Returns a function that maps a discriminant to the index of its label, or to `usize::MAX` if no label
+/// matches. Also returns a check that labels with different names differ, since only the compiler can compare
+/// the labels.
 pub(crate) fn place(container: &Container<'_>, discriminant: &Type, arms: &[Arm<'_>]) -> Option<TokenStream> {
     let labels: Vec<&Expr> = arms.iter().flat_map(|arm| &arm.cases).collect();
     let generics = container.owner.generics;

@@ -99,8 +99,8 @@ fn largest(field: &Field<'_>) -> TokenStream {
 
 // ---- items
 
-/// Returns the items of the type, as far as its fields show them. For a recursive type, the items are the
-/// solution of an equation.
+/// Returns the items of the type that the derive can see in the fields. For a recursive type, the items are
+/// the solution of an equation.
 fn solve_items(container: &Container<'_>) -> TokenStream {
     let sum = sum(container, |field| match field.cycle {
         Some(Cycle::Hidden) => Some(quote!(__own)),
@@ -140,8 +140,8 @@ fn items(field: &Field<'_>) -> Option<TokenStream> {
 }
 
 /// Returns checks that only the compiler can evaluate. A type of a backward-only program must contain no
-/// items. Another type must not contain more items than declared or, if it declares none, than its field
-/// types' names show.
+/// items. Any other type must not contain more items than it declares. Without a declaration, the limit is
+/// the items that the derive can see in the fields.
 fn check(container: &Container<'_>) -> Option<TokenStream> {
     let fields = container.fields();
     if container.backward {

@@ -17,7 +17,7 @@ pub(crate) fn define_bounds(container: &mut Container<'_>) -> TokenStream {
             field.bound = Some(quote!(#value));
             continue;
         }
-        // The variable ensures that a bound of a wrong type causes only one error: its type is then unknown.
+        // With a variable, a bound of a wrong type causes only one error: the variable has an unknown type.
         let span = bound.span();
         let value = quote_spanned! {span=> {
             let __bound = __xdr::derive_support::count(#bound);

@@ -116,7 +116,7 @@ pub(crate) fn is_negated(expr: &Expr) -> bool {
     matches!(bare(expr), Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)))
 }
 
-/// Returns the value of a number literal: `0x10` is 16. A number that is too large for any integer becomes
+/// Returns the value of an integer literal: `0x10` is 16. A literal that is too large for any integer becomes
 /// `i128::MAX`.
 pub(crate) fn number(expr: &Expr) -> Option<i128> {
     match bare(expr) {

@@ -1,4 +1,4 @@
-//! The code of unions.
+//! Generates the code of unions.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};

@@ -1,5 +1,4 @@
-//! Serves directories by NFSv3 and MOUNT over RPC-over-RDMA, with iWARP in user space, and optionally over
-//! TCP.
+//! Serves directories by NFSv3 and MOUNT over RPC-over-RDMA, and optionally over TCP.
 
 #[path = "nfs3d/exports.rs"]
 mod exports;
@@ -71,7 +70,7 @@ fn warn(what: impl Display) {
     output::warn("nfs3d", what);
 }
 
-/// Checks what a start needs, without binding an address or creating a file.
+/// Checks addresses, handle key, directories and keytab. Binds no address and creates no file.
 fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
     let Nfs3dConfig { server, exports } = config;
     let optional = [("tcp", &server.tcp), ("metrics", &server.metrics), ("rpcbind", &server.rpcbind)];
@@ -120,7 +119,7 @@ impl Listening {
         let duplicates = DuplicateCache::new(DuplicateOptions { policy, ..DuplicateOptions::default() });
         let (duplicates, drain) = (Some(duplicates), arguments.stop_timeout);
         let defaults = ServerOptions::of::<nfs_v3::NfsV3>();
-        // Half of the files are for the exports.
+        // The other half of the files is for the exports.
         let connections = (files / 2).clamp(1, defaults.max_connections);
         let mut options = ServerOptions { duplicates, max_connections: connections, drain, ..defaults };
         options.iwarp.crc = arguments.crc;
@@ -180,9 +179,9 @@ async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
     let directories = exports::open(&exports, key.as_ref(), &[])?;
     let has_kerberos = directories.iter().any(Directory::has_kerberos);
     let gss = has_kerberos.then(kerberos::server).transpose()?;
-    // The handler prevents SIGXFSZ from ending the process. Then a WRITE past RLIMIT_FSIZE fails with EFBIG.
+    // The handler keeps SIGXFSZ from ending the process, so a WRITE past RLIMIT_FSIZE fails with EFBIG.
     let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    // Signals are handled before clients can reach the server.
+    // Install the handlers before clients can reach the server.
     let signals = Signals::install()?;
     let exporter = match &arguments.metrics {
         Some(address) => Some(Exporter::bind(address).await?),
@@ -370,9 +369,9 @@ fn state_folder() -> Option<PathBuf> {
     named("STATE_DIRECTORY").or_else(|| Some(of_user()?.join("nfs3d")))
 }
 
-/// Logs what the server may do in each export.
+/// Logs the server's rights and restrictions in each export.
 fn log_access(directories: &[Directory]) {
-    // Threads of the server have the capabilities of this one when they do not act as a caller.
+    // Unless it acts as a caller, each thread of the server has the capabilities of this thread.
     let capabilities = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     for directory in directories {
         output::inform("nfs3d", directory.access(capabilities));

@@ -9,12 +9,12 @@ use crate::client::{Digest, Url};
 use crate::output::LogFormat;
 use crate::provider::Provider;
 
-/// Uses files of an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
+/// Accesses files on an NFSv3 server over RPC-over-RDMA (iWARP in user space over TCP), or over TCP.
 ///
-/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. MOUNT is
-/// called on the same connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the
-/// end of the URL overrides both. ?sec=krb5, krb5i or krb5p uses the Kerberos ticket of this user. In a path,
-/// %20 is a space and %3F a question mark.
+/// A URL is rdma://HOST:PORT/PATH or tcp://HOST:PORT/PATH. The default ports are 20049 and 2049. nfs3 calls
+/// MOUNT on the same connection, or on the port that the server's rpcbind returns. ?mountport=PORT at the end
+/// of the URL overrides both. ?sec=krb5, krb5i or krb5p uses the Kerberos ticket of this user. In a path, %20
+/// is a space and %3F a question mark.
 ///
 /// Exit status: 0 success; 1 error of the server or this machine; 2 invalid command line; 3 server
 /// unreachable; 4 data mismatch; 130 interrupted; 141 standard output closed. RUST_LOG controls the log, for
@@ -32,8 +32,8 @@ pub struct Nfs3Arguments {
     /// Print one JSON object per file or line
     #[arg(long, global = true)]
     pub json: bool,
-    /// The format of warnings and of the log on standard error. In JSON, spans of the log are lines when they
-    /// end; RUST_LOG=rpcrdma_runtime::calls=debug logs one for each call
+    /// The format of warnings and of the log on standard error. In JSON, each span is logged when it ends;
+    /// RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     /// The command.
@@ -44,7 +44,7 @@ pub struct Nfs3Arguments {
 /// The commands of `nfs3`.
 #[derive(Debug, Subcommand)]
 pub enum Nfs3Command {
-    /// List a directory, or name a file
+    /// List a directory or a file
     Ls {
         /// Also print type, mode, link count, owner, group, size and time
         #[arg(short = 'l')]
@@ -83,10 +83,10 @@ pub enum Nfs3Command {
         verify: bool,
         /// Local file, or with -r a directory
         from: PathBuf,
-        /// File, or a directory to put it in
+        /// File, or directory to store it in
         url: Url,
     },
-    /// Remove files and symbolic links; does not remove the targets of links
+    /// Remove files and symbolic links, but not the targets of links
     Rm {
         /// Also remove directories with everything below them
         #[arg(short, long)]
@@ -111,11 +111,11 @@ pub enum Nfs3Command {
         /// New name, or a directory to move the file to. An existing file is replaced
         to: Url,
     },
-    /// Copy changed files from one directory to another; exactly one of them is a URL. Removes nothing
+    /// Copy changed files from one directory to another; exactly one of them is a URL. Deletes nothing
     ///
-    /// A file is copied if its size or modification time differs. The modification time is copied too. A
-    /// symbolic link with another target is replaced, and is not listed. If the name of a link is a file or a
-    /// directory, the sync fails.
+    /// A file is copied if its size or modification time differs. The modification time is also copied. A
+    /// symbolic link whose target differs is replaced, and is not listed. If the destination has a file or a
+    /// directory with the name of a link, the sync fails.
     Sync {
         /// Selection of files, and concurrency
         #[command(flatten)]

@@ -17,19 +17,19 @@ pub use config::Nfs3dConfig;
 
 /// Serves directories by NFSv3 over RPC-over-RDMA (iWARP in user space over TCP).
 ///
-/// If nfs3d runs as root, callers have the rights of the user whose number they send, and own the files that
-/// they create. Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that
-/// user's rights. AUTH_SYS proves nothing, not even for programs on this machine: any caller can claim to be
-/// any user except root. --all-squash makes every caller anonymous. --secure accepts calls only from ports
-/// reserved for root. Serve only networks whose machines you trust to send the correct user.
+/// If nfs3d runs as root, each caller acts as the user whose ID it sends, and owns the files that it creates.
+/// Root needs CAP_SETUID and CAP_SETGID. If nfs3d runs as another user, all callers have that user's rights.
+/// AUTH_SYS proves nothing, not even for programs on this machine: any caller can claim to be any user except
+/// root. --all-squash makes every caller anonymous. --secure accepts calls only from ports reserved for root.
+/// Serve only networks whose machines you trust to send the correct user.
 ///
 /// File handles cannot be guessed. Their key is stored in a file, so handles stay valid when the server
 /// restarts. --handle-key names the file. The default is handle-key in STATE_DIRECTORY, or in nfs3d below
 /// XDG_STATE_HOME or ~/.local/state.
 ///
-/// SIGHUP reloads the exports from the file of --config. Without a file it stops the server, as SIGTERM and
-/// SIGINT do. The server supports systemd's readiness and watchdog protocols. Sockets passed by systemd
-/// replace the addresses: the first is for RPC-over-RDMA, the second for TCP.
+/// SIGHUP reloads the exports from the file of --config. Without --config, it stops the server, as SIGTERM
+/// and SIGINT do. The server supports systemd's readiness and watchdog protocols. Sockets passed by systemd
+/// replace --listen and --tcp: the first is for RPC-over-RDMA, the second for TCP.
 ///
 /// RUST_LOG controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser, PartialEq)]
@@ -72,8 +72,8 @@ pub struct Nfs3dArguments {
     /// How long a stopping server waits for running calls
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub stop_timeout: Duration,
-    /// The format of warnings and of the log on standard error. In JSON, spans of the log are lines when they
-    /// end; RUST_LOG=rpcrdma_runtime::calls=debug logs one for each call
+    /// The format of warnings and of the log on standard error. In JSON, each span is logged when it ends;
+    /// RUST_LOG=rpcrdma_runtime::calls=debug logs one span per call
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     /// Register NFS and MOUNT with rpcbind, under the netid rdma, and with --tcp also under tcp. Replaces
@@ -88,7 +88,7 @@ pub struct Nfs3dArguments {
 /// The options of one export.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct ExportOptions {
-    /// The directory; nothing outside it can be reached
+    /// The directory; clients can reach nothing outside it
     pub dir: Option<PathBuf>,
     /// The path at which clients mount the directory
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = mount_path)]
@@ -99,7 +99,7 @@ pub struct ExportOptions {
     /// Also serve file systems mounted below the directory
     #[arg(long)]
     pub cross_mounts: bool,
-    /// Serve callers of this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it,
+    /// Serve callers in this network, for example 192.168.1.0/24 or fd00::7; may be repeated. Without it,
     /// only this machine is served: its loopback and the addresses of --listen and --tcp
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     pub allow: Vec<IpNet>,
@@ -108,7 +108,7 @@ pub struct ExportOptions {
     /// in the keytab (KRB5_KTNAME)
     #[arg(long, value_name = "SECURITY", value_delimiter = ',', default_value = "sys")]
     pub sec: Vec<Security>,
-    /// Give root of other machines root rights instead of making it anonymous
+    /// Give callers that are root the rights of root instead of making them anonymous
     #[arg(long, conflicts_with = "all_squash")]
     pub no_root_squash: bool,
     /// Reject calls from unprivileged ports (1024 and above). nfs3 uses unprivileged ports

@@ -18,7 +18,7 @@ use crate::parent;
 use crate::part::{Part, Summing};
 use crate::report::Report;
 
-/// Returns the local path for a file with this name on the server.
+/// Returns the local path to which a URL's file is copied.
 pub(crate) fn target(url: &Url, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let name = url.file_name().context("the URL does not name a file")?;
     if matches!(name, b"." | b"..") || name.contains(&b'/') {
@@ -136,7 +136,7 @@ pub(crate) async fn put(
     report.copied(sum, &file.path)
 }
 
-/// Stores a file.
+/// Stores a file. With `resume`, keeps the common prefix of an existing file.
 pub(crate) async fn store(
     remote: &Remote,
     (dir, name): (&RemoteFile, Bytes),
@@ -170,7 +170,7 @@ pub(crate) async fn store(
 }
 
 /// # Errors
-/// [`DataMismatch`] if a file's digest differs from that of the written data.
+/// [`DataMismatch`] if the file's digest differs from the digest of the written data.
 pub(crate) async fn read_back(
     remote: &Remote,
     file: &RemoteFile,

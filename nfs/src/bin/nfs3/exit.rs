@@ -31,7 +31,7 @@ pub(crate) fn check_digest(
     }
 }
 
-/// Prints the error and returns its exit status.
+/// Prints the error, if any, and returns the exit status.
 pub(crate) fn code(done: anyhow::Result<()>) -> ExitCode {
     output::status("nfs3", done, |error| match () {
         () if error.is::<DataMismatch>() => 4,

@@ -1,4 +1,4 @@
-//! Uses files of an NFSv3 server over RPC-over-RDMA or TCP: `nfs3 COMMAND rdma://HOST[:PORT]/PATH`.
+//! Accesses files on an NFSv3 server over RPC-over-RDMA or TCP: `nfs3 COMMAND rdma://HOST[:PORT]/PATH`.
 
 mod about;
 mod copy;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     exit::code(done)
 }
 
-/// Runs until the end or until the user interrupts. Then drops all tasks, and waits at most
+/// Runs a command until it ends or the user interrupts it. Then drops all tasks, and waits at most
 /// [`output::SHUTDOWN`] for their threads.
 fn until_interrupted(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
@@ -137,7 +137,7 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
     let mut unwritten = None;
     let mut take = |data: Bytes| {
         sum.update(&data);
-        // This error only stops reading. The original error is reported.
+        // The returned error only stops reading. The original error is reported.
         out.write_all(&data).map_err(|error| {
             let kind = error.kind();
             unwritten = Some(of_standard_output(error));

@@ -53,7 +53,7 @@ pub(crate) fn is_own(name: &[u8]) -> bool {
     [DATA, STATE, NEW_STATE, LINK].iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
 
-/// Returns the path of a file next to another one. A long name is truncated.
+/// Returns the path with a suffix on the file name. A long name is truncated.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     path.with_file_name(OsStr::from_bytes(&with_suffix(name, suffix)))
@@ -69,12 +69,12 @@ pub(crate) fn link_name(name: &[u8]) -> Vec<u8> {
     with_suffix(name, LINK)
 }
 
-/// Replaces a symbolic link by another. If this fails, the old link stays.
+/// Replaces a symbolic link. If this fails, the old link stays.
 pub(crate) fn replace_link(at: &Path, to: &OsStr) -> io::Result<()> {
     let new = beside(at, LINK);
     remove(&new)?;
     symlink(to, &new)?;
-    // The first error is more useful.
+    // The error of the rename is more useful than an error of the removal.
     fs::rename(&new, at).inspect_err(|_| drop(remove(&new)))
 }
 
@@ -87,7 +87,7 @@ fn version(of: &RemoteFile) -> String {
     )
 }
 
-/// Opens an existing file. It must be a regular file of this user.
+/// Opens an existing regular file that this user owns.
 fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let refuse = |what: &str| io::Error::other(format!("{}: {what}", path.display()));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -97,7 +97,7 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
             if !metadata.is_file() {
                 return Err(refuse("is not a regular file"));
             }
-            // The owner could read and change the data.
+            // Another owner could read and change the data.
             if metadata.uid() != geteuid().as_raw() {
                 return Err(refuse(&format!("owned by another user (uid {})", metadata.uid())));
             }
@@ -108,7 +108,7 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens and locks the data file, and keeps its content.
+/// Opens or creates the data file, keeps its content, and locks the file.
 fn open_locked(path: &Path) -> io::Result<File> {
     loop {
         let mut options = File::options();
@@ -186,7 +186,7 @@ impl Part {
         Ok(part)
     }
 
-    /// Returns true if it resumed the unchanged data of an earlier run.
+    /// Resumes the data of an earlier run. Returns false if there is no unchanged data of this version.
     fn try_resume(&mut self) -> io::Result<bool> {
         let Some((length, expected, version)) = read_state(&beside(&self.target, STATE))? else {
             return Ok(false);
@@ -284,7 +284,7 @@ impl Drop for Part {
     }
 }
 
-/// Returns the umask. No other thread creates files meanwhile.
+/// Returns the umask. A file that another thread creates meanwhile is accessible only to its owner.
 fn umask_bits() -> u32 {
     // The system returns the umask only when it is changed.
     let withheld = umask(Mode::RWXG | Mode::RWXO);

@@ -1,4 +1,4 @@
-//! Output about copied files and progress.
+//! Reports copied files and progress.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -27,14 +27,14 @@ pub(crate) fn warn(what: impl fmt::Display) {
 /// The output options.
 #[derive(Clone, Copy)]
 pub(crate) struct Report {
-    /// Only errors and warnings.
+    /// Print only errors and warnings.
     pub(crate) quiet: bool,
-    /// One JSON object per file or line.
+    /// Print one JSON object per file or line.
     pub(crate) json: bool,
 }
 
 impl Report {
-    /// Prints a copied file.
+    /// Prints the digest and the name of a copied file.
     pub(crate) fn copied(self, sum: Digest, name: &str) -> anyhow::Result<()> {
         match self {
             Report { quiet: true, .. } => Ok(()),

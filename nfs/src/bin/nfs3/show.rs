@@ -46,7 +46,7 @@ fn gid(of: &Fattr3) -> String {
     of.gid.to_string()
 }
 
-/// Returns the size, or the numbers of a device.
+/// Returns the size, or the major and minor numbers of a device.
 fn size(of: &Fattr3) -> String {
     match of.r#type {
         Ftype3::Nf3blk | Ftype3::Nf3chr => format!("{}, {}", of.rdev.specdata1, of.rdev.specdata2),
@@ -54,7 +54,7 @@ fn size(of: &Fattr3) -> String {
     }
 }
 
-/// Returns the size with a unit, or the numbers of a device.
+/// Returns the size with a unit, or the major and minor numbers of a device.
 fn human_size(of: &Fattr3) -> String {
     match of.r#type {
         Ftype3::Nf3blk | Ftype3::Nf3chr => size(of),
@@ -80,7 +80,7 @@ pub(crate) fn object((name, of, target): &Row) -> Value {
     })
 }
 
-/// Returns file type and permissions in the format of `ls -l`.
+/// Returns the file type and the permissions in the format of `ls -l`.
 fn mode(of: &Fattr3) -> String {
     let kind = match of.r#type {
         Ftype3::Nf3reg => '-',
@@ -106,7 +106,7 @@ fn mode(of: &Fattr3) -> String {
     text
 }
 
-/// Returns date and time, UTC.
+/// Returns the date and the time in UTC.
 fn time(seconds: u32) -> String {
     let (days, rest) = (u64::from(seconds / 86_400), seconds % 86_400);
     let (year, month, day) = date(days);

@@ -24,7 +24,7 @@ use crate::{parent, part, show};
 /// A directory that is being fetched.
 struct Level {
     at: PathBuf,
-    /// Names and targets of its links. They are created after all files below the directory. Otherwise a
+    /// Names and targets of the links. They are created after all files below the directory. Otherwise a
     /// hostile server could redirect a file through a link with the name of a directory.
     links: Vec<(PathBuf, Bytes)>,
 }
@@ -283,7 +283,7 @@ pub(crate) async fn put(
         }
     }
     transfers.end_all().await?;
-    // After the files, so that a changed link does not name a missing file.
+    // Links are changed after the files, so that a changed link does not point to a missing file.
     for (above, name, target) in links {
         let target = target.as_os_str().as_bytes();
         match plan.changes {

@@ -18,7 +18,7 @@ pub(crate) struct Directory {
     pub(crate) impersonates_callers: bool,
 }
 
-/// What a server cannot do without a capability.
+/// Capabilities, and the operations that need them.
 const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "bypass file modes for root and owners"),
     (CapabilitySet::CHOWN, "CAP_CHOWN", "change owners"),
@@ -27,7 +27,8 @@ const NEEDS: [(CapabilitySet, &str, &str); 5] = [
     (CapabilitySet::MKNOD, "CAP_MKNOD", "create devices"),
 ];
 
-/// Opens directories. A directory that is already open with the same options stays open, with its files.
+/// Opens directories. A directory of `before` stays open, with its files, if the options for opening it are
+/// unchanged.
 pub(crate) fn open(
     exports: &[ExportOptions],
     key: Option<&HandleKey>,

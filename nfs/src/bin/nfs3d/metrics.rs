@@ -16,11 +16,11 @@ use tokio::time::timeout;
 /// The upper bounds of a histogram's buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1.0, 10.0];
-/// Maximum number of requests at a time.
+/// Maximum number of concurrent requests.
 const REQUESTS_MAX: usize = 16;
 /// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
-/// The time for a request and its reply.
+/// Maximum time for a request and its reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The metrics of this process.
@@ -132,7 +132,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Binds the address. All later metrics of the process are recorded.
+    /// Binds the address, and starts to record the metrics of the process.
     pub(crate) async fn bind(address: &str) -> anyhow::Result<Self> {
         let registry = Registry::default();
         let bound = TcpListener::bind(address).await;

@@ -18,17 +18,17 @@ use super::{ExportOptions, Nfs3dArguments};
 pub struct Nfs3dConfig {
     /// The options of the server.
     pub server: Nfs3dArguments,
-    /// The exports, at least one, with different paths.
+    /// At least one export. The paths of all exports differ.
     pub exports: Vec<ExportOptions>,
 }
 
 impl Nfs3dConfig {
-    /// Reads the command line, which begins with the program's name, and the file that it names.
+    /// Reads the command line, which begins with the program's name, and the file of `--config`.
     ///
     /// # Errors
     /// A [`clap::Error`] for the command line, or a message with file, line and option for the file.
     pub fn read(line: &[OsString]) -> anyhow::Result<Self> {
-        // Finds the file even if other arguments are invalid. The parser below reports those.
+        // Find the file even if other arguments are invalid. The parser below reports invalid arguments.
         let found = Nfs3dArguments::command().ignore_errors(true).try_get_matches_from(line);
         let named =
             found.ok().and_then(|matches| Some((matches.get_one::<PathBuf>("config")?.clone(), matches)));
@@ -98,7 +98,7 @@ struct File<'a> {
     text: &'a str,
 }
 
-/// An option of the file, converted to arguments of a command line.
+/// An option of the file, converted to command-line arguments.
 struct Entry {
     id: String,
     name: String,
@@ -195,7 +195,7 @@ impl File<'_> {
         Ok(ExportOptions::from_arg_matches(&matches)?)
     }
 
-    /// Parses options. Adds to an error the location of its option, or else of the table.
+    /// Parses options. An error names the line of the invalid option, or else of the table.
     fn parse(
         &self,
         entries: &[Entry],
