@@ -342,7 +342,7 @@ impl Running {
 /// Returns the server's stored key. If no key can be stored, logs a warning and returns `None`.
 ///
 /// # Errors
-/// The key cannot be stored in the requested file.
+/// Fails if the requested file cannot be read or created.
 fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
     if let Some(path) = requested {
         return Ok(Some(HandleKey::load_or_create(path).with_context(|| path.display().to_string())?));
