@@ -10,6 +10,7 @@ mod tree;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
@@ -27,6 +28,7 @@ use crate::tree::{Compare, Plan};
 fn main() -> ExitCode {
     let Nfs3Arguments { provider, quiet, json, log_format, mut command } = Nfs3Arguments::parse();
     output::start_log(log_format);
+    LazyLock::force(&part::UMASK);
     for url in command.urls() {
         url.provider = provider.unwrap_or(url.provider);
         let uncaptured = match (url.transport, url.provider) {

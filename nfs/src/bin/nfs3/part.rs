@@ -12,6 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use indicatif::HumanBytes;
 use rpcrdma_nfs::client::{Digest, RemoteFile};
@@ -26,6 +27,14 @@ use crate::report::warn;
 const STEP: u64 = 64 << 20;
 /// Maximum length of the state, in bytes.
 const STATE_MAX: u64 = 1 << 10;
+
+/// The umask. The system returns it only when it is changed, so `main` reads it before other threads start: a
+/// file that a thread creates meanwhile gets the wrong mode.
+pub(crate) static UMASK: LazyLock<u32> = LazyLock::new(|| {
+    let withheld = umask(Mode::RWXG | Mode::RWXO);
+    umask(withheld);
+    withheld.bits()
+});
 
 pub(crate) struct Part {
     /// The path of the complete file.
@@ -251,7 +260,7 @@ impl Part {
 
     /// Completes the file: renames it, and sets the permissions, restricted by the umask.
     pub(crate) fn finish(mut self, mode: u32) -> io::Result<()> {
-        self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !umask_bits()))?;
+        self.file.set_permissions(Permissions::from_mode(mode & 0o777 & !*UMASK))?;
         // Even after a crash, the name must refer to complete data.
         self.file.sync_all()?;
         fs::rename(beside(&self.target, DATA), &self.target)?;
@@ -282,14 +291,6 @@ impl Drop for Part {
             warn(format_args!("kept {} bytes ({kept}); --resume continues", self.length));
         }
     }
-}
-
-/// Returns the umask. A file that another thread creates meanwhile is accessible only to its owner.
-fn umask_bits() -> u32 {
-    // The system returns the umask only when it is changed.
-    let withheld = umask(Mode::RWXG | Mode::RWXO);
-    umask(withheld);
-    withheld.bits()
 }
 
 /// Removes a file if it exists.
