@@ -176,7 +176,7 @@ fn declared(
         (Some((span, Size::ZERO)), None) => return Some((span, Items::NONE)),
         (Some((span, count)), Some((_, largest))) => return Some((span, Items { count, largest })),
         (Some((span, _)), None) => {
-            errors.at_span(span, "`items` needs the size of the largest: add `largest = 4096`")
+            errors.at_span(span, "`items` needs the size of the largest item: add `largest = 4096`")
         }
         (None, Some((span, _))) => {
             errors.at_span(span, "`largest` needs the number of items: add `items = 2`")

@@ -133,13 +133,13 @@ impl Attrs {
                 "`{key}` does not belong to an enum's value: write `Name = 3`, or `#[xdr(union = \"Type\")]` on the enum"
             ))),
             (Place::Type, _) => Err(meta.error(
-                "unknown attribute: a type takes `union = \"Type\"`, `backward`, `items = N`, `largest = SIZE` and `crate = \"path\"`",
+                "unknown attribute: a type accepts `union = \"Type\"`, `backward`, `items = N`, `largest = SIZE` and `crate = \"path\"`",
             )),
             (Place::Arm, _) => {
-                Err(meta.error("unknown attribute: a union's arm takes `case = ...` and `default`"))
+                Err(meta.error("unknown attribute: a union's arm accepts `case = ...` and `default`"))
             }
             (Place::Field, _) => {
-                Err(meta.error("unknown attribute: a field takes `max = N`, `list`, `recursive` and `name = \"text\"`"))
+                Err(meta.error("unknown attribute: a field accepts `max = N`, `list`, `recursive` and `name = \"text\"`"))
             }
         }
     }

@@ -26,7 +26,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
     ("str", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
-    ("Vec<()>", "`void` elements take no bytes; write their number as a `u32`"),
+    ("Vec<()>", "`void` elements are empty; write their number as a `u32`"),
     ("Option<()>", "optional `void` has no data: write a `bool`"),
 ];
 
@@ -141,7 +141,7 @@ fn unnamed(ty: &Type) -> Option<Error> {
             "this type cannot be decoded: name one type, or write a union of several"
         }
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
-            "this has no encoding: send a value such as a number"
+            "this type has no encoding: send a value such as a number"
         }
         Type::Array(array) => return unnamed(&array.elem),
         Type::Group(group) => return unnamed(&group.elem),
@@ -191,7 +191,7 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
             if !arm.cases.is_empty() {
                 errors.at_span(span, "the default arm has no label: remove `case` or `default`");
             } else if default_seen {
-                errors.at_span(span, "a union has one default arm: remove this one or give it a `case`");
+                errors.at_span(span, "a union has at most one default arm: remove this arm or add a `case`");
             }
             default_seen = true;
         }

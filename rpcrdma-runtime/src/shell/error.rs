@@ -126,7 +126,7 @@ pub enum ServeError {
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options set a limit of 0 connections.
-    #[error("a server needs a limit of at least 1 connection")]
+    #[error("invalid `max_connections`: 0, minimum 1")]
     NoConnections,
     /// The listener failed permanently.
     #[error("cannot accept connections: {0}")]

@@ -130,11 +130,11 @@ impl Fault {
                 "this macro and those after it are not expanded",
             ),
             Fault::TooManyPasted(max) => {
-                (format!("`##` makes more than {max} tokens"), "write out the names that it makes")
+                (format!("`##` produces more than {max} tokens"), "write out the names that it produces")
             }
             Fault::LongToken(max) => (
-                format!("`##` makes a token of more than {max} bytes in the expansion of `{name}`"),
-                "write out the name that it makes",
+                format!("`##` produces a token of more than {max} bytes in the expansion of `{name}`"),
+                "write out the name that it produces",
             ),
             Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
             Fault::Count { expected, found } => (

@@ -54,7 +54,7 @@ kinds! {
     /// const MONTH = 8;
     /// ```
     X102 Error Malformed { number: String } => malformed(number.trim_start_matches('-'));
-    /// a number does not fit 64 bits
+    /// a number does not fit in 64 bits
     ///
     /// Numbers range from -2^63 to 2^64-1.
     ///
@@ -65,7 +65,7 @@ kinds! {
     /// ```xdr
     /// const HUGE = 0xffffffffffffffff;
     /// ```
-    X103 Error TooWide => text("a number does not fit 64 bits")
+    X103 Error TooWide => text("a number does not fit in 64 bits")
         .label("too large")
         .help("numbers range from -2^63 to 2^64-1");
     /// a comment begins inside a comment
@@ -85,13 +85,13 @@ kinds! {
     /// const B = 2;
     /// ```
     X104 Warning NestedComment { outer: Span, hides: Option<Option<String>> } => {
-        let question = "is the `*/` of the first comment missing? it ends here, and";
+        let question = "is the `*/` of the first comment missing? the comment ends here and contains";
         text("a comment begins inside a comment")
             .label("this has no meaning here")
             .and(*outer, "the comment begins here")
             .help(match hides {
-                Some(Some(name)) => format!("{question} the definition of `{name}` is in it"),
-                Some(None) => format!("{question} a definition is in it"),
+                Some(Some(name)) => format!("{question} the definition of `{name}`"),
+                Some(None) => format!("{question} a definition"),
                 None => "a comment ends at the first `*/`, even if it contains `/*`".to_owned(),
             })
     };

@@ -110,7 +110,7 @@ fn deterministic(unpacked: &Unpacked<'_>) -> Result<()> {
     }
     let again = unpacked.scratch.join("again.tar.gz");
     archive::pack(unpacked.workspace, &again)?;
-    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packing again gives other bytes");
+    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packing again produces different bytes");
     Ok(())
 }
 
