@@ -82,7 +82,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         if attrs.list.is_some() {
             errors.at(max, "a list has no bound in XDR: remove `max` or `list`");
         } else if borrow == Some(Borrow::Ref) {
-            errors.at(max, "`max` does not bound this: the bound is in the type, as in `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
+            errors.at(max, "`max` does not apply to this type: the bound is in the type, as in `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
         } else if !is_vec && borrow.is_none() && attrs.eligible.is_none() {
             errors.at(max, "`max` bounds a `Vec`: the bound of opaque data or of a string is in its type, as in `Opaque<N>`, `XdrString<N>`");
         }
@@ -162,10 +162,10 @@ fn eligible(field: &Field<'_>) -> Option<Error> {
         );
         Some(Error::new(field.ty.span(), message))
     } else if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
-        let message = "this cannot be DDP-eligible, since it is small and stored in place: write an `Opaque` or an `XdrString`";
+        let message = "this type cannot be DDP-eligible, since its data is small and stored in place: write an `Opaque` or an `XdrString`";
         Some(Error::new(field.ty.span(), message))
     } else if is_one_of(field.ty, &["Opaque", "XdrString"]) && has_bound_zero(field.ty) {
-        let message = "this cannot be DDP-eligible, since it is always empty: remove `#[ddp_eligible]`";
+        let message = "this field cannot be DDP-eligible, since it is always empty: remove `#[ddp_eligible]`";
         Some(Error::new(field.ty.span(), message))
     } else {
         let message = "an array or a list is not DDP-eligible: mark the opaque field inside its element";
@@ -251,8 +251,7 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
             None => !is_bool || written == "bool",
         };
         if !fits {
-            let message =
-                format!("this is not a value of the discriminant's type, `{written}`: write {range}");
+            let message = format!("invalid label for the discriminant's type, `{written}`: write {range}");
             errors.at(case, &message);
         }
     }

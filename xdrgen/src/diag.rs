@@ -221,7 +221,7 @@ impl Note {
             Note::Unread => and("unreadable parts of a published document are omitted"),
             Note::Scanned { published: true } => and("this definition is omitted"),
             Note::Scanned { published: false } => {
-                and("where `///` marks the lines of XDR, all others are prose")
+                and("if `///` marks the lines of XDR, all other lines are prose")
             }
             Note::Omitted { trust, what } => {
                 let text = match what {

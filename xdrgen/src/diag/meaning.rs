@@ -65,8 +65,8 @@ kinds! {
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
         let message = format!("the second definition is not an extension of the first: {}", text.message);
-        let help = "a later document may add values with their arms; else remove one of the definitions or give it \
-            another name";
+        let help = "a later document may add values with their arms; otherwise remove one of the definitions or \
+            give it another name";
         Text { message, ..text }.help(help)
     };
     /// no constant has this name

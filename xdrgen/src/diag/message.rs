@@ -136,7 +136,7 @@ kinds! {
     /// whole = 65544
     /// ```
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
-        .label("it has neither `item` nor `whole`")
+        .label("has neither `item` nor `whole`")
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// an impossible bound
     ///

@@ -55,7 +55,7 @@ kinds! {
     /// #endif
     /// const B = 1;
     /// ```
-    X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
+    X106 Error OpenCondition => text("a condition is never closed").label("begins here").help("end it with `#endif`");
     /// an unknown pragma
     ///
     /// The XDR compiler of Linux accepts `pragma` lines. Lines about its C code are skipped. An unknown

@@ -40,7 +40,7 @@ kinds! {
     /// /* The longest name. */
     /// const LONGEST = 255;
     /// ```
-    X101 Error OpenComment => text("a comment is never closed").label("it begins here").help("end it with `*/`");
+    X101 Error OpenComment => text("a comment is never closed").label("begins here").help("end it with `*/`");
     /// invalid number
     ///
     /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
