@@ -32,7 +32,7 @@ macro_rules! kinds {
                 }
             }
 
-            #[allow(unused_variables, reason = "the field may belong to other code")]
+            #[allow(unused_variables, reason = "a text may not use every field")]
             pub(super) fn text(&self) -> $crate::diag::Text {
                 match self {
                     $(Self::$kind $({ $($field),* })? => $text,)*

@@ -20,7 +20,7 @@ pub enum CallError {
     /// The maximum size of the reply is unknown, so the client cannot offer memory for it. Nothing was
     /// sent.
     #[error(
-        "the reply of {procedure} has no bound: its binding must give one (`[binding.reply.\"{procedure}\"]`)"
+        "the reply of {procedure} has no bound: its binding must specify one (`[binding.reply.\"{procedure}\"]`)"
     )]
     UnboundedReply {
         /// The procedure.

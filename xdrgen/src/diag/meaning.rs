@@ -449,7 +449,7 @@ kinds! {
     /// ```
     X241 Error AddedToOther { name: String, base: Span } =>
         text(format!("the added lines are not valid in `{name}`"))
-        .label("an enum takes members, and a union takes arms")
+        .label("an enum accepts members, and a union accepts arms")
         .and(*base, "defined here");
     /// A member whose name exists.
     X241 Error AddedMember { name: String, first: Span } =>
@@ -547,7 +547,7 @@ fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
 fn advice(of: &Unresolved) -> Option<String> {
     Some(match (&of.reason, of.space) {
         (Reason::IsValue(_) | Reason::Omitted | Reason::Erratum(_), _) => return None,
-        (Reason::ForeignType(xdr), _) => format!("XDR writes it `{xdr}`"),
+        (Reason::ForeignType(xdr), _) => format!("in XDR, write `{xdr}`"),
         (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
         (Reason::LikeBuiltIn(near), _) => format!("XDR has a type with a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(

@@ -33,7 +33,7 @@ kinds! {
         .help("the text after it is omitted: `#else` is the last branch");
     /// An unsupported condition.
     X105 Warning OddCondition => text("unsupported condition: assumed to be true")
-        .help("write it with `defined(NAME)`, numbers, and the operators of C");
+        .help("write the condition with `defined(NAME)`, numbers, and the operators of C");
     /// A condition on a name of an included file.
     X105 Warning UnseenDefine { name: String, defined: Span } =>
         text("a condition does not see the `#define` of an included file")

@@ -236,7 +236,7 @@ kinds! {
     /// struct a { inner b; };
     /// ```
     X115 Error TooDeep { max: u8 } => text(format!("more than {max} nested bodies"))
-        .label("this one is too deep")
+        .label("this body is too deep")
         .help("define inner bodies separately");
     /// Namespaces whose qualified name is too long.
     X115 Error LongPath { max: usize } => text(format!("the qualified name of a namespace has more than {max} bytes"))
@@ -445,7 +445,7 @@ kinds! {
     /// ```
     X124 Error SecondSize => text("a declaration has several sizes")
         .label("the second `*`, `[n]` or `<n>`")
-        .help("give the inner type a name by `typedef` and use that here");
+        .help("give the inner type a name by `typedef` and use the name here");
     /// a declaration has several names
     ///
     /// C accepts a list of names after a type. XDR requires one declaration for each name.
