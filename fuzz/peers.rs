@@ -390,7 +390,7 @@ impl Hostile {
             }
             Action::PostReceives { .. } | Action::Abandon { .. } => return None,
             action @ (Action::Read { .. } | Action::Write { .. }) => {
-                panic!("a client never does this: {action:?}")
+                panic!("unexpected action of a client: {action:?}")
             }
         })
     }

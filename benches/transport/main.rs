@@ -171,7 +171,7 @@ fn run_only(only: &str) {
     let Some(row) = row else {
         let keys = ROWS.map(|row| row.key).join(" ");
         return println!(
-            "ONLY needs a row: {keys}\noptionally followed by a transport: {}",
+            "ONLY must name a row: {keys}\noptionally followed by a transport: {}",
             TRANSPORTS.join(" ")
         );
     };

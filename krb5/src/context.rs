@@ -74,7 +74,7 @@ impl<C: Steps> GssExchange for Exchange<C> {
         let is_client = matches!(self.role, Role::Client { .. });
         let context = Context::new(context, is_client).map_err(causes::plain)?;
         if context.detects_replays {
-            let why = "the client asks for replay detection by Kerberos, and RPCSEC_GSS has its own \
+            let why = "the client requests replay detection from Kerberos, but RPCSEC_GSS has its own \
                        (RFC 2203 section 5.2.2)";
             return Err(GssError { text: Some(why.into()), ..GssError::FAILURE });
         }

@@ -101,7 +101,7 @@ fn modes_limit_callers() {
     assert_eq!(
         set(&export, &alice(), &file, owner(None, Some(5))),
         Err(NfsError::Perm),
-        "she is not in the group"
+        "alice is not in the group"
     );
     let twofold = NfsCaller { gids: vec![5], ..alice() };
     assert_eq!(set(&export, &twofold, &file, owner(None, Some(5))), Ok(()));
@@ -167,7 +167,7 @@ async fn a_mount_needs_the_permissions_of_its_caller() {
     assert_eq!(mount(1000, "/closed/inner").await, None);
     for other in [0, 1001] {
         assert_eq!(mount(other, "/closed/inner").await, Some(Mountstat3::Mnt3errAcces), "{other}");
-        assert_eq!(mount(other, "/closed").await, None, "to see that it is there is allowed: {other}");
+        assert_eq!(mount(other, "/closed").await, None, "the export is visible to user {other}");
     }
 }
 
@@ -213,9 +213,9 @@ fn nfs_permissions_beyond_mode_bits() {
     assert_eq!(export.read(&alice(), &file, 0, 3).unwrap().data, "con");
     set(&export, &alice(), &file, SetAttributes { size: Some(2), ..NONE }).unwrap();
     assert_eq!(export.attributes(&file).unwrap().mode, 0, "the mode is unchanged");
-    assert_eq!(write(&export, &bob(), &file, b"other"), Err(NfsError::Acces), "and nobody else");
+    assert_eq!(write(&export, &bob(), &file, b"other"), Err(NfsError::Acces), "another user");
     set(&export, &alice(), &file, mode(0o031)).unwrap();
-    assert_eq!(export.read(&carol(), &file, 0, 3).unwrap().data, "co", "a caller that may execute it");
+    assert_eq!(export.read(&carol(), &file, 0, 3).unwrap().data, "co", "execute permission");
     assert_eq!(write(&export, &bob(), &file, b"abc"), Ok(3));
     export.commit(&bob(), &file, 0, 0).result.unwrap();
     assert_eq!(export.commit(&carol(), &file, 0, 0).result, Ok(()));

@@ -175,7 +175,7 @@ async fn failures_name_the_file_and_the_status() {
     assert_eq!(refused(remote.find(b"/inner/file/more").await), is("/inner/file/more", NfsError::NotDir));
     assert_eq!(refused(remote.find(b"/etc/passwd").await), is("/etc/passwd", NfsError::NotDir));
     let above = remote.find(b"/../..").await.unwrap();
-    assert_eq!(above.handle, remote.find(b"/").await.unwrap().handle, "nothing is above the top");
+    assert_eq!(above.handle, remote.find(b"/").await.unwrap().handle, "`..` of the root is the root");
     let text = remote.find(b"/none").await.unwrap_err().to_string();
     assert_eq!(text, "/none: no such file or directory (LOOKUP: NFS3ERR_NOENT)");
     let link = remote.find(b"/etc").await.unwrap();

@@ -258,7 +258,7 @@ async fn each_capability_of_the_unit_is_needed() {
         "chown" => &["an owner"],
         "fowner" | "fsetid" => &["an inherited group", "a mode"],
         "mknod" => &["a device"],
-        other => panic!("nothing needs {other}"),
+        other => panic!("no operation needs {other}"),
     };
     // In a user namespace, not even root can create devices.
     let dir = writable_by_all();

@@ -176,7 +176,7 @@ fn declared(
         (Some((span, Size::ZERO)), None) => return Some((span, Items::NONE)),
         (Some((span, count)), Some((_, largest))) => return Some((span, Items { count, largest })),
         (Some((span, _)), None) => {
-            errors.at_span(span, "`items` needs the size of the largest: add `largest = 4096`")
+            errors.at_span(span, "`items` needs the size of the largest item: add `largest = 4096`")
         }
         (None, Some((span, _))) => {
             errors.at_span(span, "`largest` needs the number of items: add `items = 2`")
@@ -211,7 +211,7 @@ fn one_field<'a>(owner: Owner<'_>, index: usize, field: &'a syn::Field, errors: 
 // ---- enums
 
 /// The error message for a value that is out of range.
-pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write one from -2147483648 to 2147483647";
+pub(crate) const VALUE: &str = "an enum's value is a signed 32-bit integer (RFC 4506 section 4.3): write a value from -2147483648 to 2147483647";
 
 fn value<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Variant<'a> {
     if !matches!(variant.fields, Fields::Unit) {

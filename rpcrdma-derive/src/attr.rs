@@ -133,13 +133,13 @@ impl Attrs {
                 "`{key}` does not belong to an enum's value: write `Name = 3`, or `#[xdr(union = \"Type\")]` on the enum"
             ))),
             (Place::Type, _) => Err(meta.error(
-                "unknown attribute: a type takes `union = \"Type\"`, `backward`, `items = N`, `largest = SIZE` and `crate = \"path\"`",
+                "unknown attribute: a type accepts `union = \"Type\"`, `backward`, `items = N`, `largest = SIZE` and `crate = \"path\"`",
             )),
             (Place::Arm, _) => {
-                Err(meta.error("unknown attribute: a union's arm takes `case = ...` and `default`"))
+                Err(meta.error("unknown attribute: a union's arm accepts `case = ...` and `default`"))
             }
             (Place::Field, _) => {
-                Err(meta.error("unknown attribute: a field takes `max = N`, `list`, `recursive` and `name = \"text\"`"))
+                Err(meta.error("unknown attribute: a field accepts `max = N`, `list`, `recursive` and `name = \"text\"`"))
             }
         }
     }
@@ -161,13 +161,13 @@ fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<
 /// Parses the value after `=`. `example` is a correct attribute.
 fn value<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     let parsed = if meta.input.peek(Token![=]) { meta.value()?.parse().ok() } else { None };
-    parsed.ok_or_else(|| rest(meta, &format!("this needs a value: write `{example}`")))
+    parsed.ok_or_else(|| rest(meta, &format!("missing or invalid value: write `{example}`")))
 }
 
 /// Parses the quoted value after `=`.
 fn quoted<T: Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
     let text = value::<LitStr>(meta, example)?;
-    text.parse().map_err(|_| Error::new_spanned(&text, format!("this cannot be parsed: write `{example}`")))
+    text.parse().map_err(|_| Error::new_spanned(&text, format!("invalid value: write `{example}`")))
 }
 
 /// Parses an entry without a value.
@@ -191,12 +191,11 @@ fn size(expr: &Expr) -> Result<Size> {
     match (number(expr).map(u64::try_from), bare(expr)) {
         (Some(Ok(bound)), _) => Ok(Size::Bounded(bound)),
         (None, Expr::Path(path)) if path.path.is_ident("unbounded") => Ok(Size::Unbounded),
-        _ => Err(Error::new_spanned(expr, "this is not a size: write a number or `unbounded`")),
+        _ => Err(Error::new_spanned(expr, "invalid size: write a number or `unbounded`")),
     }
 }
 
-const LABEL: &str =
-    "this is not a label: write a path in quotes (`case = \"Color::Red\"`), an integer or a bool";
+const LABEL: &str = "invalid label: write a path in quotes (`case = \"Color::Red\"`), an integer or a bool";
 
 /// Parses a label: a path in a string, an integer or a bool.
 fn label(expr: &Expr) -> Result<Expr> {
@@ -215,13 +214,12 @@ fn label(expr: &Expr) -> Result<Expr> {
 fn bound(expr: &Expr) -> Result<Expr> {
     let bound = match bare(expr) {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.parse().map_err(|_| {
-            Error::new_spanned(text, "this is not an expression: write a bound such as `max = \"LIMIT * 2\"`")
+            Error::new_spanned(text, "invalid expression: write a bound such as `max = \"LIMIT * 2\"`")
         })?,
         Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) | Expr::Path(_) => expr.clone(),
         _ if is_negated(expr) => expr.clone(),
         _ => {
-            let message =
-                "this is not a bound: write an integer, a constant's path, or an expression in quotes";
+            let message = "invalid bound: write an integer, a constant's path, or an expression in quotes";
             return Err(Error::new_spanned(expr, message));
         }
     };

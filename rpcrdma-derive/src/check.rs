@@ -26,7 +26,7 @@ const UNSUPPORTED: [(&str, &str); 11] = [
     ("char", "rpcgen's `char` is `Char`; text is `XdrString<N>`"),
     ("str", "text is `XdrString<N>`"),
     ("Vec<u8>", "opaque data is `Opaque<N>`"),
-    ("Vec<()>", "`void` elements take no bytes; write their number as a `u32`"),
+    ("Vec<()>", "`void` elements are empty; write their number as a `u32`"),
     ("Option<()>", "optional `void` has no data: write a `bool`"),
 ];
 
@@ -82,7 +82,7 @@ fn check_field(field: &Field<'_>, errors: &mut Errors) {
         if attrs.list.is_some() {
             errors.at(max, "a list has no bound in XDR: remove `max` or `list`");
         } else if borrow == Some(Borrow::Ref) {
-            errors.at(max, "`max` does not bound this: the bound is in the type, as in `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
+            errors.at(max, "`max` does not apply to this type: the bound is in the type, as in `OpaqueRef<'a, N>`, `StringRef<'a, N>`, `ArrayRef<'a, T, N>`");
         } else if !is_vec && borrow.is_none() && attrs.eligible.is_none() {
             errors.at(max, "`max` bounds a `Vec`: the bound of opaque data or of a string is in its type, as in `Opaque<N>`, `XdrString<N>`");
         }
@@ -141,7 +141,7 @@ fn unnamed(ty: &Type) -> Option<Error> {
             "this type cannot be decoded: name one type, or write a union of several"
         }
         Type::FnPtr(_) | Type::Ptr(_) | Type::Never(_) => {
-            "this has no encoding: send a value such as a number"
+            "this type has no encoding: send a value such as a number"
         }
         Type::Array(array) => return unnamed(&array.elem),
         Type::Group(group) => return unnamed(&group.elem),
@@ -162,10 +162,10 @@ fn eligible(field: &Field<'_>) -> Option<Error> {
         );
         Some(Error::new(field.ty.span(), message))
     } else if is_one_of(field.ty, &["SmallOpaque"]) || matches!(field.ty, Type::Array(_)) {
-        let message = "this cannot be DDP-eligible, since it is small and stored in place: write an `Opaque` or an `XdrString`";
+        let message = "this type cannot be DDP-eligible, since its data is small and stored in place: write an `Opaque` or an `XdrString`";
         Some(Error::new(field.ty.span(), message))
     } else if is_one_of(field.ty, &["Opaque", "XdrString"]) && has_bound_zero(field.ty) {
-        let message = "this cannot be DDP-eligible, since it is always empty: remove `#[ddp_eligible]`";
+        let message = "this field cannot be DDP-eligible, since it is always empty: remove `#[ddp_eligible]`";
         Some(Error::new(field.ty.span(), message))
     } else {
         let message = "an array or a list is not DDP-eligible: mark the opaque field inside its element";
@@ -191,7 +191,7 @@ fn check_arms(arms: &[Arm<'_>], errors: &mut Errors) {
             if !arm.cases.is_empty() {
                 errors.at_span(span, "the default arm has no label: remove `case` or `default`");
             } else if default_seen {
-                errors.at_span(span, "a union has one default arm: remove this one or give it a `case`");
+                errors.at_span(span, "a union has at most one default arm: remove this arm or add a `case`");
             }
             default_seen = true;
         }
@@ -251,8 +251,7 @@ fn check_discriminant(discriminant: &Type, arms: &[Arm<'_>], errors: &mut Errors
             None => !is_bool || written == "bool",
         };
         if !fits {
-            let message =
-                format!("this is not a value of the discriminant's type, `{written}`: write {range}");
+            let message = format!("invalid label for the discriminant's type, `{written}`: write {range}");
             errors.at(case, &message);
         }
     }

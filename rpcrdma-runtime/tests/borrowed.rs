@@ -233,7 +233,7 @@ fn slices_and_text_are_opaque_data_and_strings() {
     let mut broken = bytes.to_vec();
     broken[14] = 0xff;
     let error = xdr::from_slice::<Slices<'_>>(&broken).unwrap_err();
-    assert_eq!(error.to_string(), "at text, byte 14: this is not UTF-8");
+    assert_eq!(error.to_string(), "at text, byte 14: the string is not UTF-8");
 }
 
 #[test]

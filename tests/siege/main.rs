@@ -5,7 +5,7 @@
 //! is tested in `nfs/tests/slow_storage.rs`. Owners with an IPv6 prefix need addresses with that prefix, so
 //! they are tested in `shell/slots.rs`, `shell/rdma/tests.rs` and `proto/owner.rs` of the runtime.
 
-#![allow(clippy::print_stdout, reason = "a program")]
+#![allow(clippy::print_stdout, reason = "the output of a program")]
 
 mod attacks;
 mod daemon;
@@ -28,7 +28,7 @@ use self::honest::Honest;
 use self::report::{Outcome, Phase, Sample, heading, unreleased};
 
 /// Attacks nfs3d next to an honest client. Fails if the server exceeds 256 MiB or does not release memory or
-/// connections, or if an attack does not work. Also fails if an honest call fails, or if the p99 of honest
+/// connections, or if an attack is ineffective. Also fails if an honest call fails, or if the p99 of honest
 /// calls is more than ten times as long as without attacks.
 #[derive(Parser)]
 struct Arguments {

@@ -91,7 +91,8 @@ impl Goal {
             }
             Goal::Completed(count) => (completed, count, "completed attempts"),
         };
-        (reached < goal).then(|| format!("the attack does not work: {reached} {what} (at least {goal})"))
+        (reached < goal)
+            .then(|| format!("the attack is ineffective: {reached} {what} (expected at least {goal})"))
     }
 }
 
@@ -219,7 +220,7 @@ mod tests {
             let before = Phase::default();
             assert_eq!(goal.missed(&before, &during, 1), None);
             let missed = goal.missed(&before, &Phase::default(), 0);
-            assert!(missed.is_some_and(|text| text.contains("does not work")), "{goal:?}");
+            assert!(missed.is_some_and(|text| text.contains("is ineffective")), "{goal:?}");
         }
     }
 }

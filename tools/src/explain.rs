@@ -274,7 +274,7 @@ impl Tracked {
             connection.lost = connection.lost.saturating_add(lost);
             connection.retransmitted = connection.retransmitted.saturating_add(retransmitted);
             if cut && connection.is_iwarp {
-                connection.conversation.note(peer, time, "the capture addresses within a message", false);
+                connection.conversation.note(peer, time, "the capture ends within a message", false);
             }
         }
         self.connection.conversation.finish(time);

@@ -238,14 +238,18 @@ impl Build {
     fn named(&self) -> Result<Options, BuildError> {
         let first = self.documents.first().ok_or(BuildError::Missing("no document to compile"))?;
         let stem = || first.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let name = self.name.clone().or_else(stem).ok_or(BuildError::Missing("the file has no name"))?;
+        let name = self
+            .name
+            .clone()
+            .or_else(stem)
+            .ok_or(BuildError::Missing("the first document has no file name: call `name`"))?;
         let std = !matches!(self.options.output, Output::Module { std: false, .. });
         Ok(Options { output: Output::Module { name, std }, ..self.options.clone() })
     }
 }
 
 /// Prints cargo's directives: when to rerun the script, and the warnings.
-#[allow(clippy::print_stdout, reason = "it is how a build script talks to cargo")]
+#[allow(clippy::print_stdout, reason = "cargo reads the standard output of a build script")]
 fn print_directives(generated: &Generated, sources: &Sources) {
     for (_, source) in sources.iter() {
         println!("cargo::rerun-if-changed={}", source.name().display());

@@ -383,7 +383,7 @@ fn read(path: &Path) -> std::io::Result<String> {
         std::fs::read(path)?
     };
     if u32::try_from(bytes.len()).is_err() {
-        return Err(std::io::Error::other("a document is at most 4 GiB long"));
+        return Err(std::io::Error::other("the document is too long: limit 4 GiB"));
     }
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

@@ -32,7 +32,7 @@ macro_rules! kinds {
                 }
             }
 
-            #[allow(unused_variables, reason = "the field may belong to other code")]
+            #[allow(unused_variables, reason = "a text may not use every field")]
             pub(super) fn text(&self) -> $crate::diag::Text {
                 match self {
                     $(Self::$kind $({ $($field),* })? => $text,)*
@@ -221,7 +221,7 @@ impl Note {
             Note::Unread => and("unreadable parts of a published document are omitted"),
             Note::Scanned { published: true } => and("this definition is omitted"),
             Note::Scanned { published: false } => {
-                and("where `///` marks the lines of XDR, all others are prose")
+                and("if `///` marks the lines of XDR, all other lines are prose")
             }
             Note::Omitted { trust, what } => {
                 let text = match what {

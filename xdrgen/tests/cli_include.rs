@@ -12,8 +12,8 @@ fn including(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, content) in files {
         let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be written");
-        std::fs::write(path, content).expect("it can be written");
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be created");
+        std::fs::write(path, content).expect("the file can be written");
     }
     folder
 }

@@ -194,7 +194,7 @@ const END: &str = "<!-- end -->\n";
 fn the_guide_lists_each_code_with_its_title_and_severity() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnostics.md");
     let kept = std::fs::read_to_string(&file).expect("the guide");
-    let (head, rest) = kept.split_once(BEGIN).expect("the begin of the table");
+    let (head, rest) = kept.split_once(BEGIN).expect("the beginning of the table");
     let (_, tail) = rest.split_once(END).expect("the end of the table");
     let mut table = "| code | title | severity |\n|---|---|---|\n".to_owned();
     for code in diag::codes() {
@@ -388,7 +388,7 @@ fn a_keyword_with_swapped_letters_is_one_finding() {
         let Some(keyword) = keywords.iter().find(|keyword| line.trim_start().starts_with(**keyword)) else {
             continue;
         };
-        let start = offset + line.find(keyword).expect("it is there");
+        let start = offset + line.find(keyword).expect("the line starts with the keyword");
         let letters = &VALID[start + 1..start + 3];
         let swapped: String = letters.chars().rev().collect();
         let text = format!("{}{swapped}{}", &VALID[..start + 1], &VALID[start + 3..]);

@@ -10,7 +10,7 @@ mod compiler;
 fn the_seeds_of_the_fuzzer_pass() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/documents");
     let mut seeds = 0;
-    for entry in std::fs::read_dir(&folder).expect("the seeds are there") {
+    for entry in std::fs::read_dir(&folder).expect("a directory of seeds") {
         let seed = std::fs::read(entry.expect("an entry").path()).expect("a readable seed");
         // Runs each seed unchanged, and truncated to different lengths as by a fuzzer.
         for end in (0..seed.len()).step_by(97).chain([seed.len()]) {

@@ -262,7 +262,7 @@ fn bounds_have_32_bits_without_a_sign() {
 
 #[test]
 fn values_of_enums() {
-    finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit 32 bits"]);
+    finds("enum a { X = 4294967296 };\n", &["X205 1:14"], &["does not fit in 32 bits"]);
     finds("enum a { X = 0xffffffff };\n", &["X209 1:14"], &["sent as -1"]);
     // A value that follows from a reported value may still be an error.
     finds("enum a { X = 0xffffffff, Y };\n", &["X209 1:14", "X205 1:26"], &[]);

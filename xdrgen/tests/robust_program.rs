@@ -187,7 +187,7 @@ fn run_on(folder: &Path, name: &str, bytes: &[u8]) {
             let shown = String::from_utf8_lossy(&output.stderr);
             let status = output.status.code();
             assert!(matches!(status, Some(0 | 1)), "{task:?} {file}: {status:?}\n{shown}");
-            assert!(shown.len() < SIZE, "{task:?} {file} says {} bytes", shown.len());
+            assert!(shown.len() < SIZE, "{task:?} {file} prints {} bytes", shown.len());
             // An exit status of 1 means only that errors were reported.
             assert_eq!(status == Some(1), shown.contains("error["), "{task:?} {file}: {shown}");
         }

@@ -17,7 +17,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let mut fetch = Command::new(&program);
     fetch.args(["fetch", "db"]).current_dir(root);
     if !child::succeeds(fetch, Duration::from_secs(120)) {
-        not_run::record("deny: advisories", "the database of advisories cannot be fetched");
+        not_run::record("deny: advisories", "the advisory database cannot be fetched");
         return Ok(());
     }
     deny(&["check", "--disable-fetch", "advisories"], "a dependency has a known vulnerability")

@@ -87,7 +87,7 @@ fn wide_comments(text: &str, marks: &[&str]) -> impl Iterator<Item = (usize, Str
     let columns = |line: &str| line.chars().count();
     let wide = (1..).zip(text.lines()).filter(move |(_, line)| columns(line) > COMMENT);
     wide.filter(|(_, line)| marks.iter().any(|mark| has_comment(line, mark))).map(move |(number, line)| {
-        (number, format!("a comment that ends in column {} (limit {COMMENT})", columns(line)))
+        (number, format!("a comment ends in column {} (limit {COMMENT})", columns(line)))
     })
 }
 

@@ -41,24 +41,27 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<(), String> {
         .env("MIRIFLAGS", format!("{FLAGS}{rules}"));
     let only = arguments.tests.as_deref();
     filters::test(run, &Filters { only: only.as_slice(), skip: &[] })
-        .map_err(|error| format!("Miri reports an error, or {error}"))
+        .map_err(|error| format!("the tests under Miri failed: {error}"))
 }
 
 /// Returns the missing requirements.
 pub(crate) fn ready() -> Result<(), String> {
     let missing = rpcrdma_verbs_packages::missing();
     if !missing.is_empty() {
-        return Err(format!("rpcrdma-verbs needs packages: apt-get install {}", missing.join(" ")));
+        return Err(format!(
+            "rpcrdma-verbs: missing packages; on Debian: apt-get install {}",
+            missing.join(" ")
+        ));
     }
     let how = "`rustup toolchain install nightly --component miri --component rust-src`";
     let sysroot = output_of("rustc", &["+nightly", "--print", "sysroot"])
-        .ok_or_else(|| format!("Miri needs a nightly Rust, which is missing: {how}"))?;
+        .ok_or_else(|| format!("Miri requires a nightly Rust, which is missing: run {how}"))?;
     if output_of("cargo", &["+nightly", "miri", "--version"]).is_none() {
-        return Err("Miri is missing: `rustup component add miri --toolchain nightly`".to_owned());
+        return Err("Miri is missing: run `rustup component add miri --toolchain nightly`".to_owned());
     }
     if !PathBuf::from(sysroot.trim()).join("lib/rustlib/src/rust/library/std").is_dir() {
         let how = "`rustup component add rust-src --toolchain nightly`";
-        return Err(format!("Miri needs the standard library's source, which is missing: {how}"));
+        return Err(format!("Miri requires the source of the standard library, which is missing: run {how}"));
     }
     Ok(())
 }

@@ -192,10 +192,10 @@ fn try_listed(root: &Path, list: &List, arguments: &Arguments) -> Result<(), Str
         .filter(|mutation| arguments.names.is_empty() || arguments.names.contains(&mutation.name));
     let chosen: Vec<&Mutation> = chosen.collect();
     if chosen.is_empty() {
-        return Err(format!("no such mistake in {LIST}"));
+        return Err(format!("{LIST} lists none of the named mistakes"));
     }
     if arguments.check {
-        print(&format!("{} mistakes can be made", chosen.len()));
+        print(&format!("{} mistakes apply to the current code", chosen.len()));
         return Ok(());
     }
     let scratch = Scratch::new(root)?;

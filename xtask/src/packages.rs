@@ -173,7 +173,7 @@ pub(crate) fn msrv(root: &Path) -> Result<(), String> {
     let versions: BTreeSet<_> =
         published.iter().filter_map(|member| member.rust_version.as_deref()).collect();
     let [version] = versions.into_iter().collect::<Vec<_>>()[..] else {
-        return Err("the libraries must have one `rust-version`".to_owned());
+        return Err("the libraries must have the same `rust-version`".to_owned());
     };
     if running_rustc()?.starts_with(&format!("{version}.")) {
         eprintln!("rustc {version} is the oldest supported version: the other checks already use it");

@@ -52,7 +52,7 @@ impl Reference<'_> {
         // Whole components: `tests.rs` does not match `my_tests.rs`.
         let mut with_end = sources.iter().filter(|path| path.ends_with(end));
         let (Some(path), None) = (with_end.next(), with_end.next()) else {
-            return Ok(Some(format!("`{end}` is not the end of exactly one path")));
+            return Ok(Some(format!("expected exactly one path that ends in `{end}`")));
         };
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let tests = trace::tests(&relative(root, path), &text)?;

@@ -66,7 +66,7 @@ fn encoded(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
 /// Returns the output of a program.
 fn output(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let ran = Command::new(program).args(arguments).current_dir(folder).output();
-    let ran = ran.map_err(|error| format!("`{program}` (needed to make vectors): {error}"))?;
+    let ran = ran.map_err(|error| format!("`{program}` (required to generate vectors): {error}"))?;
     if !ran.status.success() {
         return Err(format!("`{program}` failed:\n{}", String::from_utf8_lossy(&ran.stderr)));
     }

@@ -352,7 +352,7 @@ fn handle_key(requested: Option<&Path>) -> anyhow::Result<Option<HandleKey>> {
             let path = folder.join("handle-key");
             HandleKey::load_or_create(&path).with_context(|| path.display().to_string())
         }
-        None => Err(anyhow::anyhow!("no HOME")),
+        None => Err(anyhow::anyhow!("HOME is not set")),
     };
     Ok(kept
         .inspect_err(|error| {

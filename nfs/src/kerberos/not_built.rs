@@ -14,7 +14,7 @@ impl GssMechanism for Never {
 }
 
 fn not_built() -> GssError {
-    GssError { text: Some("this was built without the feature `krb5`".into()), ..GssError::FAILURE }
+    GssError { text: Some("built without the feature `krb5`".into()), ..GssError::FAILURE }
 }
 
 /// # Errors

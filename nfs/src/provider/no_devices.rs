@@ -6,7 +6,7 @@ use std::io;
 use rpcrdma_runtime::{Client, Server};
 use rpcrdma_runtime::{ClientOptions, ConnectError, ServeError, ServerOptions};
 
-const NOT_BUILT: &str = "this was built without the feature `verbs`";
+const NOT_BUILT: &str = "built without the feature `verbs`";
 
 pub(super) fn connect(_: &str, _: ClientOptions) -> impl Future<Output = Result<Client, ConnectError>> {
     ready(Err(ConnectError::Connector(NOT_BUILT.into())))

@@ -136,7 +136,7 @@ impl Listening {
                 Some(slot) if self.peers.admits(from) => return Ok((incoming, slot)),
                 Some(_) => self.refused(),
                 None => {
-                    debug!(%from, "refused: too many connections of this address (limit {})", self.per_address);
+                    debug!(%from, "refused: too many connections from this address (limit {})", self.per_address);
                     self.refused();
                 }
             }

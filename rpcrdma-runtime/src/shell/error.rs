@@ -20,7 +20,7 @@ pub enum CallError {
     /// The maximum size of the reply is unknown, so the client cannot offer memory for it. Nothing was
     /// sent.
     #[error(
-        "the reply of {procedure} has no bound: its binding must give one (`[binding.reply.\"{procedure}\"]`)"
+        "the reply of {procedure} has no bound: its binding must specify one (`[binding.reply.\"{procedure}\"]`)"
     )]
     UnboundedReply {
         /// The procedure.
@@ -126,7 +126,7 @@ pub enum ServeError {
     #[error(transparent)]
     Capture(iwarp::CaptureError),
     /// The options set a limit of 0 connections.
-    #[error("a server needs a limit of at least 1 connection")]
+    #[error("invalid `max_connections`: 0, minimum 1")]
     NoConnections,
     /// The listener failed permanently.
     #[error("cannot accept connections: {0}")]

@@ -151,12 +151,14 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Padding => f.write_str("padding is not zero"),
             ErrorKind::BadBool(value) => write!(f, "{value} is neither FALSE (0) nor TRUE (1)"),
             ErrorKind::UnknownEnum { type_name, value } => write!(f, "{type_name} has no value {value}"),
-            ErrorKind::OutOfRange { type_name, value } => write!(f, "{value} does not fit {type_name}"),
+            ErrorKind::OutOfRange { type_name, value } => {
+                write!(f, "{value} is out of range for {type_name}")
+            }
             ErrorKind::UnknownDiscriminant { type_name, value } => {
                 write!(f, "{type_name} has no arm for {value}")
             }
             ErrorKind::TooLong { len, max } => write!(f, "a length of {len} exceeds the bound of {max}"),
-            ErrorKind::NotUtf8 => f.write_str("this is not UTF-8"),
+            ErrorKind::NotUtf8 => f.write_str("the string is not UTF-8"),
             ErrorKind::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
             ErrorKind::Trailing(left) => write!(f, "{left} bytes are left over"),
             ErrorKind::ItemLength { count, chunk } => {

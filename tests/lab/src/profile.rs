@@ -164,7 +164,7 @@ pub(super) struct Profile {
 
 impl Profile {
     /// Parses the output of [`script`].
-    #[allow(clippy::cast_precision_loss, reason = "a ratio")]
+    #[allow(clippy::cast_precision_loss, reason = "a ratio may be rounded")]
     pub(super) fn of(printed: &str, our_client: bool) -> Result<Self, String> {
         let (benchmark, recorded) = printed.split_once(SAMPLES).ok_or("perf recorded no samples")?;
         let calls = benchmark

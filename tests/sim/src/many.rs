@@ -96,7 +96,7 @@ impl Sums {
             ("partially placed Writes", lost_work.writes),
             ("Reads that never completed", lost_work.reads),
             ("Sends that did not arrive", lost_work.lost_sends),
-            ("Sends that arrived after their sender knew of the break", lost_work.late_sends),
+            ("Sends that arrived after their sender saw the disconnect", lost_work.late_sends),
             ("replies of sessions", sessions.replies),
             ("timeouts", sessions.timeouts),
             ("failures of sessions", sessions.failures),

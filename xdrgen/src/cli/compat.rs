@@ -13,7 +13,7 @@ use crate::source::{Sources, Span};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 An extension keeps every message of the base and adds message types: enum values with their arms in unions without a
-default, flag bits, and in programs versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names,
+default, flag bits, and, in programs, versions and procedures (draft-ietf-nfsv4-rfc5666bis-04, section 9.1). Names,
 typedefs and comments may change, since they are not sent.
 
 Exit status: 0 if NEW extends BASE, 1 if it does not, 2 if that is unknown: the documents have errors or cannot be

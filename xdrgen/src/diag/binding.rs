@@ -393,7 +393,7 @@ kinds! {
     /// ```
     X319 Error PortZero => text("port 0 is not a valid port")
         .label("ports range from 1 to 65535")
-        .help("omit `port` if the service has no assigned port; clients must then be configured");
+        .help("omit `port` if the service has no assigned port; clients must then be configured with a port");
     /// an item is in messages of a backward-only program
     ///
     /// An item is eligible in every message that contains its type. Messages of a program with `direction

@@ -65,8 +65,8 @@ kinds! {
     X201 Error NoExtension { breach: Box<BreachKind> } => {
         let text = breach.text();
         let message = format!("the second definition is not an extension of the first: {}", text.message);
-        let help = "a later document may add values with their arms; else remove one of the definitions or give it \
-            another name";
+        let help = "a later document may add values with their arms; otherwise remove one of the definitions or \
+            give it another name";
         Text { message, ..text }.help(help)
     };
     /// no constant has this name
@@ -101,7 +101,7 @@ kinds! {
         .label("defined through itself")
         .and(*used, "used for its own value here")
         .help("give one of the constants a number");
-    /// a constant does not fit 64 bits
+    /// a constant does not fit in 64 bits
     ///
     /// A `#define` may have any number as its value; if the name is used as a constant, the number must
     /// fit 64 bits.
@@ -113,10 +113,10 @@ kinds! {
     /// ```xdr
     /// #define HUGE 18446744073709551615
     /// ```
-    X204 Error WideConstant { number: i128 } => text(format!("{number} does not fit 64 bits"))
+    X204 Error WideConstant { number: i128 } => text(format!("{number} does not fit in 64 bits"))
         .label("the value")
         .help("numbers range from -2^63 to 2^64-1");
-    /// a value does not fit an enum
+    /// a value does not fit in an enum
     ///
     /// An enum's values are signed and have 32 bits (RFC 4506 section 4.3). Values up to 0xffffffff are
     /// read as the same 32 bits, with warning X209.
@@ -129,7 +129,7 @@ kinds! {
     /// enum size { SMALL = 1, LARGE = 0x7fffffff };
     /// ```
     X205 Error WideMember { number: i128 } => text(format!("{number} is not a valid enum value"))
-        .label("does not fit 32 bits")
+        .label("does not fit in 32 bits")
         .help(ENUM_VALUES);
     /// two members of an enum have the same name
     ///
@@ -449,7 +449,7 @@ kinds! {
     /// ```
     X241 Error AddedToOther { name: String, base: Span } =>
         text(format!("the added lines are not valid in `{name}`"))
-        .label("an enum takes members, and a union takes arms")
+        .label("an enum accepts members, and a union accepts arms")
         .and(*base, "defined here");
     /// A member whose name exists.
     X241 Error AddedMember { name: String, first: Span } =>
@@ -547,7 +547,7 @@ fn hides(text: Text, Hidden { name, condition, is_else }: &Hidden) -> Text {
 fn advice(of: &Unresolved) -> Option<String> {
     Some(match (&of.reason, of.space) {
         (Reason::IsValue(_) | Reason::Omitted | Reason::Erratum(_), _) => return None,
-        (Reason::ForeignType(xdr), _) => format!("XDR writes it `{xdr}`"),
+        (Reason::ForeignType(xdr), _) => format!("in XDR, write `{xdr}`"),
         (Reason::Like(near), _) => format!("a similar name is defined: `{near}`"),
         (Reason::LikeBuiltIn(near), _) => format!("XDR has a type with a similar name: `{near}`"),
         (Reason::Unknown, Space::Type) => format!(

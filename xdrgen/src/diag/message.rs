@@ -136,7 +136,7 @@ kinds! {
     /// whole = 65544
     /// ```
     X320 Error EmptyReply { procedure: String } => text(format!("this table does not bound the reply of `{procedure}`"))
-        .label("it has neither `item` nor `whole`")
+        .label("has neither `item` nor `whole`")
         .help("bound the reply by `whole` or its eligible item by `item`, or remove the table");
     /// an impossible bound
     ///
@@ -164,7 +164,7 @@ kinds! {
     /// whole = 65544
     /// ```
     X321 Error ShortReply { procedure: String, bytes: u64, least: u64 } =>
-        text(format!("no result of `{procedure}` fits {bytes} bytes"))
+        text(format!("no result of `{procedure}` fits in {bytes} bytes"))
         .label("too small")
         .help(format!("the smallest result has {least} bytes, and the bound must cover the largest"));
     /// A bound on a void result.

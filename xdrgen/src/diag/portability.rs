@@ -19,7 +19,7 @@ kinds! {
     /// struct point { int x; };
     /// ```
     X130 Warning NameAfterBody => text("a name after a definition's body")
-        .label("it has no meaning here")
+        .label("has no meaning here")
         .help("remove the name");
     /// a `,` after the last member
     ///

@@ -33,7 +33,7 @@ kinds! {
         .help("the text after it is omitted: `#else` is the last branch");
     /// An unsupported condition.
     X105 Warning OddCondition => text("unsupported condition: assumed to be true")
-        .help("write it with `defined(NAME)`, numbers, and the operators of C");
+        .help("write the condition with `defined(NAME)`, numbers, and the operators of C");
     /// A condition on a name of an included file.
     X105 Warning UnseenDefine { name: String, defined: Span } =>
         text("a condition does not see the `#define` of an included file")
@@ -55,7 +55,7 @@ kinds! {
     /// #endif
     /// const B = 1;
     /// ```
-    X106 Error OpenCondition => text("a condition is never closed").label("it begins here").help("end it with `#endif`");
+    X106 Error OpenCondition => text("a condition is never closed").label("begins here").help("end it with `#endif`");
     /// an unknown pragma
     ///
     /// The XDR compiler of Linux accepts `pragma` lines. Lines about its C code are skipped. An unknown
@@ -130,11 +130,11 @@ impl Fault {
                 "this macro and those after it are not expanded",
             ),
             Fault::TooManyPasted(max) => {
-                (format!("`##` makes more than {max} tokens"), "write out the names that it makes")
+                (format!("`##` produces more than {max} tokens"), "write out the names that it produces")
             }
             Fault::LongToken(max) => (
-                format!("`##` makes a token of more than {max} bytes in the expansion of `{name}`"),
-                "write out the name that it makes",
+                format!("`##` produces a token of more than {max} bytes in the expansion of `{name}`"),
+                "write out the name that it produces",
             ),
             Fault::Open => (format!("the arguments of `{name}` are never closed"), "end them with `)`"),
             Fault::Count { expected, found } => (

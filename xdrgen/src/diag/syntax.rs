@@ -40,7 +40,7 @@ kinds! {
     /// /* The longest name. */
     /// const LONGEST = 255;
     /// ```
-    X101 Error OpenComment => text("a comment is never closed").label("it begins here").help("end it with `*/`");
+    X101 Error OpenComment => text("a comment is never closed").label("begins here").help("end it with `*/`");
     /// invalid number
     ///
     /// Numbers are decimal (`10`), hexadecimal (`0xa`) or octal (`012`). A number that begins with 0 is
@@ -54,7 +54,7 @@ kinds! {
     /// const MONTH = 8;
     /// ```
     X102 Error Malformed { number: String } => malformed(number.trim_start_matches('-'));
-    /// a number does not fit 64 bits
+    /// a number does not fit in 64 bits
     ///
     /// Numbers range from -2^63 to 2^64-1.
     ///
@@ -65,7 +65,7 @@ kinds! {
     /// ```xdr
     /// const HUGE = 0xffffffffffffffff;
     /// ```
-    X103 Error TooWide => text("a number does not fit 64 bits")
+    X103 Error TooWide => text("a number does not fit in 64 bits")
         .label("too large")
         .help("numbers range from -2^63 to 2^64-1");
     /// a comment begins inside a comment
@@ -85,13 +85,13 @@ kinds! {
     /// const B = 2;
     /// ```
     X104 Warning NestedComment { outer: Span, hides: Option<Option<String>> } => {
-        let question = "is the `*/` of the first comment missing? it ends here, and";
+        let question = "is the `*/` of the first comment missing? the comment ends here and contains";
         text("a comment begins inside a comment")
             .label("this has no meaning here")
             .and(*outer, "the comment begins here")
             .help(match hides {
-                Some(Some(name)) => format!("{question} the definition of `{name}` is in it"),
-                Some(None) => format!("{question} a definition is in it"),
+                Some(Some(name)) => format!("{question} the definition of `{name}`"),
+                Some(None) => format!("{question} a definition"),
                 None => "a comment ends at the first `*/`, even if it contains `/*`".to_owned(),
             })
     };
@@ -236,7 +236,7 @@ kinds! {
     /// struct a { inner b; };
     /// ```
     X115 Error TooDeep { max: u8 } => text(format!("more than {max} nested bodies"))
-        .label("this one is too deep")
+        .label("this body is too deep")
         .help("define inner bodies separately");
     /// Namespaces whose qualified name is too long.
     X115 Error LongPath { max: usize } => text(format!("the qualified name of a namespace has more than {max} bytes"))
@@ -445,7 +445,7 @@ kinds! {
     /// ```
     X124 Error SecondSize => text("a declaration has several sizes")
         .label("the second `*`, `[n]` or `<n>`")
-        .help("give the inner type a name by `typedef` and use that here");
+        .help("give the inner type a name by `typedef` and use the name here");
     /// a declaration has several names
     ///
     /// C accepts a list of names after a type. XDR requires one declaration for each name.

@@ -17,7 +17,7 @@ use borrowed::mount3_ref::{Dirpath, ExportnodeElement, Exports, GroupnodeElement
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future is not ready"),
     }
 }
 

@@ -99,7 +99,7 @@ fn unpack(archive: &Path, into: &Path) -> Result<PathBuf> {
     )?;
     let mut entries = fs::read_dir(into)?;
     let top = entries.next().context("the archive is empty")??.path();
-    ensure!(entries.next().is_none(), "the archive has more than one directory at its top");
+    ensure!(entries.next().is_none(), "the archive has more than one top-level directory");
     Ok(top)
 }
 
@@ -110,7 +110,7 @@ fn deterministic(unpacked: &Unpacked<'_>) -> Result<()> {
     }
     let again = unpacked.scratch.join("again.tar.gz");
     archive::pack(unpacked.workspace, &again)?;
-    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packing again gives other bytes");
+    ensure!(fs::read(&again)? == fs::read(unpacked.archive)?, "packing again produces different bytes");
     Ok(())
 }
 

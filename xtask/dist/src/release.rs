@@ -47,7 +47,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             "long jobs have passed since the last release",
             ledger_is_recent(workspace, tag.as_deref(), &options.jobs),
         ),
-        ("changes of the API fit the version", semver(workspace, tag.as_deref())),
+        ("the version permits the API changes", semver(workspace, tag.as_deref())),
     ];
     let mut failed = Vec::new();
     for (name, outcome) in checks {

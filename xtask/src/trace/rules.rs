@@ -294,10 +294,10 @@ fn checked(mut entry: Entry, reason: Option<String>, todo: Option<String>, found
         Status::Missing => (false, true),
     };
     if reason.is_some() != needs_reason {
-        say("has a `reason` if and only if it is not applicable or excepted");
+        say("must have a `reason` if and only if it is not applicable or excepted");
     }
     if todo.is_some() != needs_todo {
-        say("has a `todo` if and only if it is missing");
+        say("must have a `todo` if and only if it is missing");
     }
     entry.why = reason.or(todo);
     entry

@@ -82,7 +82,7 @@ fn union(document: &Specification, name: &str, body: &UnionBody) -> Result<Strin
                 _ => None,
             })
             .ok_or_else(|| format!("`{}` is not an enum of this document", of.name))?,
-        _ => return Err(format!("the discriminant of `{name}` is a number, which this task cannot choose")),
+        _ => return Err(format!("unsupported discriminant of `{name}`: a number, expected an enum")),
     };
     let labels = |values: &[Value]| values.iter().map(value).collect::<Vec<_>>();
     let mut arms: Vec<(Vec<String>, &Declaration)> =
@@ -170,7 +170,7 @@ fn filler(kind: &TypeSpecifierKind) -> Result<String, String> {
         TypeSpecifierKind::Scalar(Scalar::UnsignedHyper) => "u_quad_t",
         TypeSpecifierKind::Scalar(Scalar::Bool) => "bool_t",
         TypeSpecifierKind::Named(name) => &name.name,
-        other => return Err(format!("this task makes no values of {other:?}")),
+        other => return Err(format!("cannot generate values of {other:?}")),
     };
     Ok(format!("fill_{name}"))
 }

@@ -107,7 +107,7 @@ fn try_to_switch() -> io::Result<()> {
         .map(|(capability, _)| capability)
         .collect();
     let why = format!(
-        "root needs {} to switch to its callers, including anonymous ones (--all-squash): {refused}; add the \
+        "root needs {} to act as its callers, including anonymous ones (--all-squash): {refused}; add the \
          capability, or run the server as a user other than root",
         missing.join(" and ")
     );

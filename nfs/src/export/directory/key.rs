@@ -151,7 +151,7 @@ mod tests {
         let path = dir.path().join("key");
         HandleKey::load_or_create(&path).unwrap();
         if !geteuid().is_root() {
-            return not_run::not_run("only root can give files away");
+            return not_run::not_run("only root can change the owner of files");
         }
         std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
         assert!(

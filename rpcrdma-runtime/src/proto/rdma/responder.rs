@@ -508,7 +508,7 @@ impl Responder {
             return self.refuse_chunks(xid, XIDS_DIFFER, |refusals| &mut refusals.xid);
         }
         if !lists.is_empty() && self.fatal.remove(&xid) {
-            let why = "its RDMA Reads or Writes closed a connection";
+            let why = "RDMA Reads or Writes of this call closed an earlier connection";
             return self.refuse_chunks(xid, why, |refusals| &mut refusals.fatal);
         }
         let mut traffic = Traffic { call_inline: received, ..Traffic::default() };

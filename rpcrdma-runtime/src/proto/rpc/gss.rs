@@ -184,7 +184,7 @@ pub enum GssFailure {
     #[error("the server violates RFC 2203: {0}")]
     Protocol(&'static str),
     /// A reply does not come from the server, or was modified. The call may have been executed.
-    #[error("the reply cannot be verified to come from the server")]
+    #[error("the reply cannot be verified: it may be forged or modified")]
     Unverified,
     /// The protected data belongs to another call.
     #[error("the protected data belongs to another call")]

@@ -96,7 +96,7 @@ pub(crate) struct Done {
 
 impl Done {
     /// Returns the calls per second.
-    #[allow(clippy::cast_precision_loss, reason = "a rate")]
+    #[allow(clippy::cast_precision_loss, reason = "a rate may be rounded")]
     pub(crate) fn rate(&self) -> f64 {
         self.calls as f64 / self.elapsed.as_secs_f64()
     }
