@@ -1,4 +1,4 @@
-//! Prevents guessed handles: a keyed checksum that only a server with the key can compute.
+//! Protects handles from being guessed, with a checksum that only a server with the key can compute.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -17,8 +17,8 @@ use rustix::process::{Resource, getrlimit};
 use super::stat::{Key, Stat};
 use crate::export::NfsCaller;
 
-/// Idle time before a descriptor is closed. Until then a program of this machine cannot run a file that is
-/// open for writing (ETXTBSY). Linux's server uses the same time.
+/// Idle time before a descriptor is closed. Until then, processes of this machine cannot execute a file that
+/// is open for writing (ETXTBSY). Linux's server uses the same time.
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors.
 const MAX: usize = 512;
@@ -114,7 +114,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes idle descriptors until the owner is dropped.
+    /// Closes idle descriptors until [`OpenFiles`] is dropped.
     fn close_idle(&self) {
         let mut state = self.lock();
         while !state.stopped {

@@ -48,7 +48,7 @@ impl File {
             }
             self.ended.notify_all();
         }
-        // The system reports a failure once, so it applies to every call whose data it may affect.
+        // The system reports a failure only once, so it applies to every call whose data may be lost.
         rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
     }
 }
@@ -58,8 +58,8 @@ impl File {
 pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
-    /// Returns once all data written to the file before this call is on stable storage. Runs `fsync` or
-    /// shares that of another call. The caller must hold no lock.
+    /// Returns once all data written to the file before this call is on stable storage. Runs `fsync`, or
+    /// shares the `fsync` of another call. The caller must not hold a lock.
     ///
     /// # Errors
     /// The error of `fsync`, for all calls that it serves.
