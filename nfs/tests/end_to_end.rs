@@ -191,7 +191,7 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// In memory, the write runs inline.
+/// On a file system in memory, writes run inline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_memory_export_rejects_every_change() {
     match tempfile::tempdir_in("/dev/shm") {

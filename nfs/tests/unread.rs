@@ -51,7 +51,7 @@ fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
 fn a_server_continues_and_shuts_down_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "here").unwrap();
-    // Standard error, which precedes the first line, may be closed too.
+    // Standard error may also be closed, even before the server prints its first line.
     for stderr in [Stdio::piped(), closed_pipe()] {
         let (child, url) = serve(dir.path(), stderr);
         let read = Command::new(NFS3).args(["cat", &format!("{url}/file")]).output().unwrap();
