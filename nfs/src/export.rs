@@ -98,7 +98,7 @@ pub struct Attributes {
     pub ctime: FileTime,
 }
 
-/// The attributes from before a change (RFC 1813 section 2.6, `wcc_attr`).
+/// The attributes before a change (RFC 1813 section 2.6, `wcc_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Before {
     /// Length in bytes.
@@ -169,7 +169,7 @@ pub enum SetTime {
     To(FileTime),
 }
 
-/// Attributes to set; absent ones stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
+/// Attributes to set; absent attributes stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permissions; bits above the low twelve are ignored.

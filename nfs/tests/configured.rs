@@ -153,7 +153,7 @@ fn the_command_line_overrides_the_file() {
     let daemon = place.start(&[]);
     assert!(!daemon.line.contains(":1/") && daemon.line.contains("read-only"), "{}", daemon.line);
     daemon.stop();
-    // Options outside of tables are defaults of each export.
+    // Options outside of tables are defaults for every export.
     place.configure("[[export]]\ndir = '@a'\n");
     let daemon = place.start(&["--read-only"]);
     assert!(daemon.line.contains("read-only"), "{}", daemon.line);

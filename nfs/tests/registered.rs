@@ -1,4 +1,4 @@
-//! Registrations of `nfs3d --register` with rpcbind, and how a client finds MOUNT. Starts its own rpcbind.
+//! Registrations of `nfs3d --register` with rpcbind, and how clients find MOUNT. Each test starts an rpcbind.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]

@@ -55,7 +55,7 @@ fn duration(text: &str) -> (f64, f64) {
 struct Span {
     /// The time at which the span ended.
     end: String,
-    /// The shortest and the longest duration that rounding leaves possible, in nanoseconds.
+    /// The minimum and maximum duration of the span before rounding, in nanoseconds.
     took: [f64; 2],
     attributes: Value,
 }

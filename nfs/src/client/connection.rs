@@ -197,7 +197,7 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
 }
 
 /// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise tries
-/// the NFS connection, on which this project's servers offer MOUNT. If the NFS connection lacks MOUNT, queries
+/// the NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available there, queries
 /// the server's rpcbind: Linux's server offers MOUNT only on TCP (RFC 8267 section 5.1).
 ///
 /// # Errors

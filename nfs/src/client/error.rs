@@ -54,7 +54,7 @@ pub enum ClientError {
         path: String,
         /// The security of the URL.
         wanted: Security,
-        /// The values that the server accepts.
+        /// The security values that the server accepts.
         offered: String,
     },
     /// The server violates the protocol.

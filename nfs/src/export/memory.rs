@@ -40,7 +40,7 @@ pub const PATH_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct MemoryExport {
     tree: RwLock<Tree>,
-    /// Distinguishes this export's handles and cookies from those of an earlier one.
+    /// Distinguishes this export's handles and cookies from those of an earlier export.
     instance: NfsVerifier,
 }
 

@@ -14,7 +14,7 @@ const ENTRY: u64 = 24;
 /// The length of optional attributes, in bytes: absent and present.
 const ATTRIBUTES: [u64; 2] = [4, 88];
 
-/// Counts the bytes of entries in a reply, and detects when it is full.
+/// Counts the bytes of entries in a reply, and detects when the reply is full.
 #[derive(Debug)]
 pub(super) struct Room {
     /// The remaining bytes of the reply.

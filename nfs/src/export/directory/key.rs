@@ -30,7 +30,7 @@ impl HandleKey {
     }
 
     /// Returns the key in a file. If the file does not exist, creates it with a new key, readable only by
-    /// its owner. Servers that create it concurrently get the same key.
+    /// its owner. Servers that create the file concurrently get the same key.
     ///
     /// # Errors
     /// The file can be neither read nor created, is not a key, grants rights to other users, or belongs to a
