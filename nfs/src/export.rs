@@ -268,7 +268,7 @@ pub struct Space {
     pub files: [u64; 3],
 }
 
-/// The limits of a file system (RFC 1813 section 3.3.19 and 3.3.20).
+/// The limits of a file system (RFC 1813 sections 3.3.19 and 3.3.20).
 #[derive(Clone, Copy, Debug)]
 pub struct ExportLimits {
     /// The largest READ and WRITE, in bytes.

@@ -371,7 +371,7 @@ async fn a_stop_has_a_deadline() {
     assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A socket that receives the state reports of a service.
+/// Returns a socket that receives the state reports of a service.
 fn service_manager(at: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(at).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -62,7 +62,7 @@ impl Running {
     }
 }
 
-/// Bytes that differ by position.
+/// Returns bytes that differ by position.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

@@ -22,7 +22,7 @@ use rpcrdma_runtime::{Client, ClientOptions};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-/// A directory that every user can reach and write to.
+/// Returns a directory that every user can reach and write to.
 fn writable_by_all() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();

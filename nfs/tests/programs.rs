@@ -229,7 +229,7 @@ fn only_directories_are_exported() {
     assert!(message.starts_with(&format!("nfs3d: {}: ", file.display())), "{message}");
 }
 
-/// Bytes that differ by position.
+/// Returns bytes that differ by position.
 fn content(len: u32) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

@@ -34,7 +34,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A server whose output is closed after the first line.
+/// Starts a server whose output is closed after the first line.
 fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
     let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
     let mut command = Command::new(NFS3D);

@@ -33,8 +33,8 @@ impl HandleKey {
     /// its owner. Servers that create the file concurrently get the same key.
     ///
     /// # Errors
-    /// The file can be neither read nor created, is not a key, grants rights to other users, or belongs to a
-    /// different user than the process.
+    /// The file can be neither read nor created, is not a key, grants rights to other users, or does not
+    /// belong to the process's user.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
         match HandleKey::load(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -48,8 +48,8 @@ impl HandleKey {
     /// Loads the key from a file.
     ///
     /// # Errors
-    /// The file cannot be read, is not a key, grants rights to other users, or belongs to a different user
-    /// than the process.
+    /// The file cannot be read, is not a key, grants rights to other users, or does not belong to the
+    /// process's user.
     pub fn load(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -1,8 +1,8 @@
 //! Caches open descriptors between calls.
 //!
-//! Opening a file for each call would discard the file system's state of a descriptor: the readahead
-//! window, and the blocks reserved for a growing file. A descriptor serves one file, one purpose and one
-//! identity. Each call first checks that the name still refers to the file and that the caller may use it.
+//! Opening a file for each call would discard the file system's state of a descriptor. This state includes
+//! the readahead window and the blocks reserved for a growing file. A descriptor serves one file, purpose
+//! and identity. Each call first checks that the name still refers to the file and that the caller may use it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::export::Export;
 
-    /// One directory in memory, if possible, and one on the default file system.
+    /// Returns a directory in memory, if possible, and a directory on the default file system.
     fn directories() -> Vec<tempfile::TempDir> {
         let in_memory = tempfile::tempdir_in("/dev/shm");
         if let Err(error) = &in_memory {

@@ -180,7 +180,7 @@ impl Tree {
         if caller.has(&node.attributes, bits) { Ok(directory) } else { Err(NfsError::Acces) }
     }
 
-    /// Returns the current time, or a later time if needed: each returned time is later than the previous
+    /// Returns the current time, or a later time if needed. Each returned time is later than the previous
     /// one, so that changes within one clock step differ.
     fn tick(&mut self) -> FileTime {
         let after = |last: FileTime| match last.nanoseconds {
