@@ -2,7 +2,8 @@
 //!
 //! Opening a file for each call would discard the file system's state of a descriptor. This state includes
 //! the readahead window and the blocks reserved for a growing file. A descriptor serves one file, purpose
-//! and identity. Each call first checks that the name still refers to the file and that the caller may use it.
+//! and identity. Each call first checks that the name still refers to the file and that the caller may use
+//! the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
