@@ -1,4 +1,4 @@
-//! Accesses files of an NFSv3 server over RPC-over-RDMA or TCP. Transfers have many outstanding calls.
+//! Accesses files of an NFSv3 server over RPC-over-RDMA or TCP. Transfers keep up to 16 calls outstanding.
 
 mod about;
 mod changes;
@@ -30,7 +30,7 @@ pub use walk::{Step, Visit, Walk};
 
 /// Maximum bytes of data in one call or reply.
 const CHUNK_MAX: u32 = 1 << 20;
-/// Maximum number of outstanding calls. The transport queues those beyond the server's credits.
+/// Maximum number of outstanding calls per transfer. The transport queues calls beyond the server's credits.
 const WINDOW: usize = 16;
 
 /// Maximum number of supplementary groups in AUTH_SYS (RFC 5531 appendix A).
@@ -185,7 +185,7 @@ impl Remote {
     /// are not followed.
     ///
     /// # Errors
-    /// [`ClientError::Status`] with the part of the path that failed.
+    /// [`ClientError::Status`] with the path up to the component that failed.
     pub async fn find(&self, path: &[u8]) -> Result<RemoteFile, ClientError> {
         let wanted: Vec<Bytes> = components(path).collect();
         let below = wanted.strip_prefix(&self.mounted[..]).unwrap_or_default();
@@ -282,7 +282,7 @@ impl Remote {
 }
 
 /// # Errors
-/// [`ClientError::Security`] if the server lists flavors without that of the URL.
+/// [`ClientError::Security`] if the server lists flavors, but not the flavor of the URL.
 fn must_offer(flavors: &[i32], url: &Url, path: &str) -> Result<(), ClientError> {
     let offered: Vec<Security> = flavors.iter().copied().filter_map(Security::from_flavor).collect();
     if offered.is_empty() || offered.contains(&url.security) {

@@ -1,7 +1,7 @@
 //! The trait of file systems that NFS version 3 (RFC 1813) can serve.
 //!
-//! An [`Export`] has files, names and attributes, and is independent of XDR and of the transport. There are
-//! two: [`memory`] keeps everything in memory, and `directory` serves a directory of this machine.
+//! An [`Export`] works with files, names and attributes, independently of XDR and the transport. This crate
+//! has two exports: [`memory`] stores files in memory, and `directory` serves a directory of this machine.
 
 #[cfg(all(target_os = "linux", feature = "directory"))]
 pub mod directory;
@@ -49,7 +49,7 @@ pub enum FileKind {
 /// Time since the beginning of 1970, UTC (RFC 1813 section 2.3.5, `nfstime3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime {
-    /// Seconds. Ends in the year 2106.
+    /// Seconds. The range ends in the year 2106.
     pub seconds: u32,
     /// Nanoseconds, below 1,000,000,000.
     pub nanoseconds: u32,
@@ -84,28 +84,28 @@ pub struct Attributes {
     pub size: u64,
     /// The allocated storage, in bytes.
     pub used: u64,
-    /// Major and minor number of a device, zeros for others.
+    /// Major and minor number of a device; zeros for other files.
     pub rdev: (u32, u32),
     /// The file system's number.
     pub fsid: u64,
     /// The file's number in its file system.
     pub fileid: u64,
-    /// Last read.
+    /// Time of the last read.
     pub atime: FileTime,
-    /// Last change of the content.
+    /// Time of the last change of the content.
     pub mtime: FileTime,
-    /// Last change of the content or of an attribute.
+    /// Time of the last change of the content or of an attribute.
     pub ctime: FileTime,
 }
 
-/// The attributes from before a change (RFC 1813 section 2.6, `wcc_attr`).
+/// The attributes before a change (RFC 1813 section 2.6, `wcc_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Before {
     /// Length in bytes.
     pub size: u64,
-    /// Last change of the content.
+    /// Time of the last change of the content.
     pub mtime: FileTime,
-    /// Last change of the content or of an attribute.
+    /// Time of the last change of the content or of an attribute.
     pub ctime: FileTime,
 }
 
@@ -169,7 +169,7 @@ pub enum SetTime {
     To(FileTime),
 }
 
-/// Attributes to set; absent ones stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
+/// Attributes to set; absent attributes stay unchanged (RFC 1813 section 2.3.5, `sattr3`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permissions; bits above the low twelve are ignored.
@@ -180,9 +180,9 @@ pub struct SetAttributes {
     pub gid: Option<u32>,
     /// The length in bytes: truncates the file or extends it with zeros.
     pub size: Option<u64>,
-    /// Last read.
+    /// Time of the last read.
     pub atime: Option<SetTime>,
-    /// Last change of the content.
+    /// Time of the last change of the content.
     pub mtime: Option<SetTime>,
 }
 
@@ -207,7 +207,7 @@ pub struct ReadData {
 /// How stable written data is (RFC 1813 section 3.3.7, `stable_how`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
-    /// The data may be lost when the server stops, until it is committed.
+    /// Until the data is committed, it may be lost if the server stops.
     Unstable,
     /// The data, and the metadata needed to find it, is on stable storage.
     DataSync,
@@ -231,7 +231,7 @@ pub enum CreateHow {
     Unchecked(SetAttributes),
     /// Fail if the name exists.
     Guarded(SetAttributes),
-    /// Fail if the name exists, unless the file was created with the same verifier: the call is a
+    /// Fail if the name exists, unless the file was created with the same verifier: then the call is a
     /// retransmission.
     Exclusive(NfsVerifier),
 }
@@ -268,7 +268,7 @@ pub struct Space {
     pub files: [u64; 3],
 }
 
-/// The limits of a file system (RFC 1813 section 3.3.19 and 3.3.20).
+/// The limits of a file system (RFC 1813 sections 3.3.19 and 3.3.20).
 #[derive(Clone, Copy, Debug)]
 pub struct ExportLimits {
     /// The largest READ and WRITE, in bytes.
@@ -328,7 +328,7 @@ pub trait TryExport {
         None
     }
 
-    /// [`Export::read`], with the attributes after it.
+    /// [`Export::read`], with the file's attributes after the read.
     fn try_read(
         &self,
         _caller: &NfsCaller,
@@ -354,9 +354,9 @@ pub trait TryExport {
 
 /// A file system that can be served.
 ///
-/// Calls block until they are done. With [`Export::BLOCKS`] they may wait for a device and run on the
-/// blocking pool. [`TryExport`] has non-blocking variants. All calls may run concurrently. Handles, names,
-/// sizes and cookies come from the peer and may have any value.
+/// Calls block until they are done. If [`Export::BLOCKS`] is true, calls may wait for a device and run on
+/// the blocking pool. [`TryExport`] has non-blocking variants. All calls may run concurrently. Handles,
+/// names, sizes and cookies come from the peer and may have any value.
 pub trait Export: TryExport + Send + Sync + 'static {
     /// True if calls may wait for a device.
     const BLOCKS: bool;
@@ -365,7 +365,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     fn root(&self) -> FileHandle;
 
     /// Returns true if this export made the handle. A server uses this to find the export of a handle. The
-    /// default returns true, which suits a server with one export.
+    /// default implementation returns true, which suits a server with one export.
     fn owns(&self, _file: &FileHandle) -> bool {
         true
     }
@@ -383,7 +383,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// methods below.
     fn attributes(&self, file: &FileHandle) -> Result<Attributes, NfsError>;
 
-    /// Sets attributes. If there is a guard, the file's ctime must equal it.
+    /// Sets attributes. If there is a guard, the file's ctime must equal the guard.
     ///
     /// # Errors
     /// [`NfsError::NotSync`] if the guard differs; [`NfsError::Perm`] and [`NfsError::Acces`] if the caller
@@ -458,7 +458,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     fn mkdir(&self, caller: &NfsCaller, dir: &FileHandle, name: &[u8], new: &SetAttributes)
     -> Outcome<Found>;
 
-    /// Creates a symbolic link with any content.
+    /// Creates a symbolic link. The target need not exist.
     ///
     /// # Errors
     /// As [`Export::create`].
@@ -471,8 +471,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
         new: &SetAttributes,
     ) -> Outcome<Found>;
 
-    /// Creates a device, socket or pipe. A device has a major and a minor number. The default supports no
-    /// kind.
+    /// Creates a device, socket or pipe. A device has a major and a minor number. The default implementation
+    /// supports no kind.
     ///
     /// # Errors
     /// [`NfsError::NotSupp`] for unsupported kinds, [`NfsError::Perm`] for kinds that this caller may not
@@ -507,7 +507,7 @@ pub trait Export: TryExport + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`NfsError::Exist`] if the target is of an incompatible kind; [`NfsError::NotEmpty`];
-    /// [`NfsError::Inval`] for a directory into itself and for `.` and `..`.
+    /// [`NfsError::Inval`] if a directory would move into itself, and for `.` and `..`.
     fn rename(&self, caller: &NfsCaller, from: (&FileHandle, &[u8]), to: (&FileHandle, &[u8])) -> Renamed;
 
     /// Adds a name to a file.
@@ -516,8 +516,8 @@ pub trait Export: TryExport + Send + Sync + 'static {
     /// [`NfsError::IsDir`] for a directory, [`NfsError::Exist`], [`NfsError::MLink`].
     fn link(&self, caller: &NfsCaller, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Outcome<()>;
 
-    /// Lists a directory from a cookie. Calls `take` with each entry and stops when `take` returns false,
-    /// which rejects the entry.
+    /// Lists a directory from a cookie. Calls `take` with each entry. If `take` returns false, it has
+    /// rejected the entry, and the listing stops.
     ///
     /// An entry's cookie is valid as long as the server runs, even if entries are created or removed. With
     /// `plus`, entries include their file.

@@ -1,4 +1,4 @@
-//! The procedures of NFS version 3 and MOUNT version 3 (RFC 1813) on a server, over an [`Export`].
+//! Serves an [`Export`] with the procedures of NFS version 3 and MOUNT version 3 (RFC 1813).
 
 mod convert;
 mod exports;
@@ -27,8 +27,8 @@ use self::permits::CallPermits;
 
 /// Handles the 22 procedures of NFS version 3.
 ///
-/// Callers have their AUTH_SYS identity unless a [`ExportPolicy`] changes it. Callers with AUTH_NONE are
-/// anonymous. The export decides what they may do.
+/// Callers have their AUTH_SYS identity unless an [`ExportPolicy`] changes it. Callers with AUTH_NONE are
+/// anonymous. The export enforces the rights of each identity.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -85,8 +85,8 @@ impl<E: Export> NfsHandler<E> {
         self.try_or_block(context, 0, None, |_, _| None, call).await
     }
 
-    /// Calls the export. Runs inline if the call does not block, which avoids waking two threads. Waits for
-    /// memory for a reply of this many bytes. Blocking calls also wait for a permit.
+    /// Calls the export. Runs inline if the call does not block, which avoids waking two threads. First
+    /// reserves `reply` bytes of memory for the reply. Blocking calls also wait for a permit.
     async fn try_or_block<T: Send + 'static>(
         &self,
         context: &CallContext,

@@ -1,5 +1,5 @@
-//! Access rights of callers in a directory that root serves, and confinement to it. Tests that need root
-//! are recorded as not run for other users.
+//! Access rights of callers in a directory that root serves, and confinement to that directory. Tests that
+//! need root are recorded as not run for other users.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -139,8 +139,7 @@ fn modes_limit_directory_access() {
         |caller: &NfsCaller| export.list(caller, &closed, (0, NfsVerifier::default()), true, &mut |_| true);
     assert_eq!(list(&bob()).unwrap_err(), NfsError::Acces);
     assert!(list(&alice()).unwrap().eof);
-    // A caller with the handle needs no access to the path: the handle corresponds to an open file of a
-    // program.
+    // A caller with the handle needs no access to the path: the handle corresponds to a program's open file.
     assert!(export.read(&bob(), &inner, 0, 1).is_ok());
     assert_eq!(export.remove(&alice(), &shared, b"hers").result, Ok(()));
 }
@@ -203,7 +202,7 @@ fn callers_own_the_files_they_create() {
     }
 }
 
-/// NFS has no OPEN: a call may continue where a program with an open file could.
+/// NFS has no OPEN, so a call succeeds where a program that already opened the file could continue.
 #[test]
 fn nfs_permissions_beyond_mode_bits() {
     let Some((_dir, export)) = served_by_root(0o777) else { return };
@@ -291,7 +290,7 @@ fn handles_cannot_be_forged() {
     assert_eq!(export.read(&alice(), &file, 0, 10).unwrap().data, "hers");
 }
 
-/// Ends a loop, also if the test fails, and waits for it.
+/// Ends a loop on drop, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -325,14 +324,14 @@ fn try_and_blocking_operations_agree(
     }
 }
 
-/// Another process repeatedly replaces directories and files by links, while calls use them.
+/// Another process repeatedly replaces directories and files with links, while calls use them.
 #[test]
 fn races_stay_within_the_export() {
     let (known, written) = races_in(&std::env::temp_dir());
     eprintln!("{known} non-blocking reads, {written} non-blocking writes");
 }
 
-/// In memory, the write runs inline.
+/// On a file system in memory, writes run inline.
 #[test]
 fn races_in_memory_stay_within_the_export() {
     let memory = Path::new("/dev/shm");
@@ -340,7 +339,7 @@ fn races_in_memory_stay_within_the_export() {
         return not_run::not_run(format_args!("no file system in memory: /dev/shm: {error}"));
     }
     let (known, written) = races_in(memory);
-    // Linux before 5.12 does not report this.
+    // Linux before 5.12 does not report whether a call would block.
     assert!(written > 0 || known == 0, "no non-blocking write succeeded");
 }
 
@@ -407,7 +406,7 @@ fn races_in(place: &Path) -> (u32, u32) {
     tried
 }
 
-/// `/dev/pts` exists on every Linux system.
+/// Uses `/dev/pts`, which is a mount on every Linux system.
 #[test]
 fn nested_mounts_are_served_only_if_configured() {
     let (caller, key) = (NfsCaller::ROOT, HandleKey::random().unwrap());
@@ -436,7 +435,7 @@ fn nested_mounts_are_served_only_if_configured() {
     assert_eq!(export.attributes(&beyond.handle), Err(NfsError::Stale));
 }
 
-/// Another process replaces the new file by an older one.
+/// Another process replaces the new file with an older file.
 #[test]
 fn a_create_sets_no_attributes_of_another_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ fn utf8(octets: &[u8]) -> String {
     String::from_utf8(octets.to_vec()).unwrap()
 }
 
-/// A capture, one line for each call.
+/// Returns the text of a capture, with one line for each call.
 fn calls_of(capture: &Path) -> String {
     let trace = explain::read(File::open(capture).unwrap()).unwrap();
     let mut text = Vec::new();
@@ -49,7 +49,7 @@ impl Drop for Daemon {
     }
 }
 
-/// The server is killed, as in a crash. Its capture is complete.
+/// The capture is complete even if the server is killed, as in a crash.
 #[test]
 fn programs_write_captures_to_the_path_in_the_environment() {
     let (files, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

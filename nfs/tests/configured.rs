@@ -39,8 +39,8 @@ impl Place {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Writes the file. Replaces `@` by this directory. Root is not squashed, since the tests may run as
-    /// root.
+    /// Writes the configuration file. Replaces `@` with this directory. Root is not squashed, since the tests
+    /// may run as root.
     fn configure(&self, text: &str) {
         let text = format!("no-root-squash = true\nanon = \"0:0\"\n{}", text.replace('@', &self.path("")));
         fs::write(self.path("nfs3d.toml"), text).unwrap();
@@ -153,7 +153,7 @@ fn the_command_line_overrides_the_file() {
     let daemon = place.start(&[]);
     assert!(!daemon.line.contains(":1/") && daemon.line.contains("read-only"), "{}", daemon.line);
     daemon.stop();
-    // Options outside of tables are defaults of each export.
+    // Options outside of tables are defaults for every export.
     place.configure("[[export]]\ndir = '@a'\n");
     let daemon = place.start(&["--read-only"]);
     assert!(daemon.line.contains("read-only"), "{}", daemon.line);
@@ -272,7 +272,7 @@ async fn a_reload_replaces_exports_and_keeps_connections() {
 
     place.configure("[[export]]\npath = '/b'\ndir = 'nowhere'\n");
     daemon.signal(Signal::HUP);
-    // The next reload shows that the server has processed the invalid file.
+    // Gives the server time to process the invalid file. Its warnings show below that it did.
     std::thread::sleep(Duration::from_millis(300));
     assert!(is_mounted(&mount("/a").await), "the exports are unchanged");
     place.configure("tcp = '127.0.0.1:0'\n[[export]]\npath = '/b'\ndir = '@b'\n");
@@ -371,7 +371,7 @@ async fn a_stop_has_a_deadline() {
     assert!(took >= Duration::from_millis(1900) && took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A socket that receives the state reports of a service.
+/// Returns a socket that receives the state reports of a service.
 fn service_manager(at: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(at).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -501,7 +501,7 @@ async fn a_scrape_counts_known_traffic() {
     assert!(sample("rpcrdma_server_bytes_total{kind=\"call_inline\"}") > 8.0 * 40.0);
     assert!(sample("rpcrdma_server_credits") >= 1.0, "{text}");
     assert_eq!(sample("rpcrdma_server_memory_max_bytes"), f64::from(48 << 20));
-    // The parser checks that buckets are cumulative, and that the last one equals the count.
+    // The parser checks that buckets are cumulative, and that the last bucket equals the count.
     let name = "rpcrdma_server_call_duration_seconds_bucket";
     let bucket = |bound: &str| {
         sample(&format!("{name}{{program=\"100003\",version=\"3\",procedure=\"1\",le=\"{bound}\"}}"))

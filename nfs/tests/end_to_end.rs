@@ -62,7 +62,7 @@ impl Running {
     }
 }
 
-/// Bytes that differ by position.
+/// Returns bytes that differ by position.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -191,7 +191,7 @@ async fn a_read_only_server_refuses_every_change() {
     refuses_every_change(&tempfile::tempdir().unwrap()).await;
 }
 
-/// In memory, the write runs inline.
+/// On a file system in memory, writes run inline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_memory_export_rejects_every_change() {
     match tempfile::tempdir_in("/dev/shm") {

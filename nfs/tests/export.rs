@@ -13,7 +13,7 @@ use rpcrdma_nfs::export::{
     NfsError, NfsVerifier, Outcome, SetAttributes, SetTime, Stability, Wcc,
 };
 
-/// One test per line, for each export.
+/// Defines two tests for each function: one with each export.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod in_memory { $(#[test] fn $name() { super::$name(&super::MemoryExport::default()); })* }

@@ -38,8 +38,8 @@ const KERBEROS: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5
 const ALL: &str = "krb5p,krb5i,krb5";
 const ANONYMOUS: u32 = 65_534;
 
-/// Runs a test in a new realm. The realm is named by the environment, which a process cannot change for
-/// itself without unsafe code, so the test runs in a second process.
+/// Runs a test in a new realm. An environment variable names the realm. A process cannot change its own
+/// environment without unsafe code, so the test runs in a second process.
 fn within(test: &str, body: impl Future<Output = ()>) {
     if env::var_os(DIRECTORY).is_some() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -57,7 +57,7 @@ fn directory() -> PathBuf {
     env::var_os(DIRECTORY).unwrap().into()
 }
 
-/// Gets a ticket for a principal with this lifetime.
+/// Requests a ticket with this lifetime for a principal.
 fn kinit(principal: &str, lifetime: &str) {
     realm::ticket(&mut Command::new("kinit"), principal, lifetime);
 }
@@ -116,7 +116,7 @@ impl Drop for Daemon {
 fn served() -> PathBuf {
     let folder = directory().join("served");
     fs::create_dir_all(&folder).unwrap();
-    // Other users than the test's own must have access.
+    // Users other than the test's own must have access.
     fs::set_permissions(directory(), fs::Permissions::from_mode(0o711)).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     folder

@@ -28,7 +28,7 @@ fn served() -> (TempDir, DirectoryExport) {
     (dir, export)
 }
 
-/// Returns the descriptors of this process whose path has this prefix.
+/// Returns the number of descriptors of this process whose path has this prefix.
 fn open_below(path: &Path) -> usize {
     let path = path.canonicalize().unwrap();
     let links =
@@ -113,7 +113,7 @@ fn a_replaced_file_is_detected() {
     assert_eq!(read(&export, &caller, &old), Err(NfsError::Stale));
     assert_eq!(write(&export, &caller, &old, "bad"), Err(NfsError::Stale));
     assert_eq!(read(&export, &caller, &found(&export, "file")).unwrap(), "new");
-    // The directory is moved out of the export, and back.
+    // The file is moved out of the export, and back.
     let outside = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
     let new = found(&export, "file");
     fs::rename(dir.path().join("file"), outside.path().join("file")).unwrap();
@@ -128,7 +128,7 @@ fn a_replaced_file_is_detected() {
 
 #[test]
 fn open_files_are_limited() {
-    // An eighth of the limit of this process. It is small, so that the files are written before they are
+    // An eighth of this process's limit. The limit is small, so that the files are written before they are
     // closed as idle, however busy the machine is.
     let max = 32;
     let limit = Rlimit { current: Some(256), ..getrlimit(Resource::Nofile) };
@@ -162,7 +162,7 @@ fn an_open_file_serves_only_permitted_callers() {
     assert_eq!(write(&export, &bob, &file, "his"), Err(NfsError::Acces));
     assert_eq!(write(&export, &in_group, &file, "his"), Err(NfsError::Acces), "open to read, not to write");
 
-    // After any caller changes permissions, the earlier ones do not apply.
+    // Once the permissions change, the earlier permissions no longer apply to any caller.
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert_eq!(read(&export, &bob, &file).unwrap(), "hers");
     assert_eq!(write(&export, &bob, &file, "his"), Ok(3));

@@ -22,7 +22,7 @@ use rpcrdma_runtime::{Client, ClientOptions};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-/// A directory that every user can reach and write to.
+/// Returns a directory that every user can reach and write to.
 fn writable_by_all() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
@@ -146,7 +146,7 @@ fn mode_of(dir: &TempDir, name: &str) -> u32 {
     fs::symlink_metadata(dir.path().join(name)).unwrap().mode() & 0o7777
 }
 
-/// New files of all callers belong to the server's user. With setuid bits, they would run with its rights.
+/// New files of all callers belong to the server's user. Setuid files would run with that user's rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_root_sets_no_setuid_bits() {
     let dir = writable_by_all();
@@ -182,7 +182,7 @@ async fn a_server_without_root_sets_no_setuid_bits() {
 }
 
 /// The owner can read its file even if the mode forbids it, since the server temporarily changes the mode. A
-/// read-only export does not.
+/// read-only export does not change the mode.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_without_root_does_not_change_modes() {
     let dir = writable_by_all();
@@ -247,7 +247,7 @@ async fn failed_uses(server: &Running, dir: &TempDir) -> Vec<&'static str> {
     uses.into_iter().filter(|(_, succeeded)| !succeeded).map(|(what, _)| what).collect()
 }
 
-/// The unit has all capabilities that `nfs3d` needs, and no other.
+/// The unit has all capabilities that `nfs3d` needs, and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_capability_of_the_unit_is_needed() {
     let needing = |capability: &str| match capability {

@@ -40,12 +40,12 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Root is not squashed, since the tests may run as root.
+    /// Starts a server that does not squash root, since the tests may run as root.
     fn start(dir: &Path, arguments: &[&str]) -> Self {
         Daemon::start_squashing(dir, &[arguments, &["--no-root-squash"]].concat())
     }
 
-    /// A server that serves both transports.
+    /// Starts a server on both transports.
     fn start_both(dir: &Path, arguments: &[&str]) -> Self {
         Daemon::start(dir, &[arguments, &["--tcp", "127.0.0.1:0"]].concat())
     }
@@ -212,7 +212,7 @@ fn failures_name_the_cause() {
     assert_eq!(message.matches("refused").count(), 1, "{message}");
 }
 
-/// Returns a port that was free at the time of the call.
+/// Returns a URL with a port that was free at the time of the call.
 fn unreachable_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("rdma://{}/", listener.local_addr().unwrap())
@@ -229,7 +229,7 @@ fn only_directories_are_exported() {
     assert!(message.starts_with(&format!("nfs3d: {}: ", file.display())), "{message}");
 }
 
-/// Bytes that differ by position.
+/// Returns bytes that differ by position.
 fn content(len: u32) -> Vec<u8> {
     (0..len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -317,7 +317,7 @@ fn a_digest_mismatch_has_its_own_exit_status() {
     daemon.stop(Signal::TERM);
 }
 
-/// Runs `nfs3` with a file size limit of some 2 or 4 MiB (shells use different units).
+/// Runs `nfs3` with a file size limit of about 2 or 4 MiB (shells use different units).
 fn nfs3_that_runs_out_of_room(here: &Path, arguments: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_nfs3")])
@@ -357,7 +357,7 @@ fn an_interrupted_get_resumes() {
         };
         cut();
         resume(&data);
-        // Without the option, the copy starts from the beginning.
+        // Without `--resume`, the copy starts from the beginning.
         cut();
         succeeds(&nfs3(here, &["get", &url]));
         fs::remove_file(here.join("file")).unwrap();
@@ -442,7 +442,7 @@ fn only_regular_files_are_overwritten() {
         assert_eq!(fs::read(here.join("precious")).unwrap(), b"mine", "{name}");
         fs::remove_file(here.join(name)).unwrap();
     }
-    // With an invalid state, the copy starts from the beginning.
+    // With an invalid state file, the copy starts from the beginning.
     for state in [&b"\xff\xfe\n"[..], &[b'1'; 100_000], b"", b"1\n2\n"] {
         fs::write(here.join("file.nfs3-part"), b"c").unwrap();
         fs::write(here.join("file.nfs3-state"), state).unwrap();

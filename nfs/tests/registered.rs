@@ -1,4 +1,4 @@
-//! Registrations of `nfs3d --register` with rpcbind, and how a client finds MOUNT. Starts its own rpcbind.
+//! Registrations of `nfs3d --register` with rpcbind, and how clients find MOUNT. Each test starts an rpcbind.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 type Table = Arc<Mutex<Vec<Rpcb>>>;
 
-/// SET, UNSET, GETADDR and DUMP of rpcbind (RFC 1833), version 3, over TCP.
+/// A small rpcbind version 3 (RFC 1833) with the procedures SET, UNSET, GETADDR and DUMP.
 struct Small(Table);
 
 fn is_same(one: &Rpcb, other: &Rpcb) -> bool {
@@ -142,8 +142,8 @@ async fn a_server_registers_and_unregisters() {
     assert!(table.lock().unwrap().is_empty());
 }
 
-/// Like Linux's server, offers MOUNT on its own port and not on the connection for NFS (RFC 8267 section
-/// 5.1).
+/// Like Linux's server, the server of this test offers MOUNT on a separate port and not on the connection for
+/// NFS (RFC 8267 section 5.1).
 #[tokio::test(flavor = "multi_thread")]
 async fn mount_is_called_at_its_registered_port() {
     let export = Arc::new(MemoryExport::default());

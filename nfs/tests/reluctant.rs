@@ -28,16 +28,17 @@ const SHORT: usize = 70_001;
 
 struct Reluctant {
     inner: MemoryExport,
-    /// The number of WRITEs so far, and the number of the WRITE before which the server "restarts".
+    /// The number of WRITEs so far.
     writes: AtomicU32,
+    /// The numbers of the WRITEs before which the server "restarts".
     restarts: &'static [u32],
     restarted: AtomicU32,
-    /// The response to LOOKUP of this name; without a name, to READLINK.
+    /// The error of LOOKUP for this name. If the name is empty, READLINK returns the error instead.
     refuses: Option<(&'static [u8], NfsError)>,
     /// True if the file changes with each READ.
     changes: bool,
     lists: Lists,
-    /// Invented handles.
+    /// The number of invented handles.
     invented: AtomicU64,
 }
 
@@ -205,7 +206,7 @@ async fn mount(export: Reluctant) -> Remote {
     Remote::mount(&serve(export).await.parse().unwrap()).await.unwrap()
 }
 
-/// Returns the URL.
+/// Serves an export and returns its URL.
 async fn serve(export: Reluctant) -> String {
     let export = Arc::new(export);
     let server = Server::bind("127.0.0.1:0")
@@ -227,7 +228,7 @@ async fn put_and_get(remote: &Remote, data: &[u8]) -> Result<(), ClientError> {
         read.extend_from_slice(&piece);
         Ok(())
     };
-    // The end is found although the attributes are outdated.
+    // The client finds the end of the file although the attributes are outdated.
     let received = remote.read_file(&file, &mut take).await?;
     assert!(read == data);
     assert_eq!(sent, received);
@@ -309,7 +310,7 @@ async fn a_file_that_changes_during_a_download_is_rejected() {
     assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
 }
 
-/// Returns the result of a listing, which must end.
+/// Returns the error of a listing, which must end.
 async fn refused(what: impl Future<Output = Result<(), ClientError>>) -> String {
     let ended = tokio::time::timeout(Duration::from_secs(600), what).await;
     ended.expect("the listing does not end").unwrap_err().to_string()

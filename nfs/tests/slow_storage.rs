@@ -175,7 +175,7 @@ async fn calls_succeed() {
     }
 }
 
-/// Slow calls of one caller to several exports leave threads to another caller.
+/// Slow calls of one caller to several exports leave threads for another caller.
 async fn calls_of_others_succeed(count: usize) {
     let exports: Vec<Arc<Slow>> = std::iter::repeat_with(Arc::default).take(count).collect();
     for export in &exports {
@@ -203,7 +203,7 @@ async fn calls_of_others_succeed(count: usize) {
     }
 }
 
-/// Waits until a condition holds. Returns false if it does not become true.
+/// Waits until a condition is true. Returns false if it is still false after 30 seconds.
 async fn until(mut holds: impl FnMut() -> bool) -> bool {
     let waiting = async {
         while !holds() {
@@ -259,11 +259,11 @@ async fn memory_of_a_waiting_read_counts_after_its_connection_is_closed() {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(&[&mark.to_be_bytes()[..], call.as_slice()].concat()).await.unwrap();
     let runs = until(|| export.waiting.load(Ordering::SeqCst) == 1).await;
-    // A connection of which only one direction is closed stays open for the reply.
+    // Resets the connection, since a half-closed connection stays open for the reply.
     socket.set_zero_linger().unwrap();
     drop(socket);
     let closed = until(|| stats.snapshot().connected == 0).await;
-    // The server has time to drop the call.
+    // Gives the server time to drop the call.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let used = memory.used();
     // A thread that waits would block the end of the test.

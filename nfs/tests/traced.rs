@@ -34,7 +34,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A time of the log in nanoseconds, and how much rounding has changed it at most.
+/// Returns a duration from the log and its maximum rounding error, in nanoseconds.
 fn duration(text: &str) -> (f64, f64) {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap();
     let (number, unit) = text.split_at(unit_at);
@@ -53,9 +53,9 @@ fn duration(text: &str) -> (f64, f64) {
 /// The span of a call in a log.
 #[derive(Debug)]
 struct Span {
-    /// When it ended.
+    /// The time at which the span ended.
     end: String,
-    /// The shortest and the longest duration that rounding leaves possible, in nanoseconds.
+    /// The minimum and maximum duration of the span before rounding, in nanoseconds.
     took: [f64; 2],
     attributes: Value,
 }
@@ -85,7 +85,7 @@ impl Span {
     }
 }
 
-/// The spans of the calls that a program logged. All are of one kind.
+/// Returns the spans of the calls that a program logged, all of which must have this kind.
 fn spans(log: &Path, kind: &str) -> Vec<Span> {
     let text = fs::read_to_string(log).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -163,7 +163,7 @@ fn traced_get(scheme: &str) -> Vec<Span> {
     joined(clients, servers, url.trim_start_matches(scheme))
 }
 
-/// The spans of READ, after checks of all spans that do not depend on the transport.
+/// Returns the spans of READ, after the checks that do not depend on the transport.
 fn reads(spans: &[Span]) -> Vec<&Span> {
     assert!(
         spans.iter().any(|span| span.program() == MOUNT && span.attribute("rpc.method") == "MOUNTPROC3_MNT")
@@ -183,7 +183,7 @@ fn spans_of_a_get_over_rdma_join_client_and_server() {
     let reads = reads(&spans);
     let by_rdma: u64 = reads.iter().map(|read| read.number("rpcrdma.rdma_bytes")).sum();
     assert_eq!(by_rdma, SIZE);
-    // The Write chunk of the data.
+    // The only chunk is the Write chunk for the data.
     assert!(reads.iter().all(|read| read.number("rpcrdma.chunks") == 1), "{reads:?}");
 }
 

@@ -34,7 +34,7 @@ fn unread(program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A server whose output is closed after the first line.
+/// Starts a server whose output is closed after the first line.
 fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
     let arguments = ["--listen", "127.0.0.1:0", "--stats", "--no-root-squash"];
     let mut command = Command::new(NFS3D);
@@ -51,7 +51,7 @@ fn serve(dir: &Path, stderr: Stdio) -> (Child, String) {
 fn a_server_continues_and_shuts_down_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "here").unwrap();
-    // Standard error, which precedes the first line, may be closed too.
+    // Standard error may also be closed, even before the server prints its first line.
     for stderr in [Stdio::piped(), closed_pipe()] {
         let (child, url) = serve(dir.path(), stderr);
         let read = Command::new(NFS3).args(["cat", &format!("{url}/file")]).output().unwrap();

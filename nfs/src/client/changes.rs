@@ -28,7 +28,7 @@ impl Remote {
         }
     }
 
-    /// Returns a file that was just created, from the reply, or by a LOOKUP if the reply is incomplete.
+    /// Returns a newly created file from the reply, or by a LOOKUP if the reply has no handle or attributes.
     pub(super) async fn made(
         &self,
         above: &RemoteFile,
@@ -81,12 +81,12 @@ impl Remote {
         }
     }
 
-    /// Creates a symbolic link, or replaces a symbolic link that has another target. The new link is created
-    /// as `temporary`, which is removed first if it exists, and then renamed. If this fails, the old link
-    /// stays.
+    /// Creates a symbolic link, or replaces a symbolic link that has another target. To replace a link,
+    /// removes `temporary` if it exists, creates the new link with that name, and renames it. If this fails,
+    /// the old link stays.
     ///
     /// # Errors
-    /// [`ClientError`], also if the name exists but is not a symbolic link.
+    /// [`ClientError`], including if the name exists but is not a symbolic link.
     pub async fn update_link(
         &self,
         above: &RemoteFile,
@@ -110,7 +110,7 @@ impl Remote {
         self.make_link(above, temporary.clone(), target).await?;
         let renamed = self.rename((above, temporary.clone()), (above, name)).await;
         if renamed.is_err() {
-            // The first error is more useful.
+            // The error of the rename is more useful than an error of this call.
             let _ = self.remove(above, temporary).await;
         }
         renamed
@@ -199,7 +199,7 @@ impl Remote {
     /// Opens the regular file with this name, or creates an empty one.
     ///
     /// # Errors
-    /// [`ClientError`], also if the name exists but is not a regular file.
+    /// [`ClientError`], including if the name exists but is not a regular file.
     pub async fn find_or_create(
         &self,
         above: &RemoteFile,

@@ -98,9 +98,9 @@ impl<P: Binding> MessageTransport<P> for ServerConnection {
 /// A connection for calls of the NFS program, with the security of a URL.
 #[derive(Clone, Debug)]
 pub enum NfsConnection {
-    /// With the credential of the connection.
+    /// Calls with the credential of the connection.
     Sys(ServerConnection),
-    /// Over RPCSEC_GSS.
+    /// Calls over RPCSEC_GSS.
     Gss(GssClient<ServerConnection, NfsV3>),
 }
 
@@ -127,7 +127,7 @@ impl Caller<NfsV3> for NfsConnection {
 }
 
 impl NfsConnection {
-    /// Adds the security of a URL to a connection to its server.
+    /// Applies the security of a URL to a connection to the URL's server.
     ///
     /// # Errors
     /// [`ClientError::Call`] if the URL requests Kerberos and the feature `krb5` is disabled.
@@ -197,8 +197,8 @@ async fn by_tcp(address: String, options: &ClientOptions) -> Result<TcpClient, C
 }
 
 /// Returns a client for the server's MOUNT program. Uses the port in the URL if there is one. Otherwise tries
-/// the NFS connection, on which this project's servers offer MOUNT. Otherwise queries the server's rpcbind:
-/// Linux's server offers MOUNT only on TCP (RFC 8267 section 5.1).
+/// the NFS connection, on which this project's servers offer MOUNT. If MOUNT is not available there, queries
+/// the server's rpcbind: Linux's server offers MOUNT only on TCP (RFC 8267 section 5.1).
 ///
 /// # Errors
 /// [`ClientError::Connect`], [`ClientError::Find`], and [`ClientError::NoMount`] if MOUNT was not found.

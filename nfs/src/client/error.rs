@@ -54,7 +54,7 @@ pub enum ClientError {
         path: String,
         /// The security of the URL.
         wanted: Security,
-        /// The values that the server accepts.
+        /// The security values that the server accepts.
         offered: String,
     },
     /// The server violates the protocol.
@@ -78,7 +78,7 @@ pub enum ClientError {
     /// A local file cannot be read or written.
     #[error(transparent)]
     Local(#[from] io::Error),
-    /// A task of this client ended before its call.
+    /// A task of this client stopped before its call completed.
     #[error("the client is shutting down")]
     Stopped,
 }

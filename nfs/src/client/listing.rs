@@ -7,7 +7,7 @@ use rpcrdma_nfs3::{
 
 use super::{ClientError, Remote, RemoteFile, below};
 
-/// The maximum size of one reply, which uses a Reply chunk.
+/// Maximum size of a READDIRPLUS reply, in bytes. Over RDMA, the reply uses a Reply chunk.
 const REPLY: u32 = 128 << 10;
 /// Maximum memory for listings, in bytes: about a million entries.
 pub(super) const HELD_MAX: usize = 256 << 20;
@@ -21,7 +21,7 @@ pub struct DirectoryItem {
     pub handle: NfsFh3,
     /// Its attributes.
     pub attributes: Fattr3,
-    /// The target, for a symbolic link.
+    /// The target of a symbolic link, or `None` for other files.
     pub target: Option<Bytes>,
 }
 
@@ -36,8 +36,8 @@ impl Remote {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`ClientError`], including if the server omits an entry's attributes or a link's target, repeats a
-    /// cookie, or lists more than 256 MiB of entries.
+    /// [`ClientError`], including if the server repeats a cookie, returns an empty reply before the end, or
+    /// lists more than 256 MiB of entries.
     pub async fn list(&self, dir: &RemoteFile) -> Result<Vec<DirectoryItem>, ClientError> {
         Ok(self.list_within(dir, HELD_MAX).await?.0)
     }
@@ -95,14 +95,14 @@ impl Remote {
         }
     }
 
-    /// Completes an entry with attributes that the server omitted. Returns `None` if the file was removed
-    /// meanwhile.
+    /// Converts an entry. Requests a link's target, and a handle or attributes that the server omitted.
+    /// Returns `None` for `.` and `..`, and if the file was removed meanwhile.
     async fn item(
         &self,
         dir: &RemoteFile,
         entry: Entryplus3Element,
     ) -> Result<Option<DirectoryItem>, ClientError> {
-        // A copy does not keep the complete reply in memory.
+        // Copied, since a reference would keep the whole reply in memory.
         let name = Bytes::copy_from_slice(&entry.name);
         if matches!(&name[..], b"." | b"..") {
             return Ok(None);

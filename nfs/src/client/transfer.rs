@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{CHUNK_MAX, ClientError, NfsConnection, Remote, RemoteFile, ServerConnection, WINDOW, below};
 
-/// Maximum number of attempts to write everything when the server restarts before the commit.
+/// Maximum number of attempts to write a source if the server restarts before the COMMIT.
 const ATTEMPTS: u32 = 3;
 /// The timeout of the call that works around a server bug.
 const WORKAROUND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -122,17 +122,19 @@ impl Remote {
     }
 
     /// Avoids a READ as the last call before an RDMA connection closes. Linux 6.12 releases the resources of
-    /// RDMA Writes on another thread after the reply. It crashes if the connection no longer exists
-    /// (`svc_rdma_write_info_free_async`). The data is complete, so the result is ignored and the timeout is
-    /// short.
+    /// RDMA Writes on another thread after the reply, and crashes if the connection no longer exists
+    /// (`svc_rdma_write_info_free_async`). The file's data is complete by then, so the result is ignored and
+    /// the timeout is short.
     async fn call_once_more(&self) {
         if matches!(self.connection, ServerConnection::Rdma(_)) {
             let _ = timeout(WORKAROUND_TIMEOUT, self.nfs.null()).await;
         }
     }
 
+    /// Checks that a file is a regular file.
+    ///
     /// # Errors
-    /// [`ClientError::Kind`] if the file is not a regular file.
+    /// [`ClientError::Kind`] for any other file.
     pub fn must_be_regular(&self, file: &RemoteFile) -> Result<(), ClientError> {
         match file.attributes.r#type {
             Ftype3::Nf3reg => Ok(()),
@@ -150,9 +152,9 @@ impl Remote {
         self.must_be_regular(file)?;
         let mut window = Window::new();
         let mut next_offset = offset;
-        // Clients with memory for one READ each, the least recently used one first.
+        // Clients that each have memory for one READ. The least recently used client comes first.
         let mut readers = VecDeque::with_capacity(WINDOW);
-        // The file may have grown: beyond the known size, one call at a time finds the end.
+        // The file may have grown. Beyond the known size, READs run one at a time up to the end of the file.
         while next_offset < file.attributes.size || window.0.is_empty() {
             let range = Range { handle: file.handle, offset: next_offset, count: self.read_size };
             let free = if readers.len() < WINDOW { None } else { readers.pop_front() };
@@ -240,7 +242,8 @@ impl Remote {
         self.write_from(file, source, 0, progress).await
     }
 
-    /// Writes from an offset and keeps the data before it. The digest covers the whole source.
+    /// Writes a source from an offset on, and keeps the file's data before the offset. The digest covers the
+    /// whole source.
     ///
     /// # Errors
     /// As [`Remote::write_file`].
@@ -263,8 +266,8 @@ impl Remote {
         Err(ClientError::server("COMMIT", &file.path, "the server repeatedly loses written data"))
     }
 
-    /// Returns the digest, and the verifier of uncommitted data if there is any. Different verifiers count
-    /// as a lost verifier.
+    /// Writes the rest of a source once. Returns the digest and, if the server left data uncommitted,
+    /// [`Unstable::verifier`].
     async fn write_once(
         &self,
         file: &RemoteFile,
@@ -307,7 +310,7 @@ impl Remote {
     }
 }
 
-/// The verifiers of uncommitted data.
+/// The write verifiers of uncommitted data.
 #[derive(Default)]
 struct Unstable {
     first: Option<Writeverf3>,
@@ -346,7 +349,7 @@ fn sum_of_first(source: &mut (impl Read + Seek), len: u64) -> io::Result<Sha256>
     Ok(sum)
 }
 
-/// Reads at most `size` bytes. Returns no bytes only at the end.
+/// Reads `size` bytes, or fewer at the end of the source.
 fn next_chunk(source: &mut impl Read, size: u32) -> io::Result<Bytes> {
     let mut data = Vec::with_capacity(size as usize);
     source.take(u64::from(size)).read_to_end(&mut data)?;

@@ -114,7 +114,7 @@ impl Url {
         self.path.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty())
     }
 
-    /// Returns the last component of the path, and the path without it.
+    /// Returns the last component of the path, and the path without this component.
     #[must_use]
     pub fn split_name(&self) -> Option<(&[u8], &[u8])> {
         let name = self.file_name()?;

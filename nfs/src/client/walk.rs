@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 512;
 /// One step of a [`Walk`].
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// The directory that has the entry.
+    /// The directory that contains the entry.
     pub dir: RemoteFile,
     /// The entry.
     pub item: DirectoryItem,
@@ -46,13 +46,13 @@ struct Level {
     item: Option<DirectoryItem>,
     /// Its unvisited entries.
     items: std::vec::IntoIter<DirectoryItem>,
-    /// The bytes that this level holds.
+    /// The memory that this level uses, in bytes.
     held: usize,
 }
 
-/// Visits everything below a directory, depth first and in the order of names. Follows no links. To bound
-/// memory, the walk fails if a directory contains itself, if there are more than 512 levels, or if listings
-/// exceed 256 MiB in total.
+/// Visits everything below a directory, depth first and in the order of names. Does not follow links. To
+/// bound memory, the walk fails if a directory contains itself, levels exceed 512, or listings exceed 256 MiB
+/// in total.
 #[derive(Debug)]
 pub struct Walk<'a> {
     remote: &'a Remote,
@@ -70,7 +70,7 @@ impl Remote {
         Walk { remote: self, levels: Vec::new(), entering: Some((top, None)), room: HELD_MAX }
     }
 
-    /// Removes a file, or a directory with everything below it. Follows no links. Ignores files that
+    /// Removes a file, or a directory with everything below it. Does not follow links. Ignores files that
     /// disappear meanwhile.
     ///
     /// # Errors

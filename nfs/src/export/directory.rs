@@ -10,18 +10,18 @@
 //!   has the rights of its own user for all callers, and new files belong to that user
 //!   ([`DirectoryExport::impersonates_callers`]).
 //! - A file that another process renames is stale until it is looked up again. On file systems without
-//!   creation times, a handle can refer to a later file with the same number. The file of a handle from an
-//!   earlier server is found by one walk over the whole directory, which ends after a million files.
-//! - Attributes before and after a change are atomic with it only among this server's callers; other
+//!   creation times, a handle can refer to a later file with the same number. Handles from an earlier server
+//!   are resolved by a single walk over the whole directory, which ends after a million files.
+//! - Attributes before and after a change are atomic with the change only among this server's callers; other
 //!   processes of this machine can interfere.
 //! - NFS lets the owner read and write a file regardless of its mode. A server that is not root temporarily
 //!   adds these rights to the mode. If the server is killed at that time, the rights remain.
-//! - Requires `/proc`, which is used to reopen a checked file for reading.
+//! - Requires `/proc`, which is used to reopen a checked file and to change its mode.
 //! - Files stay open for two seconds after they were last read or written. A program cannot be run within
 //!   that time after it was written (ETXTBSY). At most 512 descriptors stay open, and at most an eighth of
 //!   the process's limit.
-//! - A WRITE past RLIMIT_FSIZE ends the process by SIGXFSZ unless the process handles or ignores that
-//!   signal, as `nfs3d` does. Then the WRITE fails with [`NfsError::FBig`].
+//! - A WRITE past RLIMIT_FSIZE terminates the process with SIGXFSZ unless the process handles or ignores that
+//!   signal, as `nfs3d` does. In that case, the WRITE fails with [`NfsError::FBig`].
 //! - Each file that was looked up takes about a hundred bytes of memory until it is removed. The memory of
 //!   files that other processes removed is freed when the number of known files reaches 65,536, and each time
 //!   it doubles.
@@ -92,7 +92,7 @@ pub struct DirectoryExport {
     locks: Locks,
     syncs: Syncs,
     open_files: OpenFiles,
-    /// Set after the one walk over the whole directory for the files of handles from an earlier server.
+    /// Completed by the single walk over the whole directory that resolves handles from an earlier server.
     walked: Once,
     write_verifier: NfsVerifier,
     key: HandleKey,
@@ -103,8 +103,7 @@ pub struct DirectoryExport {
     read_only: bool,
 }
 
-/// An open file and its attributes. The file was verified against the handle. The descriptor gives no access
-/// to the content.
+/// An open file and its attributes. The descriptor may give no access to the content (O_PATH).
 #[derive(Debug)]
 struct Located {
     file: OwnedFd,
@@ -112,7 +111,7 @@ struct Located {
 }
 
 impl Located {
-    /// Reopens the same file for its content.
+    /// Reopens the same file to access its content.
     fn open(&self, flags: OFlags) -> Result<OwnedFd, NfsError> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         Ok(openat(CWD, self.path(), flags, Mode::empty())?)
@@ -175,7 +174,7 @@ impl Located {
         }
     }
 
-    /// Returns true if this is a regular file of the server's user.
+    /// Returns true if this is a regular file that the server's user owns.
     fn is_ours(&self) -> bool {
         self.stat.is(FileKind::Regular) && self.stat.attributes.uid == geteuid().as_raw()
     }
@@ -224,7 +223,7 @@ impl DirectoryExport {
         })
     }
 
-    /// Uses this key: only handles of a server with the same key are valid.
+    /// Sets the key of the handles. Only handles that were created with the same key are valid.
     #[must_use]
     pub fn keyed(self, key: HandleKey) -> Self {
         DirectoryExport { key, ..self }
@@ -293,7 +292,7 @@ impl DirectoryExport {
         }
     }
 
-    /// Opens the file by its known names.
+    /// Opens a file by one of its recorded names.
     fn locate_known(&self, key: Key, generation: u64) -> Result<Located, NfsError> {
         let is_it = |Located { stat, .. }: &Located| {
             stat.key == key && stat.generation == generation && self.must_be_served(stat).is_ok()
@@ -306,7 +305,7 @@ impl DirectoryExport {
             let Some(path) = path else { continue };
             match open_at(&self.top, &path, &place.name) {
                 Ok(located) if is_it(&located) => return Ok(located),
-                // Another file has the name: the known name is outdated.
+                // The recorded name is outdated: it is unused or belongs to another file.
                 Ok(_) | Err(NfsError::NoEnt | NfsError::NotDir | NfsError::Inval) => {}
                 Err(error) => refused = error,
             }
@@ -321,8 +320,8 @@ impl DirectoryExport {
         if located.stat.is(FileKind::Directory) { Ok(located) } else { Err(NfsError::NotDir) }
     }
 
-    /// Returns the content of a regular file, using a cached descriptor if there is one. Checks the caller's
-    /// rights for each call.
+    /// Returns a descriptor for the content of a regular file, from the cache if possible. Checks the
+    /// caller's rights for each call.
     fn content(
         &self,
         located: &Located,
@@ -336,7 +335,7 @@ impl DirectoryExport {
         }
     }
 
-    /// Returns the content, for a call that holds the file's lock.
+    /// As `content`, for a call that holds the file's lock.
     fn locked_content(
         &self,
         located: &Located,
@@ -361,7 +360,7 @@ impl DirectoryExport {
     }
 
     /// # Errors
-    /// [`NfsError::Acces`] for a file of another mount that is not served.
+    /// [`NfsError::Acces`] for a file on another mount that is not served.
     fn must_be_served(&self, stat: &Stat) -> Result<(), NfsError> {
         let is_served = self.cross_mounts || stat.mount == self.root.mount;
         if is_served { Ok(()) } else { Err(NfsError::Acces) }
@@ -375,8 +374,8 @@ impl DirectoryExport {
         Found { handle: self.handle(&stat), attributes: stat.attributes }
     }
 
-    /// Changes a file or directory as the caller, excluding other callers. Returns the attributes before and
-    /// after the change.
+    /// Changes a file or directory with the caller's identity and under its lock. Returns the attributes
+    /// before and after the change.
     fn change<T>(
         &self,
         caller: &NfsCaller,

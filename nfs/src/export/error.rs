@@ -16,7 +16,7 @@ pub enum NfsError {
     Acces = 13,
     /// The name exists.
     Exist = 17,
-    /// A link would cross file systems.
+    /// A link or a rename would cross file systems.
     XDev = 18,
     /// The device does not support the operation.
     NoDev = 19,

@@ -1,7 +1,7 @@
 //! Serves files in memory. Dropping the export discards them.
 //!
 //! Unix permissions apply, based on the identity that the caller claims. Reading does not change `atime`.
-//! Every write is as stable as possible, so COMMIT does nothing.
+//! Every write is reported as FILE_SYNC, so COMMIT does nothing.
 
 mod content;
 mod tree;
@@ -40,12 +40,12 @@ pub const PATH_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct MemoryExport {
     tree: RwLock<Tree>,
-    /// Distinguishes this export's handles and cookies from those of an earlier one.
+    /// Distinguishes this export's handles and cookies from those of an earlier export.
     instance: NfsVerifier,
 }
 
 impl Default for MemoryExport {
-    /// At most 4 GiB in 1,048,576 files.
+    /// Returns an empty file system for at most 4 GiB in 1,048,576 files.
     fn default() -> Self {
         MemoryExport::new(4 << 30, 1 << 20)
     }
@@ -102,7 +102,7 @@ impl MemoryExport {
         Outcome { result, wcc: Wcc { before, after: after(&tree, id) } }
     }
 
-    /// Creates a file under a name that must be free.
+    /// Creates a file. The name must not exist.
     fn make(
         &self,
         caller: &NfsCaller,
@@ -174,7 +174,7 @@ fn rename(tree: &mut Tree, caller: &NfsCaller, from: (u64, &[u8]), to: (u64, &[u
     tree.enter(to.0, to.1, moved)
 }
 
-/// No call blocks.
+/// The defaults suffice, since no call blocks.
 impl TryExport for MemoryExport {}
 
 impl Export for MemoryExport {

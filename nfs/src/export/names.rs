@@ -6,8 +6,8 @@ pub const NAME_MAX: usize = 255;
 /// Checks that a name is one component of a path. Accepts `.` and `..`.
 ///
 /// # Errors
-/// [`NfsError::Inval`] if it is empty, [`NfsError::NameTooLong`], [`NfsError::Acces`] if it has a slash or a
-/// zero byte.
+/// [`NfsError::Inval`] if the name is empty, [`NfsError::NameTooLong`], [`NfsError::Acces`] if the name
+/// contains a slash or a zero byte.
 pub(super) fn check(name: &[u8]) -> Result<(), NfsError> {
     if name.is_empty() {
         return Err(NfsError::Inval);
@@ -21,7 +21,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), NfsError> {
     Ok(())
 }
 
-/// Checks that a new file can have the name. `.` and `..` exist already.
+/// Checks that a new file can have the name. `.` and `..` already exist.
 ///
 /// # Errors
 /// As [`check`], and [`NfsError::Exist`].
@@ -33,7 +33,7 @@ pub(super) fn check_new(name: &[u8]) -> Result<(), NfsError> {
 /// Checks that a name can be removed from its directory.
 ///
 /// # Errors
-/// As [`check`]; [`NfsError::Inval`] for `.`, and [`NfsError::Exist`] for `..`, which has entries.
+/// As [`check`]; [`NfsError::Inval`] for `.`, and [`NfsError::Exist`] for `..`, which is never empty.
 pub(super) fn check_old(name: &[u8]) -> Result<(), NfsError> {
     check(name)?;
     match name {

@@ -1,4 +1,4 @@
-//! Access rights of callers, by the mode of a file.
+//! Access rights of callers according to a file's mode.
 
 use super::{Attributes, FileKind};
 
@@ -6,7 +6,7 @@ use super::{Attributes, FileKind};
 pub mod access_bits {
     /// Read a file, or list a directory.
     pub const READ: u32 = 0x01;
-    /// Look a name up.
+    /// Look up a name.
     pub const LOOKUP: u32 = 0x02;
     /// Change existing data.
     pub const MODIFY: u32 = 0x04;
@@ -27,7 +27,7 @@ pub struct NfsCaller {
     pub uid: u32,
     /// The primary group.
     pub gid: u32,
-    /// Supplementary groups, at most 16.
+    /// Supplementary groups; AUTH_SYS has at most 16.
     pub gids: Vec<u32>,
 }
 

@@ -44,7 +44,7 @@ impl<E: Export> Exports<E> {
     #[must_use]
     pub fn new(exports: impl IntoIterator<Item = (String, NfsHandler<E>)>) -> Self {
         let mut exports = exports.into_iter().peekable();
-        // A server may also use the first handler directly.
+        // All exports share the first handler's permits, since a server may also use that handler directly.
         let permits = exports.peek().map(|(_, handler)| handler.permits.clone()).unwrap_or_default();
         let served = Exports { served: Arc::new(RwLock::new(Arc::from([]))), permits };
         served.replace(exports);

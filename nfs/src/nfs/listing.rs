@@ -14,7 +14,7 @@ const ENTRY: u64 = 24;
 /// The length of optional attributes, in bytes: absent and present.
 const ATTRIBUTES: [u64; 2] = [4, 88];
 
-/// Counts the bytes of entries in a reply, and detects when it is full.
+/// Counts the bytes of entries in a reply, and detects when the reply is full.
 #[derive(Debug)]
 pub(super) struct Room {
     /// The remaining bytes of the reply.
@@ -36,8 +36,8 @@ impl Room {
         if self.entries == 0 && !end.eof { Err(NfsError::TooSmall) } else { Ok(end) }
     }
 
-    /// Reserves room for an entry. Returns false if there is not enough. The first entry ignores `names`,
-    /// since a client with a small value could never proceed.
+    /// Reserves room for an entry. Returns false if there is not enough. The first entry may exceed the limit
+    /// on `names`: otherwise a client with a small limit could never proceed.
     fn take(&mut self, names: u64, more: u64) -> bool {
         let fits = names.saturating_add(more) <= self.max && (names <= self.names || self.entries == 0);
         if fits {

@@ -14,8 +14,8 @@ use super::{ExportPolicy, Exports, NfsHandler};
 use crate::export::{Export, FileHandle, FileKind, NfsCaller, NfsError};
 use crate::security::Security;
 
-/// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and its
-/// reply is bounded.
+/// Maximum number of recorded mounts; the oldest are dropped first. The list is informational, and the size
+/// of a DUMP reply is bounded.
 const MOUNTS_MAX: usize = 128;
 /// Maximum number of networks in an EXPORT reply, which is bounded.
 const NETS_MAX: usize = 1000;

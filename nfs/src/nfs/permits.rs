@@ -7,8 +7,8 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::export::FileHandle;
 
-/// Maximum number of concurrent blocking calls of one owner. Each occupies a thread of tokio's blocking pool,
-/// which has 512 threads.
+/// Maximum number of concurrent blocking calls of one owner. Each call occupies a thread of tokio's blocking
+/// pool, which has 512 threads.
 const CALLS_MAX: usize = 64;
 /// Maximum number of these calls that change the same file. Concurrent stable writes share one sync.
 const CHANGES_MAX: usize = 16;
@@ -35,7 +35,7 @@ impl Default for CallPermits {
 
 impl CallPermits {
     /// Waits for a permit of an owner, and for a permit of the changed file, in the order of calls. Calls of
-    /// other owners do not delay it.
+    /// other owners cause no delay.
     ///
     /// # Errors
     /// None, since the semaphores are never closed.

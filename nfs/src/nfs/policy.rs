@@ -14,7 +14,8 @@ pub enum Squash {
     /// Only callers without an identity.
     #[default]
     Strangers,
-    /// Also root and root's groups. So root on another machine does not have root rights here.
+    /// Callers without an identity, the user root and the group root. So root on another machine does not
+    /// have root rights here.
     Root,
     /// All callers.
     All,

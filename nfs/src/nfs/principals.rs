@@ -26,7 +26,8 @@ struct Inner {
     kept: Mutex<HashMap<Bytes, Lookup>>,
 }
 
-/// The lookup of a name: `None` while it runs, then its end and the user. It is closed if it panicked.
+/// The lookup of a name: `None` while it runs, then the time of its end and the user. The channel is closed
+/// if the lookup panicked.
 type Lookup = watch::Receiver<Option<(Instant, Option<NfsCaller>)>>;
 
 /// Returns true if a lookup still runs.
@@ -62,7 +63,7 @@ impl Principals {
         let (sender, lookup) = watch::channel(None);
         kept.insert(name.clone(), lookup.clone());
         let (own, name) = (self.clone(), name.clone());
-        // Runs to completion even if all its calls are abandoned.
+        // Runs to completion even if all calls that wait for the user are abandoned.
         tokio::task::spawn_blocking(move || {
             let user = (own.0.find)(&name);
             sender.send_replace(Some((Instant::now(), user)));
@@ -76,7 +77,7 @@ impl Principals {
 }
 
 impl Default for Principals {
-    /// No name has a user.
+    /// Returns a mapping without users.
     fn default() -> Self {
         Principals::new(|_| None)
     }

@@ -74,7 +74,7 @@ fn record(histogram: &mut Histogram, suffix: &str, bound: Option<&str>, value: f
     }
 }
 
-/// Returns true if bounds and counts increase, and the last bucket has all values.
+/// Returns true if bounds increase, counts do not decrease, and the last bucket counts all values.
 fn agrees(histogram: &Histogram) -> bool {
     let Histogram { buckets, sum, count } = histogram;
     let increases = buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
@@ -87,7 +87,7 @@ fn is_name(name: &str) -> bool {
     name.starts_with(starts) && name.chars().all(|c| starts(c) || c.is_ascii_digit())
 }
 
-/// Splits the text of a sample before its value.
+/// Splits the part of a sample before its value into the name and the labels.
 fn name_and_labels(sample: &str) -> Option<(&str, Labels<'_>)> {
     let (name, labels) = match sample.split_once('{') {
         Some((name, labels)) => (name, labels.strip_suffix('}')?),

@@ -12,7 +12,7 @@ use not_run::not_run;
 /// The environment variable with the directory of the realm.
 pub(crate) const DIRECTORY: &str = "RPCRDMA_REALM";
 const PASSWORD: &str = "secret";
-/// Debian installs the programs of a KDC in these directories, which are not in the PATH of users.
+/// Debian installs the programs of a KDC in this directory, which is not in the PATH of users.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
 /// A principal whose user exists on every Linux system, with number 1.
@@ -85,7 +85,7 @@ impl Drop for Realm {
     }
 }
 
-/// Gets a ticket with this lifetime, using this `kinit` in the environment of a realm.
+/// Requests a ticket with this lifetime, using this `kinit` in the environment of a realm.
 pub(crate) fn ticket(kinit: &mut Command, principal: &str, lifetime: &str) {
     feed(kinit.args(["-l", lifetime, principal]), &format!("{PASSWORD}\n"));
 }

@@ -61,7 +61,7 @@ fn output_can_be_quiet_or_json() {
     daemon.stop(Signal::TERM);
 }
 
-/// The files below a directory, sorted.
+/// Returns the files below a directory, sorted.
 fn files(top: &Path) -> Vec<String> {
     let mut pending = vec![top.to_owned()];
     let mut files = Vec::new();
@@ -118,12 +118,12 @@ fn a_sync_copies_changes_only() {
     assert_eq!(copied(&[&tcp, "back"]), 20);
     assert_eq!(copied(&[&rdma, "back"]), 0);
     assert_eq!(files(&here.path().join("back")).len(), 20);
-    // One file has a different size, another only a different time.
+    // One file has a different size, and another file only a different time.
     fs::write(here.path().join("from/sub/3"), "longer than before").unwrap();
     fs::write(here.path().join("from/sub/4"), "CONTENT 4").unwrap();
     assert_eq!(copied(&["from", &rdma]), 2);
     assert_eq!(fs::read(served.path().join("copy/sub/4")).unwrap(), b"CONTENT 4");
-    // The same size and time.
+    // A file with the same size and time is copied only with `--checksum`.
     let changed = served.path().join("copy/sub/5");
     let time = fs::metadata(&changed).unwrap().modified().unwrap();
     fs::write(&changed, "CONTENT 5").unwrap();
@@ -167,8 +167,8 @@ fn a_sync_changes_links() {
         }
         [&copy, &back].iter().for_each(|tree| has(tree, target));
     }
-    // A temporary link of an interrupted run is removed. A directory with that name is not, and the old link
-    // stays.
+    // A sync removes the temporary link of an interrupted run. It does not remove a directory with that name,
+    // and the old link stays.
     set("three");
     for (tree, arguments) in [(&copy, syncs[0]), (&back, syncs[1])] {
         let temporary = tree.join("link.nfs3-link");

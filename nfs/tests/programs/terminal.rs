@@ -26,7 +26,7 @@ fn on_a_terminal(mut command: Command) -> String {
     let other = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     tcsetwinsize(&other, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let mut child = command.env("TERM", "xterm").stderr(Stdio::from(other)).spawn().unwrap();
-    // Drops the command's copy of the other descriptor.
+    // Closes the command's copy of the descriptor, so that reading ends when the program exits.
     drop(command);
     let reader = thread::spawn(move || {
         let (mut drawn, mut terminal) = (Vec::new(), File::from(terminal));

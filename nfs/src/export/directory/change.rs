@@ -72,7 +72,7 @@ fn check_size(size: u64) -> Result<(), NfsError> {
     if i64::try_from(size).is_ok() { Ok(()) } else { Err(NfsError::FBig) }
 }
 
-/// Rejects the number of all ones, which means no user and no group.
+/// Rejects `u32::MAX`, which denotes no user and no group.
 fn id(id: Option<u32>) -> Result<Option<u32>, NfsError> {
     if id == Some(u32::MAX) { Err(NfsError::Inval) } else { Ok(id) }
 }
@@ -89,7 +89,7 @@ fn timespec(set: Option<SetTime>) -> Result<Timespec, NfsError> {
 }
 
 /// Encodes the verifier of an exclusive CREATE as file times, which the client replaces later. So even a
-/// restarted server detects a retransmission. The top bits of the verifier do not fit and are dropped.
+/// restarted server detects a retransmission. The top bit of each half does not fit and is dropped.
 pub(super) fn verifier_times(verifier: NfsVerifier) -> [FileTime; 2] {
     let [a, b, c, d, e, f, g, h] = verifier;
     [[a, b, c, d], [e, f, g, h]]

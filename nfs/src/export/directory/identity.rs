@@ -1,7 +1,7 @@
 //! Accesses and creates files with the caller's identity.
 //!
-//! Linux has a user, a group and supplementary groups for each thread. A root server switches to those of the
-//! caller, makes the system call, and restores its own. So modes, sticky directories, access control lists,
+//! Each Linux thread has its own user, group and supplementary groups. A root server switches its thread to
+//! the caller, makes the system call, and switches back. So modes, sticky directories, access control lists,
 //! quotas and capabilities apply as for a process of that user. A root server that cannot switch, as in some
 //! containers, refuses to start. A server that is not root cannot switch and has only its own user's rights.
 
@@ -33,7 +33,7 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    /// Finds out whether this process can switch to other users.
+    /// Determines whether this process can switch to other users.
     ///
     /// # Errors
     /// The process is root and cannot switch. Calls would run with root's rights.
@@ -41,14 +41,14 @@ impl Identities {
         if !geteuid().is_root() {
             return Ok(Identities { own: None });
         }
-        // Uses a thread that then ends. After a switch, a thread's credentials differ from those of its
-        // process. The kernel then denies it RDMA devices that other threads have opened.
+        // Tries on a thread that then ends. After a switch, a thread's credentials differ from those of its
+        // process, and the kernel denies the thread RDMA devices that other threads have opened.
         let tried = std::thread::scope(|scope| scope.spawn(try_to_switch).join());
         tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tests switching users panicked")))?;
         Ok(Identities { own: Some(Own { gid: getegid(), groups: getgroups()? }) })
     }
 
-    /// Returns true if callers have different identities.
+    /// Returns true if calls run with their callers' identities.
     pub(super) fn impersonates_callers(&self) -> bool {
         self.own.is_some()
     }
@@ -76,8 +76,8 @@ impl Identities {
         }
         let (uid, gid) = (Uid::from_raw(caller.uid), group(caller.gid)?);
         let groups = caller.gids.iter().map(|gid| group(*gid)).collect::<Result<Vec<_>, _>>()?;
-        // The user comes last, since it removes the right to do the rest. If a step fails, dropping
-        // `acting` undoes the earlier ones.
+        // The user is switched last, since only root can switch the groups. If a step fails, dropping
+        // `acting` undoes the earlier steps.
         set_thread_groups(&groups)
             .and_then(|()| set_thread_res_gid(None, gid, None))
             .and_then(|()| set_thread_res_uid(None, uid, None))
@@ -114,7 +114,7 @@ fn try_to_switch() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
-/// The identity of this thread. It stays on its thread.
+/// The identity of this thread. The value cannot move to another thread.
 #[derive(Debug)]
 pub(super) struct ThreadIdentity<'a> {
     /// The identity to restore; absent if the caller's rights equal the server's.
@@ -163,8 +163,8 @@ impl ThreadIdentity<'_> {
 impl Drop for ThreadIdentity<'_> {
     fn drop(&mut self) {
         let Some(own) = self.switched else { return };
-        // The user comes first, since it has the right to do the rest. If the system is out of memory, the
-        // thread keeps fewer rights and rejects its next caller.
+        // The user is restored first, since only root can restore the groups. If the system is out of memory,
+        // the thread keeps fewer rights and rejects its next caller.
         let _ = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, own.gid, None))
             .and_then(|()| set_thread_groups(&own.groups));

@@ -1,4 +1,4 @@
-//! Prevents guessed handles: a keyed checksum that only a server with the key can compute.
+//! Protects handles from being guessed, with a checksum that only a server with the key can compute.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -30,11 +30,11 @@ impl HandleKey {
     }
 
     /// Returns the key in a file. If the file does not exist, creates it with a new key, readable only by
-    /// its owner. Servers that create it concurrently get the same key.
+    /// its owner. Servers that create the file concurrently get the same key.
     ///
     /// # Errors
-    /// The file can be neither read nor created, is not a key, grants rights to other users, or belongs to a
-    /// different user than the process.
+    /// The file can be neither read nor created, is not a key, grants rights to other users, or does not
+    /// belong to the process's user.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
         match HandleKey::load(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -48,8 +48,8 @@ impl HandleKey {
     /// Loads the key from a file.
     ///
     /// # Errors
-    /// The file cannot be read, is not a key, grants rights to other users, or belongs to a different user
-    /// than the process.
+    /// The file cannot be read, is not a key, grants rights to other users, or does not belong to the
+    /// process's user.
     pub fn load(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -11,15 +11,15 @@ const SHARDS: usize = 64;
 /// may hold the lock for longer.
 const TRY_TIMEOUT: Duration = Duration::from_micros(100);
 
-/// Serializes calls that change the same file, so that the attributes around a change are atomic with it.
-/// Other processes of this machine are not excluded. Calls never wait for other files.
+/// Serializes calls that change the same file, so that the attributes before and after a change are atomic
+/// with the change. Other processes of this machine are not excluded. Calls never wait for other files.
 #[derive(Debug)]
 pub(super) struct Locks {
     shards: [Shard; SHARDS],
     hash: RandomState,
 }
 
-/// A subset of the files: those that are locked, and the calls that wait for them.
+/// The locked files in a subset of the files, and the calls that wait for them.
 #[derive(Debug)]
 struct Shard {
     locked: Mutex<HashSet<Key>>,
@@ -75,7 +75,7 @@ impl Locks {
         Some(self.shard(key)?.hold(key))
     }
 
-    /// Locks one file if that succeeds within `TRY_TIMEOUT`. The holder of the lock may be waiting for a
+    /// Locks one file, or returns `None` after `TRY_TIMEOUT`. The holder of the lock may be waiting for a
     /// disk.
     pub(super) fn try_one(&self, key: Key) -> Option<Held<'_>> {
         let shard = self.shard(key)?;

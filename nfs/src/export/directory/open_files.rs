@@ -1,8 +1,9 @@
 //! Caches open descriptors between calls.
 //!
-//! Opening a file for each call would discard the file system's state of a descriptor: the readahead
-//! window, and the blocks reserved for a growing file. A descriptor serves one file, one purpose and one
-//! identity. Each call first checks that the name still refers to the file and that the caller may use it.
+//! Opening a file for each call would discard the file system's state of a descriptor. This state includes
+//! the readahead window and the blocks reserved for a growing file. A descriptor serves one file, purpose
+//! and identity. Each call first checks that the name still refers to the file and that the caller may use
+//! the file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,8 +18,8 @@ use rustix::process::{Resource, getrlimit};
 use super::stat::{Key, Stat};
 use crate::export::NfsCaller;
 
-/// Idle time before a descriptor is closed. Until then a program of this machine cannot run a file that is
-/// open for writing (ETXTBSY). Linux's server uses the same time.
+/// Idle time before a descriptor is closed. Until then, processes of this machine cannot execute a file that
+/// is open for writing (ETXTBSY). Linux's server uses the same time.
 const IDLE: Duration = Duration::from_secs(2);
 /// Maximum number of cached descriptors.
 const MAX: usize = 512;
@@ -114,7 +115,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes idle descriptors until the owner is dropped.
+    /// Closes idle descriptors until [`OpenFiles`] is dropped.
     fn close_idle(&self) {
         let mut state = self.lock();
         while !state.stopped {

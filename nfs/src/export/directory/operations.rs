@@ -136,7 +136,7 @@ impl Export for DirectoryExport {
             let open = self.locked_content(located, Purpose::Write, acting)?;
             Ok((write_all(&open, &data, offset)?, located.stat.key, open))
         });
-        // Sync without the file's lock, so that calls without disk access do not wait for it.
+        // Syncs without the file's lock, so that calls without disk access do not wait for the sync.
         let result = result.and_then(|(count, key, open)| {
             if stable != Stability::Unstable {
                 self.syncs.sync(key, || Ok(fsync(&open)?))?;
@@ -343,8 +343,8 @@ impl DirectoryExport {
         Ok(Found { handle: self.handle(&above), attributes: above.attributes })
     }
 
-    /// Returns an entry's file. Without `plus`, returns it only if the entry's number belongs to a file
-    /// outside of the export.
+    /// Returns an entry's file. Without `plus`, returns it only for `.` and `..`, since the system's `..` of
+    /// the root is outside of the export.
     ///
     /// # Errors
     /// As [`DirectoryExport::must_be_served`].
@@ -362,7 +362,7 @@ impl DirectoryExport {
         Ok(plus.then(|| self.record(&dir.stat, name, stat)))
     }
 
-    /// Sets the attributes of a new file.
+    /// Sets the attributes of a new file and records its name.
     fn made(
         &self,
         dir: &Located,
@@ -371,7 +371,7 @@ impl DirectoryExport {
         mut new: SetAttributes,
         acting: &ThreadIdentity<'_>,
     ) -> Result<Found, NfsError> {
-        // Keep the inherited set-group bit, even if the creator is not in that group.
+        // Keeps the inherited setgid bit, even if the creator is not in the directory's group.
         let inherited = located.stat.attributes.mode & SET_GROUP;
         let is_makers = located.stat.is(FileKind::Directory) && acting.is(located.stat.attributes.uid);
         if is_makers
@@ -386,7 +386,7 @@ impl DirectoryExport {
         Ok(self.record(&dir.stat, name, stat))
     }
 
-    /// CREATE of an existing name.
+    /// Handles a CREATE of an existing name.
     fn recreate(&self, dir: &Located, name: &[u8], how: &CreateHow) -> Result<Found, NfsError> {
         let located = at_name(&dir.file, name)?;
         self.must_be_served(&located.stat)?;
@@ -457,8 +457,8 @@ impl DirectoryExport {
     }
 }
 
-/// Returns the attributes that a caller can set on a new file. Fails before anything is created if they are
-/// invalid. Only root can set another owner or group; both are ignored for other callers.
+/// Returns the attributes that a caller can set on a new file. Fails before anything is created if an
+/// attribute is invalid. Only root can set another owner or group; both are ignored for other callers.
 fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttributes, NfsError> {
     let mut new = new.clone();
     if !acting.is_root() {
@@ -469,14 +469,14 @@ fn settable(new: &SetAttributes, acting: &ThreadIdentity<'_>) -> Result<SetAttri
     Ok(new)
 }
 
-/// Returns the attributes that mark a file of an exclusive CREATE.
+/// Returns the attributes that mark a file as created by an exclusive CREATE.
 fn marked(verifier: NfsVerifier) -> SetAttributes {
     let [atime, mtime] = verifier_times(verifier).map(|time| Some(SetTime::To(time)));
     SetAttributes { atime, mtime, ..SetAttributes::default() }
 }
 
-/// Returns the number of bytes written. It is less than the length of the data only if the storage failed
-/// after a part.
+/// Returns the number of bytes written, which is less than the length of the data only if the storage failed
+/// after a partial write.
 fn write_all(file: impl std::os::fd::AsFd, data: &[u8], offset: u64) -> Result<u32, NfsError> {
     let mut done = 0;
     while let Some(rest) = data.get(done..)
@@ -499,7 +499,7 @@ mod tests {
 
     use super::*;
 
-    /// While an fsync of the file runs, a stable write waits for the next one.
+    /// While an fsync of the file runs, a stable write waits for the next fsync.
     #[test]
     fn fsync_delays_neither_readers_nor_other_writers() {
         let dir = tempfile::tempdir().unwrap();

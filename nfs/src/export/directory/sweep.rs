@@ -50,7 +50,7 @@ fn outdated_places(table: &Table, top: &Dir, root: Key, key: Key) -> impl Iterat
         .map(|(_, place)| place)
 }
 
-/// Opens a file by a directory's path from the root and its name there.
+/// Opens a file by a directory's path from the root and the file's name in that directory.
 pub(super) fn open_at(top: &Dir, path: &Path, name: &[u8]) -> Result<Located, NfsError> {
     if path.as_os_str().is_empty() { at_name(top, name) } else { at_name(top.open_dir(path)?, name) }
 }

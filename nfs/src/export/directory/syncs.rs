@@ -27,7 +27,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Waits for a round that starts after this call, or runs it.
+    /// Waits for a round that starts after this call, or runs that round.
     fn sync(&self, fsync: impl FnOnce() -> Result<(), NfsError>) -> Result<(), NfsError> {
         let mut rounds = lock(&self.rounds);
         // The running round may have started before this call's data was written.
@@ -48,7 +48,7 @@ impl File {
             }
             self.ended.notify_all();
         }
-        // The system reports a failure once, so it applies to every call whose data it may affect.
+        // The system reports a failure only once, so it applies to every call whose data may be lost.
         rounds.failed.filter(|(round, _)| *round >= wanted).map_or(Ok(()), |(_, error)| Err(error))
     }
 }
@@ -58,8 +58,8 @@ impl File {
 pub(super) struct Syncs(Mutex<HashMap<Key, Arc<File>>>);
 
 impl Syncs {
-    /// Returns once all data written to the file before this call is on stable storage. Runs `fsync` or
-    /// shares that of another call. The caller must hold no lock.
+    /// Returns once all data written to the file before this call is on stable storage. Runs `fsync`, or
+    /// shares the `fsync` of another call. The caller must not hold a lock.
     ///
     /// # Errors
     /// The error of `fsync`, for all calls that it serves.

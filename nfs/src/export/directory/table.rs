@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::stat::Key;
 
-/// Maximum number of recorded names per file; a LOOKUP finds the others again.
+/// Maximum number of recorded names per file; a LOOKUP records a dropped name again.
 const PLACES_MAX: usize = 8;
 /// Number of files before the first sweep: about 10 MB of memory.
 pub(super) const SWEEP_MIN: usize = 1 << 16;

@@ -1,5 +1,5 @@
-//! Calls that the system can complete from memory: names and files in its caches, cached pages, and writes to
-//! a file system in memory. The system reports if a call would block (openat2 with RESOLVE_CACHED, preadv2
+//! Calls that the system can complete from memory: lookups in its caches, reads of cached pages, and writes
+//! to a file system in memory. The system reports if a call would block (openat2 with RESOLVE_CACHED, preadv2
 //! with RWF_NOWAIT). Such a call has no effect.
 //!
 //! These calls still block in rare cases: the first read of an access control list, an access time written
@@ -103,16 +103,16 @@ impl TryExport for DirectoryExport {
         stable: Stability,
     ) -> Option<(WriteResult, Wcc)> {
         let fits = (1..=COPIED_MAX as usize).contains(&data.len());
-        // Other file systems store the modification time before they write and wait for that; with
-        // RWF_NOWAIT they fail.
+        // Other file systems first store the modification time, which blocks. With RWF_NOWAIT, such a write
+        // fails.
         if !fits || self.read_only || self.storage != Storage::Memory || !self.identities.is_as_caller(caller)
         {
             return None;
         }
         let end = offset.checked_add(data.len() as u64);
         end.filter(|end| i64::try_from(*end).is_ok())?;
-        // A short wait is worthwhile: without it, all writes would move to the blocking pool once one of them
-        // holds the lock there.
+        // A short wait is worthwhile: without it, all writes would move to the blocking pool once a write
+        // there holds the lock.
         let _held = self.locks.try_one(self.identity(file).ok()?.0)?;
         let located = self.try_locate(file).filter(|located| located.stat.is(FileKind::Regular))?;
         let before = Before::from(&located.stat.attributes);
@@ -140,8 +140,8 @@ impl DirectoryExport {
         (located.stat.key == key && located.stat.generation == generation).then_some(located)
     }
 
-    /// Returns the content with the server's identity, if the system permits it. Closes no other
-    /// descriptor, which could block on a device.
+    /// Returns a descriptor for the content, opened with the server's identity, if the system permits that.
+    /// Never closes another descriptor, since closing could block on a device.
     fn try_content(&self, located: &Located, purpose: Purpose) -> Option<Arc<OwnedFd>> {
         if let Some(open) = self.open_files.get(&located.stat, purpose, None) {
             return located.allows(purpose.right()).then_some(open);
@@ -153,7 +153,7 @@ impl DirectoryExport {
         Some(Arc::new(open))
     }
 
-    /// Returns exactly this many bytes, or `None`.
+    /// Returns exactly `count` bytes, or `None`.
     fn pages(&self, open: &OwnedFd, offset: u64, count: usize) -> Option<Vec<u8>> {
         let mut data = vec![0; count];
         // Beyond the end of a file, an offset may exceed the system's maximum.
@@ -168,8 +168,8 @@ impl DirectoryExport {
     }
 }
 
-/// Opens a path without following links, if all of it is in memory. Opens a link itself and not its target.
-/// Does not enter other mounts: a remote file system may not respond.
+/// Opens a path without following links, if all its components are in memory. Opens a link itself and not its
+/// target. Does not enter other mounts: a remote file system may not respond.
 fn at_path(dir: impl AsFd, path: &Path) -> Option<Located> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let way = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::export::Export;
 
-    /// One directory in memory, if possible, and one on the default file system.
+    /// Returns a directory in memory, if possible, and a directory on the default file system.
     fn directories() -> Vec<tempfile::TempDir> {
         let in_memory = tempfile::tempdir_in("/dev/shm");
         if let Err(error) = &in_memory {
@@ -196,7 +196,7 @@ mod tests {
         in_memory.into_iter().chain([tempfile::tempdir().unwrap()]).collect()
     }
 
-    /// Returns true if the file system is known and the system supports such calls (Linux 5.12 and later).
+    /// Returns true if the file system is known and the system has RESOLVE_CACHED (Linux 5.12 and later).
     fn supports_try(export: &DirectoryExport) -> bool {
         export.storage != Storage::Unknown && at_path(&export.top, Path::new(".")).is_some()
     }

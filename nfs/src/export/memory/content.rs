@@ -4,16 +4,17 @@ use bytes::{Bytes, BytesMut};
 
 use crate::export::NfsError;
 
-/// Maximum file length, in bytes: the range of the clients' signed offsets.
+/// Maximum file length, in bytes: clients use signed 64-bit offsets.
 pub(super) const FILE_MAX: u64 = i64::MAX as u64;
 
-/// Data below this length is copied. Otherwise a few bytes would keep the buffer of a whole message.
+/// Data shorter than this number of bytes is copied. Otherwise a few bytes would keep the buffer of a whole
+/// message in memory.
 const SHARED_FROM: usize = 64 << 10;
 
 /// A file's content: the written data by offset, with holes between.
 ///
-/// A large write keeps its receive buffer, and reads return parts of it without copying. A write stays in
-/// memory until later writes cover it completely.
+/// A large write keeps its receive buffer, and reads return parts of the buffer without copying. The buffer
+/// stays in memory as long as the file contains any of its data.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// The extents by offset. No extent is empty, overlaps the next one, or ends after `size`.
@@ -103,7 +104,7 @@ impl Content {
         self.extents.insert(offset, Bytes::copy_from_slice(data));
     }
 
-    /// Makes a hole.
+    /// Replaces a range with a hole.
     fn cut(&mut self, from: u64, to: u64) {
         let before = self.extents.range(..from).next_back().map(|(start, data)| (*start, data.clone()));
         if let Some((start, mut data)) = before

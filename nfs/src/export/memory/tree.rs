@@ -11,7 +11,7 @@ use crate::export::{
 
 /// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
-/// The first cookie of a name. Lower cookies are those of `.` and `..`.
+/// The cookie of the first name. `.` and `..` have the lower cookies.
 const FIRST_COOKIE: Cookie = 3;
 /// Maximum number of names of one file.
 pub(super) const LINKS_MAX: u32 = 32_000;
@@ -167,8 +167,8 @@ impl Tree {
     }
 
     /// # Errors
-    /// [`NfsError::Stale`], [`NfsError::NotDir`], and [`NfsError::Acces`] unless the caller has these bits in
-    /// the directory.
+    /// [`NfsError::Stale`], [`NfsError::NotDir`], and [`NfsError::Acces`] unless the caller has these
+    /// [`access_bits`] in the directory.
     pub(super) fn directory_for(
         &self,
         caller: &NfsCaller,
@@ -180,7 +180,8 @@ impl Tree {
         if caller.has(&node.attributes, bits) { Ok(directory) } else { Err(NfsError::Acces) }
     }
 
-    /// Returns the time, later than any returned before, so that changes within one clock step differ.
+    /// Returns the current time, or a later time if needed. Each returned time is later than the previous
+    /// one, so that changes within one clock step differ.
     fn tick(&mut self) -> FileTime {
         let after = |last: FileTime| match last.nanoseconds {
             999_999_999 => FileTime { seconds: last.seconds.saturating_add(1), nanoseconds: 0 },
@@ -212,7 +213,7 @@ impl Tree {
         node
     }
 
-    /// Creates a file under a free name.
+    /// Creates a file under an unused name.
     ///
     /// # Errors
     /// [`NfsError::NoSpc`], and the errors of setting the attributes. On failure, nothing is created.
@@ -254,7 +255,7 @@ impl Tree {
         Body::Directory(Directory::new(parent))
     }
 
-    /// Adds a free name.
+    /// Adds an unused name for a file.
     pub(super) fn enter(&mut self, dir: u64, name: &[u8], id: u64) -> Result<(), NfsError> {
         let is_directory = matches!(self.node(id)?.body, Body::Directory(_));
         let now = self.tick();
@@ -285,7 +286,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Decrements the number of names, and drops the file with the last one.
+    /// Decrements the number of names, and drops the file if it has none left.
     pub(super) fn release(&mut self, id: u64) -> Result<(), NfsError> {
         let now = self.tick();
         let node = self.node_mut(id)?;
