@@ -120,8 +120,8 @@ fn main() {
     idle::measure();
 }
 
-/// Prints the algorithm of new connections on Linux. Some algorithms delay large messages on the loopback
-/// interface.
+/// Prints the congestion control algorithm of new connections on Linux. Some algorithms delay large
+/// messages on the loopback interface.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 fn print_congestion_control() {
     let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();

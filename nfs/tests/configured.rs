@@ -184,7 +184,7 @@ fn errors_name_the_file_the_line_and_the_option() {
         ("[[export]]\ndir = '@a'\n[[export]]\ndir = '@'", 5, "option `path`: another export has the path /"),
         ("[[export]]\ndir = '@a'\npath = 'x'", 5, "option `path`: invalid value 'x'"),
         ("[[export]]\ndir = '@a'\nlisten = 'x'", 5, "unknown option `listen`"),
-        ("[export]\ndir = '@a'", 3, "`export` is a table: [[export]]"),
+        ("[export]\ndir = '@a'", 3, "`export` must be an array of tables: [[export]]"),
     ] {
         place.configure(content);
         let refused = place.nfs3d(&["--check-config"]).output().unwrap();

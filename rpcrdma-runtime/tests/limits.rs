@@ -1,7 +1,7 @@
 //! Limits of clients and servers over real connections: values at a limit pass, values beyond it wait or
-//! fail. Other limits are tested elsewhere: messages in `tests/codec_rpcrdma.rs`, fetched bytes in
-//! `tests/engine_responder.rs`, the duplicate-request cache in `tests/engine_duplicates.rs`, queued calls and
-//! connections in `stats.rs` and `loopback.rs`.
+//! fail. Other limits are tested elsewhere: messages in `codec_rpcrdma.rs`, fetched bytes in
+//! `engine_responder.rs` and the duplicate-request cache in `engine_duplicates.rs` of the workspace's tests;
+//! queued calls and connections in `stats.rs` and `loopback.rs` of this crate.
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod gate;

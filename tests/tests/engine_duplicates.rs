@@ -281,7 +281,7 @@ fn the_caller_with_the_most_running_calls_waits() {
     assert_eq!(cache.table.kept(), 3);
 }
 
-/// The largest share is evicted even if it consists only of the new reply.
+/// The caller with the most cached bytes loses a reply, even if its only reply is the new one.
 #[test]
 fn with_equal_shares_the_least_recently_used_is_evicted() {
     let callers = ["10.0.0.3", "10.0.0.1", "10.0.0.2"].map(at);
@@ -293,7 +293,11 @@ fn with_equal_shares_the_least_recently_used_is_evicted() {
     assert_eq!([callers[0], callers[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(30); 2]);
     assert_eq!(cache.table.kept(), 3);
     cache.answer_to(at("10.0.0.5"), 1, 60);
-    assert_eq!((cache.table.kept(), cache.table.bytes()), (2, 60), "the largest share is evicted");
+    assert_eq!(
+        (cache.table.kept(), cache.table.bytes()),
+        (2, 60),
+        "the caller with the most bytes loses its reply"
+    );
     assert_eq!([callers[0], callers[2]].map(|caller| cache.lookup_of(caller, 1)), [Some(30); 2]);
 }
 

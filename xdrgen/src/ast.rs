@@ -1,6 +1,6 @@
 //! The syntax tree: the definitions of a document, with spans that point into it.
 //!
-//! Each production of RFC 4506 section 6.3 and RFC 5531 section 12.2 has one type, named as in the grammar.
+//! Most types are named after the productions of RFC 4506 section 6.3 and RFC 5531 section 12.2.
 //! Names are unresolved, and a bound may be a constant of another document. Resolution turns the tree into
 //! a protocol (`hir`).
 

@@ -101,7 +101,7 @@ pub(crate) use union::UnionKind;
 pub enum Severity {
     /// Code is emitted.
     Warning,
-    /// No code is emitted.
+    /// No code is emitted, or with `keep_going` only the valid definitions.
     Error,
 }
 

@@ -308,7 +308,7 @@ fn head(sources: &Sources, options: &Options) -> Head {
     Head { documents, command: one_line(&options.command) }
 }
 
-/// Returns a document's name for the header, as part of one line.
+/// Returns a document's name for the header, without control characters.
 fn shown(source: &Source, options: &Options) -> String {
     one_line(&relative::shown(source.name(), options.command_directory.as_deref()))
 }

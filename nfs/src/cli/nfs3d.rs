@@ -66,7 +66,7 @@ pub struct Nfs3dArguments {
     /// Print statistics at the end: calls by transport, outcomes, and rejections
     #[arg(long)]
     pub stats: bool,
-    /// Serve metrics for Prometheus, and /healthz, over HTTP at this address
+    /// Serve Prometheus metrics and a health check (/healthz) over HTTP at this address
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
     /// How long a stopping server waits for running calls

@@ -78,7 +78,7 @@ const ALL: [(NfsError, &str, &str); 28] = [
     (NfsError::NxIo, "NFS3ERR_NXIO", "no such device"),
     (NfsError::Acces, "NFS3ERR_ACCES", "permission denied"),
     (NfsError::Exist, "NFS3ERR_EXIST", "file exists"),
-    (NfsError::XDev, "NFS3ERR_XDEV", "link across file systems"),
+    (NfsError::XDev, "NFS3ERR_XDEV", "link or rename across file systems"),
     (NfsError::NoDev, "NFS3ERR_NODEV", "operation not supported by device"),
     (NfsError::NotDir, "NFS3ERR_NOTDIR", "not a directory"),
     (NfsError::IsDir, "NFS3ERR_ISDIR", "is a directory"),

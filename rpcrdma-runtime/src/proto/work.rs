@@ -222,7 +222,7 @@ pub enum CloseReason {
         /// Error code within the type.
         code: u8,
     },
-    /// The peer timed out. The text names the operation.
+    /// The peer timed out. The text describes what it failed to do.
     Timeout(String),
     /// The operating system's error message.
     Io(String),

@@ -41,7 +41,7 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// The client's calls on the connection.
     type Requester: SessionRequester + Send;
 
-    /// Identifies a call of the server in its reply.
+    /// Identifies a backward call in its reply.
     type Key: Send + Unpin + 'static;
 
     /// The information about the peer that callers can read.
@@ -59,10 +59,10 @@ pub(super) trait Outbound: Send + Sized + 'static {
     /// Polls the connection for messages. Returns ready if it made progress.
     fn poll(&mut self, requester: &mut Self::Requester, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Returns the server's next call that may run.
+    /// Returns the next backward call that may run.
     fn poll_call(&mut self) -> Option<(Self::Key, Received)>;
 
-    /// Replies to a call of the server, or ends the call without a reply.
+    /// Replies to a backward call, or ends the call without a reply.
     fn reply(&mut self, ended: Ended<Self::Key>);
 }
 
@@ -502,7 +502,7 @@ impl<O: Outbound> Driver<O> {
         self.replies.clear();
     }
 
-    /// Runs calls of the server. Returns true if there are replies, or if starting calls made room for the
+    /// Runs backward calls. Returns true if there are replies, or if starting calls made room for the
     /// connection to read further.
     fn run(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(serving) = &self.backward else { return false };

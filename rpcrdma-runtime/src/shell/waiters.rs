@@ -11,7 +11,7 @@ use crate::proto::table::Table;
 /// How a call ended.
 pub(super) type Outcome = Result<IncomingReply, TransportError>;
 
-/// Accepts calls on their callers' tasks.
+/// Starts and polls calls on their callers' tasks.
 pub(super) trait Submit: Send + Sync {
     /// Returns an XID that no outstanding call has.
     fn next_xid(&self) -> u32;

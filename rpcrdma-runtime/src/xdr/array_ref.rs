@@ -114,8 +114,8 @@ impl<'a, T: Decode<'a> + Clone> Iterator for Iter<'a, T> {
 
 impl<'a, T: Decode<'a> + Clone> ExactSizeIterator for Iter<'a, T> {}
 
-/// Returns true if the type has no DDP-eligible items. Items in chunks cannot be read from the stream a
-/// second time.
+/// Returns true if the type has no DDP-eligible items. The iterator decodes values again from the stream,
+/// which does not contain items in chunks.
 const fn has_no_items<T: Layout>() -> bool {
     T::HELD.is_none()
 }

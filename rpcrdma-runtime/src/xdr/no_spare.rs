@@ -7,25 +7,20 @@ use bytes::Bytes;
 use super::Item;
 use super::buffer::Buffer;
 
-/// Returns an empty buffer.
 pub(super) fn buffer() -> Buffer {
     Buffer::default()
 }
 
-/// Returns an empty list.
 pub(super) fn items() -> Vec<Item> {
     Vec::new()
 }
 
-/// Drops a list.
 pub(crate) fn keep_items(_: Vec<Item>) {}
 
-/// Returns an empty list.
 pub(crate) fn pieces() -> Vec<Bytes> {
     Vec::new()
 }
 
-/// Drops a list.
 pub(crate) fn keep_pieces(_: Vec<Bytes>) {}
 
 /// Returns the content of a buffer followed by a copy of `suffix`.

@@ -639,8 +639,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Returns the data of a full sink. Drops sinks before it that were not filled: their RDMA Reads are
-    /// complete.
+    /// Returns the data of a full sink. Drops earlier sinks that are only partly filled: RDMA Reads complete
+    /// in order, so theirs have completed.
     fn take_sink(&mut self, number: u64) -> Result<Bytes, CloseReason> {
         let failed = || CloseReason::Io("memory deregistration failed".into());
         while self.first_sink < number && self.sinks.pop_front().is_some() {

@@ -68,7 +68,7 @@ impl Drop for Registration {
                 }
             });
         } else {
-            debug!("a registration remains: it was dropped outside the runtime");
+            debug!(%netid, %address, "the programs remain registered: dropped outside a Tokio runtime");
         }
     }
 }

@@ -208,7 +208,7 @@ const RULES: &[Case] = &[
         Code::INVALID_QUEUE,
     ),
     Case(
-        "H55 a Read Request of 27",
+        "H51 a Read Request of 27 bytes",
         |_| untagged(Opcode::ReadRequest, true, 0, (1, 1, 0), &[0; 27]),
         Code::UNSPECIFIED,
     ),

@@ -187,9 +187,9 @@ fn errors() -> Vec<(&'static str, MakeReply, Expected)> {
         ("ERR_VERS", |reply| reply.error(ErrorBody::Version { low: 2, high: 3 }), Expected::Version),
         ("H31 an unknown error", |reply| words(&[reply.xid, 1, 8, 4, 77]), Expected::BadReply),
         ("H31 a truncated error", |reply| words(&[reply.xid, 1, 8, 4]), Expected::BadReply),
-        ("H30 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Expected::NoReply),
+        ("H37 an error without a call", |_| words(&[99, 1, 8, 4, 2]), Expected::NoReply),
         ("H31 an unknown error without a call", |_| words(&[99, 1, 8, 4, 77]), Expected::NoReply),
-        ("H31 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Expected::NoReply),
+        ("H30 an invalid list without a call", |_| words(&[99, 1, 8, 0, 0, 5, 0]), Expected::NoReply),
     ]
 }
 

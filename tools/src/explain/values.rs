@@ -180,7 +180,8 @@ impl Parts {
         Some(Received { stream, items: Placed::Positioned(items) })
     }
 
-    /// Returns the RPC message of a reply, in its Send or in the Reply chunk, with the items in Write chunks.
+    /// Returns the RPC message of a reply: the stream from its Send or Reply chunk, and the items from its
+    /// Write chunks.
     pub(super) fn reply(
         &self,
         offered: &ChunkLists,

@@ -91,8 +91,8 @@ fn union_value(module: &Module, ty: &TypeDef, union: &Union) -> (String, usize) 
     (text + "}", values.len())
 }
 
-/// Returns the discriminants of an arm, one per test; `None` if the arm implies its discriminant. A
-/// default arm has no discriminants if other arms cover all values.
+/// Returns the discriminants to test for an arm: `[None]` if the arm implies its discriminant. A default
+/// arm has no discriminants if other arms cover all values.
 fn discriminants(module: &Module, union: &Union, arm: &Arm) -> Vec<Option<String>> {
     if !arm.keeps_discriminant() {
         return vec![None];

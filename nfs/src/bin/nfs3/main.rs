@@ -157,7 +157,7 @@ async fn cat(url: &Url, expected: Option<Digest>) -> anyhow::Result<()> {
 
 /// Returns the parent directory of a URL's file, and the file's name.
 async fn parent(remote: &Remote, url: &Url) -> anyhow::Result<(RemoteFile, Bytes)> {
-    let (above, name) = url.split_name().context("the URL names the server's root")?;
+    let (above, name) = url.split_name().context("the URL names the root directory of the server")?;
     Ok((remote.find(above).await?, Bytes::copy_from_slice(name)))
 }
 

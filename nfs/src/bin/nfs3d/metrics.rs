@@ -174,7 +174,7 @@ async fn answer(
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         let received = (&mut stream).take(1024).read_buf(&mut request).await?;
-        anyhow::ensure!(received > 0 && request.len() <= REQUEST_MAX, "no request");
+        anyhow::ensure!(received > 0 && request.len() <= REQUEST_MAX, "incomplete or oversized HTTP request");
     }
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let (status, body) = match line.split(|byte| *byte == b' ').take(2).collect::<Vec<_>>()[..] {

@@ -45,7 +45,7 @@ impl Nfs3dConfig {
             match value.get_ref() {
                 DeValue::Array(array) if name.get_ref() == "export" => tables.extend(array.iter()),
                 _ if name.get_ref() == "export" => {
-                    bail!(file.error(Some(name.span()), "`export` is a table: [[export]]"))
+                    bail!(file.error(Some(name.span()), "`export` must be an array of tables: [[export]]"))
                 }
                 value => entries.push(file.entry(
                     &Nfs3dArguments::command(),
@@ -67,7 +67,10 @@ impl Nfs3dConfig {
         let mut exports: Vec<ExportOptions> = Vec::new();
         for value in tables {
             let error = |what: &str| file.error(Some(value.span()), what);
-            let table = value.get_ref().as_table().ok_or_else(|| error("`export` is a table: [[export]]"))?;
+            let table = value
+                .get_ref()
+                .as_table()
+                .ok_or_else(|| error("`export` must be an array of tables: [[export]]"))?;
             let export = file.export(table, value.span(), &matches)?;
             ensure!(export.dir.is_some(), error("option `dir` is missing"));
             let is_taken = exports.iter().any(|other| other.path == export.path);
@@ -151,9 +154,10 @@ impl File<'_> {
             (false, DeValue::Boolean(true)) => ("", Some(vec![format!("--{called}").into()])),
             (false, DeValue::Boolean(false)) => ("", Some(Vec::new())),
             (false, _) => ("true or false", None),
-            (true, DeValue::Array(array)) if matches!(arg.get_action(), ArgAction::Append) => {
-                ("texts", array.iter().map(|value| of_scalar(value.get_ref())).collect())
-            }
+            (true, DeValue::Array(array)) if matches!(arg.get_action(), ArgAction::Append) => (
+                "an array of strings or numbers",
+                array.iter().map(|value| of_scalar(value.get_ref())).collect(),
+            ),
             (true, value) => ("a string or a number", of_scalar(value).map(|argument| vec![argument])),
         };
         let what = || self.error(Some(span.clone()), &format!("option `{called}`: expected {expected}"));

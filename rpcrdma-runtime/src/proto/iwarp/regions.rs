@@ -90,8 +90,9 @@ impl Regions {
         Ok(Segment { handle, length, offset: base })
     }
 
-    /// Fences a region. Returns its memory at once, or after the last response is sent. For an unknown
-    /// handle, returns empty memory, so that the caller does not wait forever.
+    /// Fences a region. Returns the completion with its memory, or `None` if a Read Response is still unsent:
+    /// then [`response_sent`](Self::response_sent) returns the completion. For an unknown handle, the memory
+    /// is empty, so that the caller does not wait forever.
     pub(super) fn invalidate(&mut self, token: Token, handle: u32) -> Option<Completion> {
         let empty = Memory::Source(Bytes::new());
         let Some(region) = self.by_handle.get_mut(&handle).filter(|region| region.fence.is_none()) else {

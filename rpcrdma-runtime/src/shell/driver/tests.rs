@@ -161,7 +161,7 @@ fn client(wire: &SharedWire, blocked: bool) -> (Arc<Shared<Wired>>, Driver<Wired
     Shared::new(policy, (Some(connected), None), (), &Services::new(), ClientStats::default(), 8)
 }
 
-/// Runs a model of a client whose driver has its own thread and ends once it is closed.
+/// Runs a model of a client. The driver runs on its own thread until the client is closed.
 fn model(blocked: bool, caller: impl Fn(&Arc<Shared<Wired>>, &SharedWire) + Send + Sync + 'static) {
     check(move || {
         let wire = SharedWire::default();

@@ -75,7 +75,7 @@ impl TcpOutbound {
         match &mut self.backward {
             _ if !is_call => requester.received(record),
             Some(slots) => slots.push(record, None),
-            None => debug!("dropping a call of the server: the client serves no programs"),
+            None => debug!("dropping a backward call: the client serves no programs"),
         }
     }
 

@@ -46,7 +46,7 @@ impl Code {
     pub const UNEXPECTED_OPCODE: Code = code(0, 2, 0x06);
     /// RDMAP, catastrophic for this stream: more Read Requests than agreed on.
     pub const STREAM_CATASTROPHIC: Code = code(0, 2, 0x07);
-    /// RDMAP: malformed message.
+    /// RDMAP: unspecified error, for a malformed Read Request or a violation in the upper layer.
     pub const UNSPECIFIED: Code = code(0, 2, 0xff);
     /// DDP, tagged: invalid STag.
     pub const INVALID_STAG: Code = code(1, 1, 0x00);
@@ -105,6 +105,7 @@ impl Code {
             (0, 2, 5) => "RDMAP version",
             (0, 2, 6) => "unexpected opcode",
             (0, 2, 7 | 8) => "catastrophic error",
+            (0, 2, 0xff) => "unspecified error",
             (1, 1, 4) | (1, 2, 6) => "DDP version",
             (1, 2, 1) => "no such queue",
             (1, 2, 2) => "no Receive is posted",

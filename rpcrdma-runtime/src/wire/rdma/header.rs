@@ -58,21 +58,21 @@ pub enum ErrorBody {
 pub enum Refusal {
     /// Drop it, for this reason.
     Discard(&'static str),
-    /// Answer RDMA_ERROR with ERR_VERS and the received version (RFC 8166 section 4.5.1).
+    /// Reply with RDMA_ERROR, ERR_VERS and the received version (RFC 8166 section 4.5.1).
     Version {
         /// The received XID.
         xid: u32,
         /// The received version.
         version: u32,
     },
-    /// Answer RDMA_ERROR with ERR_CHUNK (RFC 8166 section 4.5.2).
+    /// Reply with RDMA_ERROR and ERR_CHUNK (RFC 8166 section 4.5.2).
     Chunk {
         /// The received XID.
         xid: u32,
         /// The reason.
         why: String,
     },
-    /// Answer RDMA_ERROR with ERR_CHUNK: the Read chunks exceed [`MessageLimits::max_transfer`].
+    /// Reply with RDMA_ERROR and ERR_CHUNK: the Read chunks exceed [`MessageLimits::max_transfer`].
     TooLarge(TooLarge),
 }
 

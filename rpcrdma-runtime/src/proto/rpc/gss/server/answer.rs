@@ -18,8 +18,8 @@ use crate::xdr::{Decode, Encode, Reader, Reducer};
 
 impl Services {
     /// Also accepts RPCSEC_GSS calls. Services find the authenticated caller as [`GssCaller`] in the call's
-    /// extensions. [`Service::accepts_flavor`] is not called for this flavor. Calls with AUTH_NONE and
-    /// AUTH_SYS are still accepted, and have no such caller.
+    /// extensions. [`Service::accepts_flavor`] is not called for this flavor. AUTH_NONE and AUTH_SYS
+    /// calls are still accepted, without a [`GssCaller`].
     pub fn with_gss(&mut self, gss: impl Into<Arc<GssServer>>) {
         self.gss = Some(gss.into());
     }
