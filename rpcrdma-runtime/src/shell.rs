@@ -40,7 +40,7 @@ pub use address::ToAddress;
 pub use backward::{BackwardClient, Bidirectional};
 pub use client::Client;
 pub use duplicates::{CachePolicy, CallerScope, DuplicateCache, DuplicateOptions};
-pub use error::{CallError, ServeError};
+pub use error::{CallError, CallTarget, ServeError};
 pub use gss::GssClient;
 pub use limits::{Limits, TimeLimits};
 pub use memory::{CallMemory, MemoryBudget};

@@ -11,7 +11,8 @@ use rpcrdma_runtime::program::{
 };
 use rpcrdma_runtime::xdr::{Layout, Opaque, Reader, Reducer, Size, Xdr};
 use rpcrdma_runtime::{
-    CallError, Client, Limits, MemoryBudget, Server, ServerOptions, TcpClient, TcpClientOptions, TcpOptions,
+    CallError, CallTarget, Client, Limits, MemoryBudget, Server, ServerOptions, TcpClient, TcpClientOptions,
+    TcpOptions,
 };
 
 /// Twice the default limit.
@@ -111,7 +112,14 @@ async fn a_call_beyond_half_of_the_memory_budget_fails_with_details() {
     for error in [turn(&over_rdma, &too_long).await, turn(&over_tcp, &too_long).await] {
         let error = error.unwrap_err();
         assert!(
-            matches!(error, CallError::TooLong { procedure: "TURN", bytes: 12_582_000.., .. }),
+            matches!(
+                error,
+                CallError::TooLong {
+                    target: CallTarget { program: "SCAN", procedure: "TURN", .. },
+                    bytes: 12_582_000..,
+                    ..
+                }
+            ),
             "{error}"
         );
         let text = error.to_string();
@@ -143,7 +151,11 @@ async fn a_reply_whose_bound_exceeds_every_chunk_fails_with_its_bound() {
     let error = client.call::<Endless>(&image(1)).await.unwrap_err();
     let is_expected = matches!(
         error,
-        CallError::ReplyTooLong { procedure: "TURN", bytes: 0x1_4000_0000, max: 0xffff_ffff }
+        CallError::ReplyTooLong {
+            target: CallTarget { procedure: "TURN", .. },
+            bytes: 0x1_4000_0000,
+            max: 0xffff_ffff
+        }
     );
     assert!(is_expected, "{error}");
     assert!(error.to_string().contains(r#"[binding.reply."TURN"]"#), "{error}");
@@ -168,7 +180,10 @@ async fn a_configured_limit_is_not_raised() {
     let over_tcp =
         turn(&TcpClient::connect_with(addresses[1], once).await.unwrap(), &image).await.unwrap_err();
     for error in [&over_rdma, &over_tcp] {
-        let is_expected = matches!(error, CallError::TooLong { procedure: "TURN", bytes: 2_097_152.., .. });
+        let is_expected = matches!(
+            error,
+            CallError::TooLong { target: CallTarget { procedure: "TURN", .. }, bytes: 2_097_152.., .. }
+        );
         assert!(is_expected, "{error}");
         let text = error.to_string();
         assert!(text.contains("MessageLimits::max_transfer, over TCP TcpOptions::max_record"), "{text}");
@@ -177,7 +192,8 @@ async fn a_configured_limit_is_not_raised() {
     assert!(over_rdma.contains("reply of at most 16777220 bytes"), "{over_rdma}");
     assert!(over_rdma.contains(r#"[binding.reply."TURN"]"#), "{over_rdma}");
     // The connection may also have ended for another reason.
-    assert!(over_tcp.contains("may not have accepted the call of TURN: 20971"), "{over_tcp}");
+    let call = format!("may not have accepted the call of TURN (program SCAN, peer {}): 20971", addresses[1]);
+    assert!(over_tcp.contains(&call), "{over_tcp}");
 }
 
 #[tokio::test]

@@ -89,15 +89,15 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
     let addresses = server.local_addrs().unwrap();
     let serving = tokio::spawn(server.run(std::future::pending()));
     let client = Client::connect(addresses[0]).await.unwrap();
+    let target = |procedure: &str, server: SocketAddr| format!("{procedure} (program ECHO, peer {server})");
     client.call::<EchoSleep>(&14).await.unwrap_err();
     let warning = log.warning("a handler panicked");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "3"]);
     assert!(warning.contains("127.0.0.1:"), "{warning}");
 
     let error = client.call::<EchoBlob>(&blob(7, 9 << 20)).await.unwrap_err().to_string();
-    for part in
-        ["ECHO_BLOB has 94372", "MessageLimits::max_transfer", "8388608", r#"[binding.reply."ECHO_BLOB"]"#]
-    {
+    let call = target("ECHO_BLOB", addresses[0]) + " has 94372";
+    for part in [&*call, "MessageLimits::max_transfer", "8388608", r#"[binding.reply."ECHO_BLOB"]"#] {
         assert!(error.contains(part), "no {part}: {error}");
     }
     let warning = log.warning("call too large: 9437184 bytes in Read chunks, limit 8388608");
@@ -106,17 +106,22 @@ async fn warnings_name_the_call_its_size_and_the_limit() {
 
     let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
     let error = client.call::<Narrow>(&names).await.unwrap_err().to_string();
-    for part in ["ERR_CHUNK", "ECHO_NAMES has 90", "at most 8 bytes", r#"[binding.reply."ECHO_NAMES"]"#] {
+    let call = target("ECHO_NAMES", addresses[0]) + " has 90";
+    for part in ["ERR_CHUNK", &*call, "at most 8 bytes", r#"[binding.reply."ECHO_NAMES"]"#] {
         assert!(error.contains(part), "no {part}: {error}");
     }
     let warning = log.warning("does not fit into the chunks that the client offered");
     let room = Config::INLINE - 28;
     assert!(warning.contains(&format!("9032 bytes for the inline message, limit {room}")), "{warning}");
-    assert_eq!([attribute(&warning, "procedure"), attribute(&warning, "bytes")], ["2", "9032"]);
+    let of_call = ["program", "procedure", "bytes"].map(|name| attribute(&warning, name));
+    assert_eq!(of_call, ["536870913", "2", "9032"]);
+    assert!(warning.contains("127.0.0.1:"), "{warning}");
 
     let once = TcpClientOptions { reconnect: None, ..TcpClientOptions::default() };
     let client = TcpClient::connect_with(addresses[1], once).await.unwrap();
-    client.call::<EchoNames>(&names).await.unwrap_err();
+    let error = client.call::<EchoNames>(&names).await.unwrap_err().to_string();
+    let call = target("ECHO_NAMES", addresses[1]) + ": 90";
+    assert!(error.contains(&call) && error.contains("TcpOptions::max_record"), "{error}");
     let warning = log.warning("record too long: at least 90");
     assert!(warning.contains("limit 5000 (TcpOptions::max_record)"), "{warning}");
     assert_eq!([attribute(&warning, "program"), attribute(&warning, "procedure")], ["536870913", "2"]);

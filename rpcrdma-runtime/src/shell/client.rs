@@ -13,7 +13,7 @@ use super::message_transport::{MessageTransport, Sends};
 use super::rdma::{Peer, RdmaOutbound, RdmaSession};
 use super::stats::{ClientSnapshot, ClientStats};
 use super::tcp::TcpClient;
-use super::{CallError, ClientOptions, ConnectError, ToAddress};
+use super::{CallError, CallTarget, ClientOptions, ConnectError, ToAddress};
 use crate::proto::call::Traffic;
 use crate::proto::program::{Binding, CallFuture, CallTransport, Caller, Procedure, ReplyBounds};
 use crate::proto::rdma::{Config, PeerLimits};
@@ -283,7 +283,8 @@ impl<P: Binding> MessageTransport<P> for Client {
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        self.handle.exchange(procedure, message, bounds, sends).await
+        let target = CallTarget { program: P::NAME, procedure, peer: None };
+        self.handle.exchange(target, message, bounds, sends).await
     }
 }
 

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::CallError;
 use super::driver::{SessionHandle, ended, next_connection};
-use super::exchange::{decode, encode, transact};
+use super::error::{CallError, CallTarget};
+use super::exchange::{decode, encode, target, transact};
 use super::message_transport::Sends;
 use super::observer::{Observer, observed};
 use super::result_memory::{Lease, ResultMemory, ResultMemoryError, memory_of};
@@ -112,7 +112,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
     /// Sends a message that another layer encodes, and returns its reply.
     pub(super) async fn exchange(
         &self,
-        procedure: &'static str,
+        target: CallTarget,
         message: Message,
         bounds: ReplyBounds,
         sends: Sends,
@@ -120,7 +120,7 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         if self.memory.is_some() {
             return Err(ResultMemoryError::NoItem.into());
         }
-        let reply = self.transact(procedure, message, bounds, sends, None).await?;
+        let reply = self.transact(target, message, bounds, sends, None).await?;
         Ok((reply.message, reply.traffic))
     }
 
@@ -141,13 +141,13 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         };
         let message = encode::<Q>(xid, credential, args, sink)?;
         let sends = Sends::of(credential);
-        let reply = self.transact(Q::NAME, message, bounds, sends, lease.as_ref()).await?;
+        let reply = self.transact(target::<Q>(), message, bounds, sends, lease.as_ref()).await?;
         decode::<Q>(xid, &reply, lease.as_ref())
     }
 
     async fn transact(
         &self,
-        procedure: &'static str,
+        target: CallTarget,
         message: Message,
         bounds: ReplyBounds,
         sends: Sends,
@@ -156,6 +156,8 @@ impl<S: SessionHandle + ?Sized> ClientHandle<S> {
         let retransmit = sends.retransmit(self.retransmit);
         let call =
             SessionCall { message, bounds, timeout: self.timeout, retransmit, memory: memory_of(lease) };
-        transact(self.session(), procedure, Some(bounds.whole), call).await
+        let session = self.session();
+        let outcome = transact(session, target, Some(bounds.whole), call).await;
+        outcome.map_err(|error| error.with_peer(|| session.endpoints().peer))
     }
 }

@@ -1,4 +1,6 @@
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rpcrdma_layout::MAX_TRANSFER;
@@ -10,6 +12,28 @@ use crate::provider::iwarp;
 use crate::wire::rpc::ReplyError;
 use crate::xdr::{self, Size};
 
+/// The procedure of a call, its program and the peer. Displayed as `PROCEDURE (program PROGRAM, peer ADDRESS)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallTarget {
+    /// The name of the program.
+    pub program: &'static str,
+    /// The name of the procedure.
+    pub procedure: &'static str,
+    /// The address of the peer, if the transport has addresses.
+    pub peer: Option<SocketAddr>,
+}
+
+impl fmt::Display for CallTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (program {}", self.procedure, self.program)?;
+        match self.peer {
+            Some(peer) => write!(f, ", peer {peer})"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,22 +44,24 @@ pub enum CallError {
     /// The maximum size of the reply is unknown, so the client cannot offer memory for it. Nothing was
     /// sent.
     #[error(
-        "the reply of {procedure} has no bound: its binding must specify one (`[binding.reply.\"{procedure}\"]`)"
+        "the reply of {target} has no bound: its binding must specify one (`[binding.reply.\"{}\"]`)",
+        target.procedure
     )]
     UnboundedReply {
-        /// The procedure.
-        procedure: &'static str,
+        /// The call.
+        target: CallTarget,
     },
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The bound of the reply exceeds the maximum size of a chunk. Nothing was sent.
     #[error(
-        "the reply of {procedure} can have {bytes} bytes, more than a chunk: limit {max}; lower its bound in the document or in the binding (`[binding.reply.\"{procedure}\"]`)"
+        "the reply of {target} can have {bytes} bytes, more than a chunk: limit {max}; lower its bound in the document or in the binding (`[binding.reply.\"{}\"]`)",
+        target.procedure
     )]
     ReplyTooLong {
-        /// The procedure.
-        procedure: &'static str,
+        /// The call.
+        target: CallTarget,
         /// The bound of the reply or of an item in it, in bytes.
         bytes: u64,
         /// The maximum size of a chunk.
@@ -44,10 +70,10 @@ pub enum CallError {
     /// The call or its reply may exceed a limit. Either the server answered with ERR_CHUNK
     /// ([`TransportError::Chunk`]), or the peer or a failure ended the connection during a call above 4 KiB
     /// ([`TransportError::Closed`]). Over TCP, a server closes the connection if a record is too long.
-    #[error("{}", too_long(procedure, *bytes, *reply, source))]
+    #[error("{}", too_long(target, *bytes, *reply, source))]
     TooLong {
-        /// The procedure.
-        procedure: &'static str,
+        /// The call.
+        target: CallTarget,
         /// The length of the call in bytes.
         bytes: u64,
         /// The bound of the reply without its RPC header, in bytes. `None` for a backward call, whose reply
@@ -84,29 +110,43 @@ pub enum CallError {
     Disconnected,
 }
 
-fn too_long(procedure: &str, bytes: u64, reply: Option<Size>, source: &TransportError) -> String {
+impl CallError {
+    /// Adds the address of the peer if the error names the call.
+    pub(super) fn with_peer(mut self, peer: impl FnOnce() -> Option<SocketAddr>) -> Self {
+        if let CallError::UnboundedReply { target }
+        | CallError::ReplyTooLong { target, .. }
+        | CallError::TooLong { target, .. } = &mut self
+        {
+            target.peer = peer();
+        }
+        self
+    }
+}
+
+fn too_long(target: &CallTarget, bytes: u64, reply: Option<Size>, source: &TransportError) -> String {
     let limits = format!(
         "limits of the server: MessageLimits::max_transfer, over TCP TcpOptions::max_record; by default {MAX_TRANSFER} or the longest call of its programs"
     );
     if reply.is_none() && !matches!(source, TransportError::Chunk) {
         return format!(
-            "the client may not have accepted the call of {procedure}: {bytes} bytes (limit of the client: over TCP TcpOptions::max_record): {source}"
+            "the client may not have accepted the call of {target}: {bytes} bytes (limit of the client: over TCP TcpOptions::max_record): {source}"
         );
     }
     if !matches!(source, TransportError::Chunk) {
         return format!(
-            "the server may not have accepted the call of {procedure}: {bytes} bytes ({limits}): {source}"
+            "the server may not have accepted the call of {target}: {bytes} bytes ({limits}): {source}"
         );
     }
     let Some(reply) = reply else {
         return format!(
-            "the call of {procedure} has {bytes} bytes, and its reply does not fit inline: {source}"
+            "the call of {target} has {bytes} bytes, and its reply does not fit inline: {source}"
         );
     };
     let reply =
         reply.bound().map_or("without a bound".to_owned(), |bytes| format!("of at most {bytes} bytes"));
     format!(
-        "{source}: the call of {procedure} has {bytes} bytes ({limits}), and the client offered memory for a reply {reply} (raised by `[binding.reply.\"{procedure}\"]`)"
+        "{source}: the call of {target} has {bytes} bytes ({limits}), and the client offered memory for a reply {reply} (raised by `[binding.reply.\"{}\"]`)",
+        target.procedure
     )
 }
 

@@ -3,8 +3,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::CallError;
 use super::checks;
+use super::error::{CallError, CallTarget};
 use super::result_memory::Lease;
 use super::waiters::Submit;
 use crate::proto::call::{CallId, IncomingReply, Traffic, TransportError};
@@ -49,17 +49,22 @@ pub(super) fn decode<Q: Procedure>(
     Ok((result, reply.traffic))
 }
 
+/// Returns the target of calls of a procedure, without the peer.
+pub(super) fn target<Q: Procedure>() -> CallTarget {
+    CallTarget { program: <Q::Program as Program>::NAME, procedure: Q::NAME, peer: None }
+}
+
 /// The size in bytes of the longest call that every server is assumed to accept.
 const SHORT: u64 = 4096;
 
-/// Makes a call and waits for its reply. Dropping the future abandons the call. Errors name the procedure and
-/// the bound of its reply.
+/// Makes a call and waits for its reply. Dropping the future abandons the call. Errors name the target and the
+/// bound of its reply.
 ///
 /// # Errors
 /// The errors of [`Submit::submit`], and the reason why the call failed.
 pub(super) async fn transact(
     calls: &(impl Submit + ?Sized),
-    procedure: &'static str,
+    target: CallTarget,
     reply: Option<Size>,
     call: SessionCall,
 ) -> Result<IncomingReply, CallError> {
@@ -71,11 +76,11 @@ pub(super) async fn transact(
     })
     .await;
     abandon.call = None;
-    let too_long = |source| CallError::TooLong { procedure, bytes, reply, source };
+    let too_long = |source| CallError::TooLong { target, bytes, reply, source };
     match outcome {
-        Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { procedure }),
+        Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { target }),
         Some(Err(TransportError::ReplyTooLong { bytes, max })) => {
-            Err(CallError::ReplyTooLong { procedure, bytes, max })
+            Err(CallError::ReplyTooLong { target, bytes, max })
         }
         Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
         Some(Err(source @ TransportError::Chunk)) => Err(too_long(source)),

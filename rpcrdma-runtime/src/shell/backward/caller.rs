@@ -9,8 +9,8 @@ use crate::proto::program::{
     BackwardOnly, Binding, CallContext, CallFuture, CallTransport, Caller, Credential, Procedure, ReplyBounds,
 };
 use crate::proto::session::SessionCall;
-use crate::shell::CallError;
-use crate::shell::exchange::{decode, encode, transact};
+use crate::shell::error::{CallError, CallTarget};
+use crate::shell::exchange::{decode, encode, target, transact};
 use crate::shell::observer::observed;
 use crate::shell::serving::ConnectionUsed;
 use crate::shell::spans::Endpoints;
@@ -163,8 +163,9 @@ impl BackwardClient {
         let message = encode::<Q>(xid, &self.credential, args, Reducer::disabled())?;
         let bounds = ReplyBounds::of::<()>();
         let call = SessionCall { message, bounds, timeout: None, retransmit: None, memory: None };
+        let target = CallTarget { peer: self.shared.endpoints.peer, ..target::<Q>() };
         let reply =
-            tokio::time::timeout(self.timeout, transact(&*self.shared.calls, Q::NAME, None, call)).await;
+            tokio::time::timeout(self.timeout, transact(&*self.shared.calls, target, None, call)).await;
         decode::<Q>(xid, &reply.unwrap_or(Err(CallError::Timeout(self.timeout)))?, None)
     }
 }

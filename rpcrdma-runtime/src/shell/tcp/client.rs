@@ -14,7 +14,7 @@ use super::super::driver::{Connect, Outbound, SessionHandle, Shared};
 use super::super::message_transport::{MessageTransport, Sends};
 use super::super::stats::{ClientSnapshot, ClientStats};
 use super::super::waiters::Submit;
-use super::super::{CallError, ConnectError, ToAddress};
+use super::super::{CallError, CallTarget, ConnectError, ToAddress};
 use super::outbound::TcpOutbound;
 use super::stream::prepare;
 use super::{TcpClientOptions, TcpOptions};
@@ -187,7 +187,8 @@ impl<P: Program> MessageTransport<P> for TcpClient {
         bounds: ReplyBounds,
         sends: Sends,
     ) -> Result<(Received, Traffic), CallError> {
-        self.handle.exchange(procedure, message, bounds, sends).await
+        let target = CallTarget { program: P::NAME, procedure, peer: None };
+        self.handle.exchange(target, message, bounds, sends).await
     }
 }
 
