@@ -16,6 +16,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::CommandFactory;
+use rpcrdma_nfs::cli::nfs3d::Nfs3dArguments;
 use rpcrdma_runtime::{ClientOptions, TcpClient, TcpClientOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -128,7 +130,8 @@ fn exports_have_their_own_paths_and_options() {
     fs::write(place.path("a/file"), "of a").unwrap();
     fs::write(place.path("b/file"), "of b").unwrap();
     place.configure(
-        "[[export]]\npath = '/a'\ndir = '@a'\n[[export]]\npath = '/deep/b'\ndir = '@b'\nread-only = true\n",
+        "[[export]]\npath = '/a'\ndir = '@a'\n[[export]]\npath = '/deep/b'\ndir = '@b'\nread-only = true\n\
+         [[export]]\npath = '/other'\ndir = '@a'\nallow = ['10.0.0.0/8']\n",
     );
     let daemon = place.start(&["--tcp", "127.0.0.1:0"]);
     for scheme in ["rdma://", "tcp://"] {
@@ -139,8 +142,10 @@ fn exports_have_their_own_paths_and_options() {
         assert!(put.status.success(), "{put:?}");
         let refused = nfs3(&["put", &place.path("a/file"), &url("/deep/b/new")]);
         assert!(text(&refused.stderr).contains("NFS3ERR_ROFS"), "{refused:?}");
-        let none = nfs3(&["ls", &url("/none")]);
-        assert_eq!(none.status.code(), Some(1), "{none:?}");
+        for path in ["/none", "/other"] {
+            let refused = nfs3(&["ls", &url(path)]);
+            assert_eq!(refused.status.code(), Some(1), "{path}: {refused:?}");
+        }
     }
     assert_eq!(fs::read(place.path("a/new")).unwrap(), b"of b");
     daemon.stop();
@@ -199,6 +204,47 @@ fn errors_name_the_file_the_line_and_the_option() {
     let usage = place.nfs3d(&["--listne"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
     assert!(text(&usage.stderr).starts_with("error: unexpected argument"), "{usage:?}");
+}
+
+#[test]
+fn the_file_has_every_option_of_the_command_line() {
+    let place = Place::new(&["a"]);
+    fs::write(place.path("key"), [7; 16]).unwrap();
+    fs::set_permissions(place.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    // The other options are flags.
+    let values = [
+        ("path", "'/of/a'"),
+        ("allow", "['10.0.0.0/8', 'fd00::7']"),
+        ("sec", "['sys']"),
+        ("anon", "'1:2'"),
+        ("listen", "'127.0.0.1:0'"),
+        ("provider", "'iwarp'"),
+        ("tcp", "'127.0.0.1:0'"),
+        ("handle-key", "'@new-key'"),
+        ("metrics", "'127.0.0.1:0'"),
+        ("stop-timeout", "5"),
+        ("log-format", "'json'"),
+        ("rpcbind", "'127.0.0.1:111'\nregister = true"),
+    ];
+    let not_in_files = ["config", "check-config", "help", "version"];
+    let command = Nfs3dArguments::command();
+    let options =
+        command.get_arguments().filter_map(|option| Some((option.get_long()?, option.get_action())));
+    let mut tried = 0;
+    for (name, action) in options.filter(|(name, _)| !not_in_files.contains(name)) {
+        let value = values.iter().find(|(option, _)| *option == name).map_or("true", |(_, value)| value);
+        assert_eq!(action.takes_values(), value != "true", "{name}: a sample value is missing");
+        let content = format!("dir = '@a'\n{name} = {value}\n").replace('@', &place.path(""));
+        fs::write(place.path("nfs3d.toml"), content).unwrap();
+        let checked = place.nfs3d(&["--check-config"]).output().unwrap();
+        assert_eq!(
+            (text(&checked.stdout), text(&checked.stderr)),
+            ("the configuration is valid\n", ""),
+            "{name}"
+        );
+        tried += 1;
+    }
+    assert!(tried > values.len(), "{tried}");
 }
 
 #[test]
@@ -354,8 +400,13 @@ async fn a_stop_has_a_deadline() {
     let looked_up = rpcrdma_nfs3::nfs_v3::Client(client).lookup(&rpcrdma_nfs3::Lookup3Args { what }).await;
     let Ok(rpcrdma_nfs3::Lookup3Res::Nfs3Ok(found)) = looked_up else { panic!("{looked_up:?}") };
     let _stuck = stuck_read(&address, found.object.data.as_slice());
-    std::thread::sleep(Duration::from_millis(300));
     let metrics = daemon.url("http://").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    // The unread replies use memory.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while samples_of(&metrics, "rpcrdma_server_memory_bytes") < f64::from(1 << 20) {
+        assert!(Instant::now() < deadline, "{}", fetch(&metrics, "/metrics").1);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(fetch(&metrics, "/healthz"), (200, "ok\n".to_owned()));
     let began = Instant::now();
     daemon.signal(Signal::TERM);
@@ -526,7 +577,6 @@ fn samples_of(metrics: &str, name: &str) -> f64 {
     samples(&fetch(metrics, "/metrics").1).unwrap()[name]
 }
 
-/// `a_scrape_counts_known_traffic` shows that the documented metrics exist.
 #[test]
 fn the_dashboard_shows_documented_metrics() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

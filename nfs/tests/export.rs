@@ -12,6 +12,7 @@ use rpcrdma_nfs::export::{
     Attributes, Before, CreateHow, Entry, Export, ExportLimits, FileHandle, FileKind, FileTime, NfsCaller,
     NfsError, NfsVerifier, Outcome, SetAttributes, SetTime, Stability, Wcc,
 };
+use rpcrdma_nfs::nfs::ExportPolicy;
 
 /// Defines two tests for each function: one with each export.
 macro_rules! on_both {
@@ -520,8 +521,9 @@ fn handles_survive_the_server() {
 
 /// A hidden field makes users write `..Default::default()`, so that later versions may add fields.
 #[test]
-fn limits_of_exports_may_have_more_fields_later() {
+fn options_of_exports_may_have_more_fields_later() {
     let () = ExportLimits::default().non_exhaustive;
+    let () = ExportPolicy::default().non_exhaustive;
 }
 
 #[test]

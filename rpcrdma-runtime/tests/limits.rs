@@ -18,8 +18,8 @@ use rpcrdma_runtime::proto::session::Policy;
 use rpcrdma_runtime::provider::iwarp;
 use rpcrdma_runtime::xdr::DecodeLimits;
 use rpcrdma_runtime::{
-    Backoff, CallError, ClientOptions, ConnectError, DuplicateOptions, Limits, PeerFilter, Reconnect,
-    ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer,
+    Backoff, CallError, ClientOptions, ConnectError, DuplicateOptions, GssServerOptions, Limits, PeerFilter,
+    Reconnect, ServeError, ServerOptions, ServerStats, TcpClient, TcpClientOptions, TcpOptions, TcpServer,
     TcpServerOptions,
 };
 use rpcrdma_runtime::{Client, Server};
@@ -52,6 +52,7 @@ fn options_and_limits_may_have_more_fields_later() {
     let () = Policy::default().non_exhaustive;
     let () = StreamConfig::new(Role::Responder).non_exhaustive;
     let () = DecodeLimits::default().non_exhaustive;
+    let () = GssServerOptions::default().non_exhaustive;
 }
 
 /// Without a large backlog, the system drops the SYN segments of further peers.

@@ -5,6 +5,7 @@
 mod echo;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,11 +13,15 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
-use rpcrdma_runtime::program::Caller;
-use rpcrdma_runtime::{Client, Server, enable_metrics};
+use rpcrdma_runtime::program::{Caller, Credential, Procedure, Program, ReplyBounds};
+use rpcrdma_runtime::wire::rpc::CallHeader;
+use rpcrdma_runtime::xdr::{Encode, Reducer};
+use rpcrdma_runtime::{Client, Server, TcpOptions, enable_metrics};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use echo::{EchoBlob, EchoServer, EchoSleep, blob};
+use echo::{EchoBlob, EchoServer, EchoSleep, Names, blob};
 
 /// The value of a counter or a gauge, or the number of values of a histogram.
 #[derive(Default)]
@@ -102,6 +107,37 @@ fn named<const N: usize>(metrics: [(&str, f64); N]) -> Vec<(String, f64)> {
     metrics.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
+/// ECHO_NAMES with a bound that its replies exceed.
+struct Narrow;
+
+impl Procedure for Narrow {
+    type Program = echo::Echo;
+    type Args = Names;
+    type Res = Names;
+    const NUMBER: u32 = 2;
+    const NAME: &'static str = "ECHO_NAMES";
+
+    fn reply_bounds(_: &Names) -> ReplyBounds {
+        ReplyBounds::of::<Names>().with_whole(8)
+    }
+}
+
+/// Sends ECHO_SLEEP with a fixed XID on a new connection, and returns the reply.
+async fn send_over_tcp(address: SocketAddr) -> [u8; 32] {
+    let (program, version, procedure) = (echo::Echo::NUMBER, 1, 3);
+    let call = CallHeader { xid: 77, program, version, procedure, credential: Credential::None };
+    let mut sink = Reducer::disabled();
+    call.encode(&mut sink).unwrap();
+    0u32.encode(&mut sink).unwrap();
+    let call = sink.into_message().stream;
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_u32(0x8000_0000 | u32::try_from(call.len()).unwrap()).await.unwrap();
+    socket.write_all(&call).await.unwrap();
+    let mut reply = [0; 32];
+    socket.read_exact(&mut reply).await.unwrap();
+    reply
+}
+
 /// All metrics are checked in one test, because a process has one recorder.
 #[tokio::test]
 async fn metrics_of_a_client_and_its_server_count_known_traffic() {
@@ -109,9 +145,10 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     metrics::set_global_recorder(metrics.clone()).unwrap();
     enable_metrics();
     let server = Server::bind("127.0.0.1:0").await.unwrap().service(EchoServer);
-    let address = server.local_addr().unwrap();
+    let server = server.also_tcp("127.0.0.1:0", TcpOptions::default()).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
     let serving = tokio::spawn(server.run(std::future::pending()));
-    let client = Client::connect(address).await.unwrap();
+    let client = Client::connect(("127.0.0.1", addresses[0].port())).await.unwrap();
     for _ in 0..3 {
         client.call::<EchoBlob>(&blob(7, 5000)).await.unwrap();
     }
@@ -136,6 +173,18 @@ async fn metrics_of_a_client_and_its_server_count_known_traffic() {
     let replies = [("success", 3.0), ("system_error", 1.0)];
     assert_eq!(metrics.of("rpcrdma_server_replies_total kind="), named(replies));
     assert_eq!(metrics.of("rpcrdma_server_connections"), named([("", 1.0), ("_total kind=made", 1.0)]));
+
+    // The bound of the reply is too low.
+    let names = Names { names: vec!["n".repeat(9000).as_str().into()] };
+    client.call::<Narrow>(&names).await.unwrap_err();
+    assert_eq!(metrics.of("rpcrdma_server_refusals_total kind="), named([("room", 1.0)]));
+    let failures = named([("chunk", 1.0), ("rejected", 1.0)]);
+    assert_eq!(metrics.of("rpcrdma_client_failures_total kind="), failures);
+    // A client retransmits a call.
+    let replies = [send_over_tcp(addresses[1]).await, send_over_tcp(addresses[1]).await];
+    assert_eq!(replies[0], replies[1]);
+    let duplicates = metrics.of("rpcrdma_server_duplicates_total kind=");
+    assert!(duplicates.contains(&("replayed".to_owned(), 1.0)), "{duplicates:?}");
     drop(client);
     serving.abort();
     let _ = serving.await;

@@ -31,6 +31,7 @@ pub enum Output {
 
 /// A crate to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Package {
     /// Its name.
     pub name: String,
@@ -53,6 +54,12 @@ pub enum Manifest {
 }
 
 impl Package {
+    /// A crate with this name, one-line description and manifest.
+    #[must_use]
+    pub fn new(name: impl Into<String>, title: impl Into<String>, manifest: Manifest) -> Self {
+        Package { name: name.into(), title: title.into(), manifest }
+    }
+
     /// Returns true for a workspace member.
     #[must_use]
     pub fn is_member(&self) -> bool {
@@ -119,14 +126,14 @@ impl Options {
     #[must_use]
     pub fn package(name: impl Into<String>, title: impl Into<String>) -> Self {
         let manifest = Manifest::Alone { runtime: None };
-        Options::new(Output::Crate(Package { name: name.into(), title: title.into(), manifest }))
+        Options::new(Output::Crate(Package::new(name, title, manifest)))
     }
 
     /// A crate that is a member of a workspace.
     #[must_use]
     pub fn member(name: impl Into<String>, title: impl Into<String>) -> Self {
         let manifest = Manifest::Member;
-        Options::new(Output::Crate(Package { name: name.into(), title: title.into(), manifest }))
+        Options::new(Output::Crate(Package::new(name, title, manifest)))
     }
 
     fn new(output: Output) -> Self {

@@ -174,7 +174,7 @@ fn a_manifest_has_the_path_of_the_runtime() {
     let mut options = Options::package("find", "Where things are");
     let package = |runtime: &str| {
         let manifest = Manifest::Alone { runtime: Some(runtime.to_owned()) };
-        Output::Crate(Package { name: "find".to_owned(), title: "Where".to_owned(), manifest })
+        Output::Crate(Package::new("find", "Where", manifest))
     };
     options.output = package("../a \"b\"\\c");
     let manifest: toml::Table = emit(&FILES[..1], &options)[0].1.parse().expect("a manifest is TOML");

@@ -84,11 +84,7 @@ fn sources(documents: &[PathBuf]) -> Sources {
 fn compile(name: &str, documents: &[PathBuf], refused: bool) -> Emitted {
     let sources = sources(documents);
     let runtime = Some(workspace().join("rpcrdma-runtime").display().to_string());
-    let package = Package {
-        name: name.to_owned(),
-        title: "Emitted.".to_owned(),
-        manifest: Manifest::Alone { runtime },
-    };
+    let package = Package::new(name, "Emitted.", Manifest::Alone { runtime });
     let is_crate = CRATES.contains(&name);
     let output = if is_crate { Output::Crate(package) } else { Options::module(name).output };
     let options = Options { output, keep_going: refused, ..Options::module(name) };

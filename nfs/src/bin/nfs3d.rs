@@ -72,7 +72,7 @@ fn warn(what: impl Display) {
 
 /// Checks addresses, handle key, directories and keytab. Binds no address and creates no file.
 fn check(config: &Nfs3dConfig) -> anyhow::Result<()> {
-    let Nfs3dConfig { server, exports } = config;
+    let Nfs3dConfig { server, exports, .. } = config;
     let optional = [("tcp", &server.tcp), ("metrics", &server.metrics), ("rpcbind", &server.rpcbind)];
     let optional = optional.into_iter().filter_map(|(option, address)| Some((option, address.as_ref()?)));
     for (option, address) in std::iter::once(("listen", &server.listen)).chain(optional) {
@@ -173,7 +173,7 @@ async fn stopped(stop: &mut watch::Receiver<()>) {
 }
 
 async fn serve(config: Nfs3dConfig, line: Vec<OsString>) -> anyhow::Result<()> {
-    let Nfs3dConfig { server: arguments, exports } = config;
+    let Nfs3dConfig { server: arguments, exports, .. } = config;
     let files = raise_file_limit();
     let key = handle_key(arguments.handle_key.as_deref())?;
     let directories = exports::open(&exports, key.as_ref(), &[])?;
@@ -322,13 +322,14 @@ impl Running {
             Ok((directories, config.server))
         });
         match reloaded {
-            Ok((directories, arguments)) => {
+            Ok((directories, mut arguments)) => {
                 let exports = directories.iter().map(|directory| directory.served(&self.this_machine));
                 self.exports.replace(exports);
                 self.peers.recheck();
                 self.directories = directories;
                 log_access(&self.directories);
-                if (Nfs3dArguments { export: self.arguments.export.clone(), ..arguments }) != self.arguments {
+                arguments.export = self.arguments.export.clone();
+                if arguments != self.arguments {
                     warn("only the exports were reloaded; other options need a restart");
                 }
                 announce(format_args!("serving {}", listed(&self.directories)));

@@ -21,6 +21,7 @@ use crate::provider::Provider;
 /// example RUST_LOG=debug.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3", version)]
+#[non_exhaustive]
 pub struct Nfs3Arguments {
     /// Transport of RPC-over-RDMA: iwarp, verbs (an RDMA device), or auto (a device with a route to the
     /// server, else iwarp); same as ?provider=PROVIDER at the end of a URL
@@ -153,6 +154,7 @@ impl Nfs3Command {
 
 /// How files are copied.
 #[derive(Args, Debug)]
+#[non_exhaustive]
 pub struct CopyOptions {
     /// Resume an interrupted copy. Existing data is compared, and copied again from the first difference
     #[arg(long, conflicts_with = "recursive")]
@@ -172,6 +174,7 @@ pub struct CopyOptions {
 /// matches a slash. A pattern with a slash is matched against the path below the copied directory, any other
 /// pattern against the name.
 #[derive(Args, Clone, Debug)]
+#[non_exhaustive]
 pub struct TreeOptions {
     /// Maximum number of concurrent copies
     #[arg(long, value_name = "N", default_value = "1", value_parser = transfers)]

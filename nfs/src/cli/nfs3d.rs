@@ -34,6 +34,7 @@ pub use config::Nfs3dConfig;
 /// RUST_LOG controls the log, for example RUST_LOG=debug.
 #[derive(Debug, Parser, PartialEq)]
 #[command(name = "nfs3d", version)]
+#[non_exhaustive]
 pub struct Nfs3dArguments {
     /// The exported directory. The configuration file can export further directories in export tables.
     #[command(flatten)]
@@ -87,6 +88,7 @@ pub struct Nfs3dArguments {
 
 /// The options of one export.
 #[derive(Args, Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ExportOptions {
     /// The directory; clients can reach nothing outside it
     pub dir: Option<PathBuf>,

@@ -53,8 +53,23 @@ fn output_can_be_quiet_or_json() {
     }
     assert!(line["space"]["total"].as_u64() > line["space"]["free"].as_u64(), "{line}");
     assert_eq!(line["symbolic_links"], true, "{line}");
-    for arguments in [&["-q", "get", &url, "copy"][..], &["put", "--quiet", "--verify", "copy", &url]] {
+    for arguments in [
+        &["-q", "get", &url, "copy"][..],
+        &["put", "--quiet", "--verify", "copy", &url],
+        &["-q", "get", "-r", &daemon.url, "tree"],
+        &["-q", "put", "-r", "tree", &format!("{}/again", daemon.url)],
+        &["-q", "sync", "tree", &format!("{}/synced", daemon.url)],
+    ] {
         assert_eq!(succeeds(&nfs3(here, arguments)), "");
+    }
+    assert_eq!(files(&served.path().join("synced")), ["a \"b\""]);
+    for tree in
+        [&["--json", "get", "-r", &daemon.url, "second"][..], &["put", "--json", "-r", "tree", &daemon.url]]
+    {
+        let output = nfs3(here, tree);
+        let lines = succeeds(&output).lines();
+        let parsed = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        assert!(parsed.into_iter().filter(|line| line["sha256"].is_string()).count() >= 1, "{output:?}");
     }
     let listed = nfs3(here, &["ls", "-lH", &url]);
     assert!(succeeds(&listed).contains(" 3.00 MiB "), "{listed:?}");
@@ -97,6 +112,11 @@ fn patterns_select_the_files_of_a_tree() {
         nfs3(here.path(), &[&["put", "-r"][..], &chosen, &[&local, &format!("{}/put", daemon.url)]].concat());
     assert_eq!(succeeds(&put).lines().count(), 2);
     assert_eq!(files(&served.path().join("put")), ["sub/y.c", "x.c"]);
+    let synced = nfs3(here.path(), &[&["sync", "--json"][..], &chosen, &[&url, "synced"]].concat());
+    let lines =
+        succeeds(&synced).lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    assert_eq!(lines.filter(|line| line["sha256"].as_str().unwrap().len() == 64).count(), 2);
+    assert_eq!(files(&here.path().join("synced")), ["sub/y.c", "x.c"]);
     daemon.stop(Signal::TERM);
 }
 

@@ -17,6 +17,7 @@ pub const MAX_TRANSFER: usize = 1 << 20;
 /// and removes it at the end. Exit status: 0 success, 1 failure.
 #[derive(Debug, Parser)]
 #[command(name = "nfs3bench", version)]
+#[non_exhaustive]
 pub struct Nfs3benchArguments {
     /// The target to measure
     pub target: Target,

@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 /// Shows the RPC-over-RDMA conversations in a capture, and the RDMA devices of this machine.
 #[derive(Debug, Parser)]
 #[command(name = "rpcrdma", version)]
+#[non_exhaustive]
 pub struct RpcrdmaArguments {
     /// The command to run.
     #[command(subcommand)]
@@ -31,6 +32,7 @@ pub enum RpcrdmaCommand {
 ///
 /// RPCRDMA_PCAP=FILE, tcpdump or Wireshark can create captures. The formats are pcap and pcapng.
 #[derive(Args, Debug)]
+#[non_exhaustive]
 pub struct Explain {
     /// The capture; - reads standard input
     pub file: PathBuf,

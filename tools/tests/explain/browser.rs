@@ -67,13 +67,25 @@ async fn nothing_overflows_and_no_script_fails() {
     let (shown, probed) = (work.path().join("page.html"), work.path().join("probed.html"));
     fs::write(&shown, &page).unwrap();
     fs::write(&probed, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
-    let calls = trace.connections[0].conversation.calls.len() as u64;
-    for width in [1280, 640] {
+    let folded = work.path().join("folded.html");
+    let page = html(&trace, &Selection::default()).unwrap();
+    assert!(page.contains("... 19 more calls of NFSv3 CREATE"), "{page}");
+    fs::write(&folded, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();
+    let probe = |page: &Path, width: u32| -> serde_json::Value {
         let mut command = command(browser, work.path(), width);
-        let output = command.arg("--dump-dom").arg(&probed).output().unwrap();
+        let output = command.arg("--dump-dom").arg(page).output().unwrap();
         let dom = String::from_utf8(output.stdout).unwrap();
         let (_, found) = dom.split_once(r#"<pre id="probe">"#).unwrap_or_else(|| panic!("{dom}"));
-        let found: serde_json::Value = serde_json::from_str(found.split_once("</pre>").unwrap().0).unwrap();
+        serde_json::from_str(found.split_once("</pre>").unwrap().0).unwrap()
+    };
+    let calls = trace.connections[0].conversation.calls.len() as u64;
+    for width in [1280, 640] {
+        let found = probe(&folded, width);
+        assert_eq!((&found["outside"], &found["clipped"]), (&"".into(), &"".into()), "{width}");
+        // The row that stands for 19 calls has a bar for each of them, but not their texts.
+        assert_eq!((&found["errors"], &found["bars"]), (&0.into(), &calls.into()), "{width}: {found}");
+        let folded_texts = found["texts"].as_u64().unwrap();
+        let found = probe(&probed, width);
         for (key, expected) in [("errors", 0), ("scripts", 1), ("bars", calls)] {
             assert_eq!(found[key], expected, "{width}: {found}");
         }
@@ -84,6 +96,7 @@ async fn nothing_overflows_and_no_script_fails() {
         let at_least = |key: &str, least| assert!(found[key].as_u64() >= Some(least), "{key}: {found}");
         at_least("ticks", 3);
         at_least("texts", 5 * calls);
+        at_least("texts", folded_texts + 18);
         at_least("arrows", 2 * calls);
     }
     let empty = work.path().join("empty.html");

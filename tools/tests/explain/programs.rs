@@ -56,6 +56,9 @@ async fn drawings_are_complete_and_self_contained() {
     assert_eq!(drawing.matches(r#"<rect class="bar "#).count(), 4);
     // Truncated text is complete in a tooltip.
     assert!(drawing.contains("...<title>results Nfs3Ok("), "{drawing}");
+    let text = utf8(&explain(&[capture]).stdout);
+    let (_, begun) = text.lines().next().unwrap().split_once(", at ").unwrap();
+    assert!(drawing.contains(begun), "{begun}: {drawing}");
     // The tip of an arrow is at the server's lane for calls and at the client's lane for replies.
     for tip in [r#"<path class="call" d="M1130 "#, r#"<path class="reply" d="M190 "#] {
         assert!(drawing.contains(tip), "{tip}");
@@ -70,6 +73,7 @@ async fn drawings_are_complete_and_self_contained() {
     assert!(
         page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("<td>NFSv3 WRITE</td>")
     );
+    assert!(page.contains(begun), "the local time");
     assert!(page.contains("<th>mean, ms</th>") && page.contains("<th>RDMA Read, bytes</th>"), "units");
     assert!(!page.contains(" id="), "identifiers are unique among the drawings of a page");
     let links = page.replace("http://www.w3.org/2000/svg", "");

@@ -26,7 +26,7 @@ use crate::report::{Report, warn};
 use crate::tree::{Compare, Plan};
 
 fn main() -> ExitCode {
-    let Nfs3Arguments { provider, quiet, json, log_format, mut command } = Nfs3Arguments::parse();
+    let Nfs3Arguments { provider, quiet, json, log_format, mut command, .. } = Nfs3Arguments::parse();
     output::start_log(log_format);
     LazyLock::force(&part::UMASK);
     for url in command.urls() {

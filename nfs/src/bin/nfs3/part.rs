@@ -44,6 +44,8 @@ pub(crate) struct Part {
     sum: Sha256,
     length: u64,
     saved: u64,
+    /// Waits until the content of a file is on the disk.
+    sync: fn(&File) -> io::Result<()>,
     /// True if dropping this value must not save the state: the copy has not started, is complete or was
     /// discarded.
     done: bool,
@@ -175,16 +177,7 @@ impl Part {
     /// # Errors
     /// Fails if another process is fetching the file.
     pub(crate) fn open(target: &Path, remote: &RemoteFile, resume: bool) -> io::Result<Self> {
-        let file = open_locked(&beside(target, DATA))?;
-        let mut part = Part {
-            target: target.to_owned(),
-            file,
-            version: version(remote),
-            sum: Sha256::new(),
-            length: 0,
-            saved: 0,
-            done: true,
-        };
+        let mut part = Part::locked(target, version(remote))?;
         if !(resume && part.try_resume()?) {
             // An old state would not match the new data.
             remove(&beside(target, STATE))?;
@@ -193,6 +186,20 @@ impl Part {
         }
         part.done = false;
         Ok(part)
+    }
+
+    /// Opens and locks the data file.
+    fn locked(target: &Path, version: String) -> io::Result<Self> {
+        Ok(Part {
+            target: target.to_owned(),
+            file: open_locked(&beside(target, DATA))?,
+            version,
+            sum: Sha256::new(),
+            length: 0,
+            saved: 0,
+            sync: File::sync_data,
+            done: true,
+        })
     }
 
     /// Resumes the data of an earlier run. Returns false if there is no unchanged data of this version.
@@ -229,12 +236,12 @@ impl Part {
 
     /// Saves the state, so that a later run can resume here.
     pub(crate) fn save(&mut self) -> io::Result<()> {
-        self.file.sync_data()?;
-        self.save_state(File::sync_data)
+        (self.sync)(&self.file)?;
+        self.save_state(self.sync)
     }
 
     /// Replaces the state if there is more data. `sync` may wait until the new state is on the disk.
-    fn save_state(&mut self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    fn save_state(&mut self, sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
         if self.length == self.saved {
             return Ok(());
         }
@@ -317,7 +324,31 @@ impl Write for Summing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[test]
+    fn an_interrupted_copy_is_saved_without_waiting_for_the_disk() {
+        static SYNCS: AtomicUsize = AtomicUsize::new(0);
+        let here = tempfile::tempdir().unwrap();
+        let target = here.path().join("file");
+        let mut part = Part::locked(&target, "version".to_owned()).unwrap();
+        part.sync = |_| {
+            SYNCS.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        part.done = false;
+        part.append(b"some").unwrap();
+        part.save().unwrap();
+        assert_eq!(SYNCS.load(Ordering::Relaxed), 2);
+        part.append(b" data").unwrap();
+        drop(part);
+        assert_eq!(SYNCS.load(Ordering::Relaxed), 2);
+        let mut part = Part::locked(&target, "version".to_owned()).unwrap();
+        assert!(part.try_resume().unwrap());
+        assert_eq!(part.length(), 9);
+    }
 
     #[test]
     fn long_names_have_room() {

@@ -15,6 +15,7 @@ use super::{ExportOptions, Nfs3dArguments};
 
 /// The options of `nfs3d` from the command line and the configuration file.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Nfs3dConfig {
     /// The options of the server.
     pub server: Nfs3dArguments,
