@@ -59,6 +59,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "unread replies, ten hosts", goal: Memory(36), run: |at| Box::pin(memory::unread_over_rdma(at, 10)) },
     Attack { name: "small replies, one host", goal: Memory(20), run: |at| Box::pin(memory::small_unread_over_rdma(at, 1, 100)) },
     Attack { name: "small replies, ten hosts", goal: Memory(36), run: |at| Box::pin(memory::small_unread_over_rdma(at, 10, 100)) },
+    Attack { name: "waiting calls", goal: Memory(36), run: |at| Box::pin(memory::waiting_over_rdma(at)) },
     Attack { name: "unread replies over TCP", goal: Memory(36), run: |at| Box::pin(memory::unread_over_tcp(at)) },
     Attack { name: "slow readers over RDMA", goal: Memory(36), run: |at| Box::pin(memory::slow_over_rdma(at)) },
     Attack { name: "slow readers over TCP", goal: Memory(36), run: |at| Box::pin(memory::slow_over_tcp(at)) },

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::budget::MemoryBudget;
-pub(super) use self::budget::{Account, Permit, SMALL};
+pub(super) use self::budget::{Account, Permit, SMALL, WaitingMemory};
 use crate::proto::program::CallContext;
 use crate::xdr::Message;
 
@@ -167,6 +167,39 @@ mod tests {
         assert!(now(&other, GUARANTEED).await.is_none(), "further calls wait");
         taken.pop();
         assert!(now(&other, GUARANTEED).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn guaranteed_memory_of_all_owners_exceeds_the_budget_by_a_quarter() {
+        let budget = MemoryBudget::new(16 << 20);
+        let mut taken = Vec::new();
+        for number in 0..1000u32 {
+            let owner = budget.account(IpAddr::from(number.to_be_bytes()).into());
+            while let Some(memory) = now(&owner, SMALL).await {
+                taken.push(memory);
+            }
+        }
+        // Each further owner has room for one small call.
+        assert!(budget.used() <= (20 << 20) + 1000 * SMALL && budget.used() > 20 << 20, "{budget:?}");
+        let other = account(&budget, 1);
+        assert!(now(&other, SMALL).await.is_some());
+    }
+
+    #[test]
+    fn waiting_calls_use_an_eighth_of_the_budget_and_a_little_for_each_owner() {
+        let budget = MemoryBudget::new(16 << 20);
+        let [heavy, light] = [1, 2].map(|last| account(&budget, last));
+        let mut connections: Vec<_> = (0..32).map(|_| heavy.waiting()).collect();
+        assert!(connections.iter_mut().all(|waiting| waiting.set(64 << 10)), "two MiB");
+        assert!(!connections[0].set((64 << 10) + 1));
+        let mut other = light.waiting();
+        assert!(other.set(64 << 10));
+        assert!(!other.set((64 << 10) + 1), "other owners have used the rest");
+        assert!(connections[0].set(1000), "fewer calls");
+        drop(connections);
+        drop(other);
+        assert!(heavy.waiting().set(2 << 20), "all memory is released");
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]

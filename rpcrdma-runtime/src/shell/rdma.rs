@@ -14,7 +14,7 @@ use super::backward::{BackwardClient, Calling};
 use super::credits::fit_to_provider;
 use super::driver::{Outbound, SessionHandle, Shared};
 use super::inbound::{Event, Inbound};
-use super::memory::{Account, CallMemory, Permit, SMALL};
+use super::memory::{Account, CallMemory, Permit, SMALL, WaitingMemory};
 use super::metrics::Gauged;
 use super::running::{CallInfo, Ended};
 use super::serving::{CallExecutor, Serving};
@@ -87,6 +87,7 @@ pub(super) struct RdmaInbound<C> {
     /// The memory of calls that did not wait, of inline messages, and of their replies.
     small: Permit,
     waiting: WaitingCalls,
+    waiting_memory: WaitingMemory,
     /// The memory of admitted calls that have not arrived completely.
     fetching: Vec<(CallKey, CallMemory)>,
     /// The last value of [`Inbound::is_busy`] that was reported.
@@ -122,6 +123,7 @@ impl<C: Connection> RdmaInbound<C> {
             stats: serving.stats().clone(),
             draining: false,
             small: account.permit(),
+            waiting_memory: account.waiting(),
             account,
             waiting: WaitingCalls::default(),
             fetching: Vec::new(),
@@ -222,6 +224,11 @@ impl<C: Connection> Inbound for RdmaInbound<C> {
                 continue;
             }
             self.small.set(self.responder.unsent_bytes());
+            if !self.waiting_memory.set(self.responder.waiting_bytes()) {
+                debug!(peer = ?self.peer, "closing the connection: too many calls wait for memory");
+                self.responder.close(CloseReason::Local);
+                continue;
+            }
             if self.was_busy != self.is_busy() {
                 self.was_busy = !self.was_busy;
                 return Event::Activity;

@@ -74,6 +74,16 @@ pub(super) async fn small_unread_over_rdma(target: Target, hosts: usize, connect
     target.repeat(connections, attempt).await
 }
 
+/// READs of 4 MiB on so many connections that most calls wait for memory.
+pub(super) async fn waiting_over_rdma(target: Target) -> Infallible {
+    let attempt = |target: Target, number: usize| async move {
+        let _peer = reads_over_rdma(&target, number % 4).await?;
+        sleep(HOLD).await;
+        Ok(())
+    };
+    target.repeat(450, attempt).await
+}
+
 pub(super) async fn unread_over_tcp(target: Target) -> Infallible {
     let attempt = |target: Target, number| async move {
         let _socket = reads_over_tcp(&target, number).await?;

@@ -52,6 +52,8 @@ pub enum ResponderEvent {
 /// The description of a violation of RFC 8166 section 4.2.1.
 const XIDS_DIFFER: &str = "the XIDs of the header and of the RPC message differ";
 const NO_READS: &str = "Read chunks from a peer that does not accept RDMA Reads";
+/// The memory of a call in addition to its message, in bytes.
+const CALL: u64 = 512;
 /// The number of Receives beyond the grant, for unsolicited messages.
 const SLACK: u32 = 1;
 
@@ -102,6 +104,8 @@ pub struct Responder {
     sending: VecDeque<u64>,
     /// The result of [`Responder::unsent_bytes`].
     unsent_bytes: u64,
+    /// The result of [`Responder::waiting_bytes`].
+    waiting_bytes: u64,
     actions: VecDeque<Action>,
     events: VecDeque<ResponderEvent>,
     closing: bool,
@@ -131,6 +135,11 @@ struct CallState {
 }
 
 impl CallState {
+    /// Returns the size in bytes of the call's message and state.
+    fn memory(&self) -> u64 {
+        self.traffic.call_inline.saturating_add(CALL)
+    }
+
     /// Returns the size of the call's Read chunks in bytes.
     fn fetched(&self) -> u64 {
         self.traffic.read_bytes.saturating_add(self.traffic.position_zero)
@@ -182,6 +191,7 @@ impl Responder {
             spare_writes: Vec::new(),
             sending: VecDeque::new(),
             unsent_bytes: 0,
+            waiting_bytes: 0,
             actions: VecDeque::from([receives]),
             events: VecDeque::new(),
             closing: false,
@@ -240,6 +250,7 @@ impl Responder {
     pub fn admit(&mut self, CallKey(key): CallKey) {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.admitted) else { return };
         call.admitted = true;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(call.memory());
         // The reply may use the whole inline threshold.
         let inline = call.traffic.call_inline.saturating_add(u64::from(self.reply_inline));
         call.bytes = call.bytes.saturating_add(inline);
@@ -271,6 +282,12 @@ impl Responder {
     #[must_use]
     pub fn unsent_bytes(&self) -> u64 {
         self.unsent_bytes
+    }
+
+    /// Returns the memory in bytes of the calls that wait for [`Responder::admit`], without their chunks.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
     }
 
     /// Returns the number of unanswered calls, plus replies not yet passed to the provider.
@@ -363,7 +380,7 @@ impl Responder {
                 self.awaiting_admission.clear();
                 self.queued_answers.clear();
                 self.sending.clear();
-                self.unsent_bytes = 0;
+                (self.unsent_bytes, self.waiting_bytes) = (0, 0);
                 self.actions.clear();
                 self.read_queue.clear();
                 self.reading.clear();
@@ -524,6 +541,7 @@ impl Responder {
         let counted_bytes = if is_held { 0 } else { bytes };
         let call =
             CallState { xid, lists, traffic, counted: false, admitted: false, bytes: counted_bytes, fetch };
+        self.waiting_bytes = self.waiting_bytes.saturating_add(call.memory());
         let key = self.insert(call);
         if is_held {
             self.awaiting_admission.push_back((key, bytes));
@@ -572,6 +590,8 @@ impl Responder {
         let call = self.calls.remove(key)?;
         if call.admitted {
             self.unsent_bytes = self.unsent_bytes.saturating_sub(call.bytes);
+        } else {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(call.memory());
         }
         if call.counted {
             self.fetched = self.fetched.saturating_sub(call.fetched());

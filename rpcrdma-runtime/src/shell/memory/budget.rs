@@ -15,9 +15,13 @@ pub(in crate::shell) const SMALL: u64 = 16 << 10;
 /// The guaranteed share of each owner, in bytes: room for some small calls even if others use the entire
 /// budget.
 pub(super) const GUARANTEED: u64 = 16 * SMALL;
+/// The part of each owner's guaranteed share that may exceed the budget without a limit for all owners.
+const ALWAYS: u64 = SMALL;
+/// The memory that the waiting calls of one owner may always use, in bytes: 64 short calls.
+const WAITING: u64 = 64 << 10;
 /// An owner that uses at most this fraction of the budget is light.
 const LIGHT: u64 = 16;
-/// Other owners leave this fraction of the budget free for light owners.
+/// Other owners leave this fraction of the budget free for light owners. Waiting calls may use as much.
 const FREE: u64 = 8;
 
 /// The memory for the calls of a server's peers: bytes of calls, of replies until they are sent, and of work
@@ -26,9 +30,13 @@ const FREE: u64 = 8;
 /// A call waits while its [`Owner`] would use more memory, including the call, than remains free. One owner
 /// therefore uses at most half of the budget, and two owners use at most a third each. Another owner always
 /// has room: at the limit, a server first stops reading from the owner that uses most. Calls and replies of
-/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB. An owner that
+/// up to 16 KiB count, and wait only if their owner has used up its share and uses 256 KiB, or 16 KiB once the
+/// budget is exceeded by a quarter. An owner that
 /// uses more than a sixteenth of the budget leaves an eighth free for lighter ones. A call that holds memory
 /// and needs more also waits. Exception: one such call at a time may exceed the budget, by at most a quarter.
+///
+/// Calls that wait over RPC-over-RDMA do not count. If those of all owners use an eighth of the budget, a
+/// server closes a connection on which a call arrives whose owner's waiting calls use more than 64 KiB.
 ///
 /// ```
 /// use rpcrdma_runtime::{MemoryBudget, ServerOptions, TcpServerOptions};
@@ -45,6 +53,8 @@ pub struct MemoryBudget(Arc<Shared>);
 struct Shared {
     max: AtomicU64,
     used: AtomicU64,
+    /// The bytes of calls that wait for memory, which `used` excludes.
+    waiting: AtomicU64,
     /// True while a permit exceeds its owner's share because it already held memory.
     exceeded: AtomicBool,
     /// Notified when memory is released or the limit changes.
@@ -56,9 +66,9 @@ impl MemoryBudget {
     /// Returns a budget of `max` bytes.
     #[must_use]
     pub fn new(max: u64) -> Self {
-        let (max, used, exceeded) = (AtomicU64::new(max), AtomicU64::new(0), AtomicBool::new(false));
-        let (freed, accounts) = (Notify::new(), Mutex::default());
-        MemoryBudget(Arc::new(Shared { max, used, exceeded, freed, accounts }))
+        let [max, used, waiting] = [max, 0, 0].map(AtomicU64::new);
+        let (exceeded, freed, accounts) = (AtomicBool::new(false), Notify::new(), Mutex::default());
+        MemoryBudget(Arc::new(Shared { max, used, waiting, exceeded, freed, accounts }))
     }
 
     /// Changes the limit for all servers that share the budget.
@@ -87,7 +97,8 @@ impl MemoryBudget {
             return account;
         }
         accounts.retain(|_, account| account.strong_count() > 0);
-        let account = Arc::new(Account { budget: self.clone(), used: AtomicU64::new(0) });
+        let [used, waiting] = [0, 0].map(AtomicU64::new);
+        let account = Arc::new(Account { budget: self.clone(), used, waiting });
         accounts.insert(owner, Arc::downgrade(&account));
         account
     }
@@ -110,12 +121,19 @@ impl fmt::Debug for MemoryBudget {
 pub(in crate::shell) struct Account {
     budget: MemoryBudget,
     used: AtomicU64,
+    /// The owner's part of `Shared::waiting`.
+    waiting: AtomicU64,
 }
 
 impl Account {
     /// Returns a permit for no memory.
     pub(in crate::shell) fn permit(self: &Arc<Self>) -> Permit {
         Permit { account: self.clone(), bytes: AtomicU64::new(0), exceeds: AtomicBool::new(false) }
+    }
+
+    /// Returns memory of size 0 for calls that wait.
+    pub(in crate::shell) fn waiting(self: &Arc<Self>) -> WaitingMemory {
+        WaitingMemory { account: self.clone(), bytes: 0 }
     }
 
     /// Returns true if the owner's share has room for a small call.
@@ -130,11 +148,12 @@ impl Account {
         let own = self.used.load(Ordering::SeqCst).saturating_add(bytes);
         let free = if own > light { max / FREE } else { 0 };
         let is_fair = own.saturating_add(used) <= max && used.saturating_add(bytes + free) <= max;
-        own <= GUARANTEED.min(max / 4) || is_fair
+        let exceeds_little = used.saturating_add(bytes) <= max.saturating_add(max / 4);
+        own <= ALWAYS.min(max / 4) || own <= GUARANTEED.min(max / 4) && exceeds_little || is_fair
     }
 
-    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Only [`GUARANTEED`] memory
-    /// can exceed the budget.
+    /// Adds bytes if they fit. Concurrent threads may exceed the owner's share. Only guaranteed memory can
+    /// exceed the budget.
     fn try_add(&self, bytes: u64) -> bool {
         let light = self.budget.max() / LIGHT;
         let add = |used: u64| self.fits(bytes, used, light).then(|| used.saturating_add(bytes));
@@ -157,6 +176,37 @@ impl Account {
         self.budget.0.used.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.0.freed.notify_waiters();
         metrics::memory(bytes, -1.0);
+    }
+}
+
+/// The memory of a connection's calls that wait, which their owner cannot be denied: the calls have arrived.
+#[derive(Debug)]
+pub(in crate::shell) struct WaitingMemory {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+impl WaitingMemory {
+    /// Sets the size. Returns false if it grows, the waiting calls of all owners use an eighth of the budget,
+    /// and those of this owner use more than 64 KiB. The connection must then be closed.
+    pub(in crate::shell) fn set(&mut self, bytes: u64) -> bool {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        let counters = [&self.account.waiting, &self.account.budget.0.waiting];
+        let Some(more) = bytes.checked_sub(before) else {
+            let _ = counters.map(|counter| counter.fetch_sub(before - bytes, Ordering::SeqCst));
+            return true;
+        };
+        if more == 0 {
+            return true;
+        }
+        let [own, all] = counters.map(|counter| counter.fetch_add(more, Ordering::SeqCst) + more);
+        own <= WAITING || all <= self.account.budget.max() / FREE
+    }
+}
+
+impl Drop for WaitingMemory {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

@@ -340,6 +340,27 @@ async fn small_calls_do_not_wait_for_large_calls_of_their_owner() {
     assert_eq!(sent, 40, "every small call, and not the large one");
 }
 
+/// Calls that wait use memory, although none is reserved for them.
+#[tokio::test(start_paused = true)]
+async fn an_owner_of_too_many_waiting_calls_loses_connections() {
+    let memory = MemoryBudget::new(16 << 20);
+    let serving = serving(&memory, files());
+    let heavy: Vec<UnreadConnection> = (0..200).map(|_| UnreadConnection::from(1)).collect();
+    let light = UnreadConnection::from(2);
+    for connection in heavy.iter().chain([&light]) {
+        connection.serve(&serving, None);
+        (0..64).for_each(|xid| connection.call(xid, 1, 0, LONG));
+    }
+    settle().await;
+    let is_closed = |connection: &&UnreadConnection| {
+        connection.0.lock().unwrap().actions.iter().any(|action| matches!(action, Action::Close { .. }))
+    };
+    let open = heavy.iter().filter(|connection| !is_closed(connection)).count();
+    // An eighth of the budget has room for about 50 connections.
+    assert!((40..60).contains(&open), "{open} connections are open");
+    assert!(!is_closed(&&light), "64 short calls may wait");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_small_call_waits_for_memory_that_its_handler_reserves() {
     let memory = MemoryBudget::new(64 << 20);

@@ -322,6 +322,8 @@ impl Stream {
             return Ok(());
         }
         let message = match self.inbound.send.take() {
+            // A short message must not keep memory for the longest one.
+            Some(send) if size <= limit / 2 => copied([&send.data, segment.payload]),
             Some(mut send) => {
                 send.data.extend_from_slice(segment.payload);
                 send.data.freeze()
