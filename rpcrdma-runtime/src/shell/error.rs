@@ -49,7 +49,7 @@ pub enum CallError {
     )]
     UnboundedReply {
         /// The call.
-        target: CallTarget,
+        target: Box<CallTarget>,
     },
     /// The transport failed.
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub enum CallError {
     )]
     ReplyTooLong {
         /// The call.
-        target: CallTarget,
+        target: Box<CallTarget>,
         /// The bound of the reply or of an item in it, in bytes.
         bytes: u64,
         /// The maximum size of a chunk.
@@ -73,7 +73,7 @@ pub enum CallError {
     #[error("{}", too_long(target, *bytes, *reply, source))]
     TooLong {
         /// The call.
-        target: CallTarget,
+        target: Box<CallTarget>,
         /// The length of the call in bytes.
         bytes: u64,
         /// The bound of the reply without its RPC header, in bytes. `None` for a backward call, whose reply

@@ -76,11 +76,12 @@ pub(super) async fn transact(
     })
     .await;
     abandon.call = None;
-    let too_long = |source| CallError::TooLong { target, bytes, reply, source };
+    let target = || Box::new(target);
+    let too_long = |source| CallError::TooLong { target: target(), bytes, reply, source };
     match outcome {
-        Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { target }),
+        Some(Err(TransportError::UnboundedReply)) => Err(CallError::UnboundedReply { target: target() }),
         Some(Err(TransportError::ReplyTooLong { bytes, max })) => {
-            Err(CallError::ReplyTooLong { target, bytes, max })
+            Err(CallError::ReplyTooLong { target: target(), bytes, max })
         }
         Some(Err(TransportError::Timeout(after))) => Err(CallError::Timeout(after)),
         Some(Err(source @ TransportError::Chunk)) => Err(too_long(source)),
