@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use rustix::process::geteuid;
 use crate::guest::{Guest, Siw, guest};
 use crate::place::inside;
 use crate::realm::{self, Realm, USER};
-use crate::relay::Relay;
+use crate::relay::{Records, Relay};
 use crate::served::Served;
 
 const SERVICES: [Security; 3] = [Security::Krb5, Security::Krb5i, Security::Krb5p];
@@ -85,8 +86,9 @@ fn the_client(guest: &Guest, realm: &Realm, folder: &Path) {
     let (rdma, tcp) = (served.rdma, served.tcp);
     let client = LinuxClient { guest, realm, folder, dir, transports: [("rdma", rdma), ("tcp", tcp)] };
     client.copies_files();
-    for transport in client.transports {
-        client.mount(Security::Krb5i, transport);
+    client.repeats_calls(tcp);
+    for (sec, transport) in SERVICES.into_iter().flat_map(|sec| client.transports.map(|to| (sec, to))) {
+        client.mount(sec, transport);
         guest.run(&as_user("touch /mnt/before"));
         served.kill();
         served = nfs3d(realm, folder, rdma);
@@ -136,11 +138,25 @@ impl LinuxClient<'_> {
         }
     }
 
+    /// Sends each call over TCP to our server twice. The server must drop the repeated calls (RFC 2203 section
+    /// 5.3.3.1).
+    fn repeats_calls(&self, tcp: u16) {
+        for sec in SERVICES {
+            let (relay, records) = Relay::repeating(tcp);
+            self.mount(sec, ("tcp", relay.port));
+            self.guest.run(&as_user(
+                "for name in 1 2 3 4 5 6 7 8; do mkdir /mnt/$name && mv /mnt/$name /mnt/moved && rmdir /mnt/moved; done",
+            ));
+            self.guest.run("umount /mnt");
+            check_replies(sec, &records);
+        }
+    }
+
     /// Lets a ticket expire and replaces it.
     fn needs_a_new_ticket(&self) {
-        for transport in self.transports {
-            self.bring_ticket(&format!("short-{}", transport.0), "30s");
-            self.mount(Security::Krb5i, transport);
+        for (sec, transport) in SERVICES.into_iter().flat_map(|sec| self.transports.map(|to| (sec, to))) {
+            self.bring_ticket(&format!("short-{sec}-{}", transport.0), "30s");
+            self.mount(sec, transport);
             self.guest.run(&as_user("touch /mnt/before"));
             thread::sleep(EXPIRY);
             let (status, output) = self.guest.try_run(&as_user("touch /mnt/expired"), LIMIT);
@@ -148,7 +164,7 @@ impl LinuxClient<'_> {
             assert!(status != 0 && !made, "{transport:?}: the ticket has expired: {output}");
             let reasons = ["Permission denied", "Key has expired"];
             assert!(reasons.iter().any(|reason| output.contains(reason)), "{transport:?}: {output}");
-            self.bring_ticket(&format!("long-{}", transport.0), "1h");
+            self.bring_ticket(&format!("long-{sec}-{}", transport.0), "1h");
             self.guest.run(&as_user("touch /mnt/after; rm /mnt/before /mnt/after"));
             self.guest.run("umount /mnt");
         }
@@ -201,11 +217,17 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
             assert_eq!(fs::read(copy).unwrap(), fs::read(&data).unwrap(), "{url}");
         }
     }
-    for (transport, port) in transports {
-        let copy = folder.join(format!("interrupted-{transport}"));
+    for sec in SERVICES {
+        let (relay, records) = Relay::repeating(ports.nfs_tcp);
+        let url = url(sec, "tcp", relay.port);
+        succeed(guest, nfs3(realm, &["put", "--verify", data.to_str().unwrap(), &url]));
+        check_replies(sec, &records);
+    }
+    for (sec, (transport, port)) in SERVICES.into_iter().flat_map(|sec| transports.map(|to| (sec, to))) {
+        let copy = folder.join(format!("interrupted-{sec}-{transport}"));
         let get = |event: &dyn Fn()| {
             let (relay, is_reached, release) = Relay::holding(port, 1_000_000);
-            let url = url(Security::Krb5i, transport, relay.port);
+            let url = url(sec, transport, relay.port);
             let child = nfs3(realm, &["get", &url, copy.to_str().unwrap()]);
             is_reached.recv().unwrap();
             event();
@@ -227,6 +249,15 @@ fn the_server(guest: &mut Guest, realm: &Realm, folder: &Path) {
     guest.stop_serving();
     guest.run(
         "kill $(pidof rpc.svcgssd) $(pidof rpc.gssd); cp /run/exports /etc/exports; rm -f /export/krb5*",
+    );
+}
+
+/// Checks that most repeated calls got no reply. Those that create contexts get one.
+fn check_replies(sec: Security, records: &Records) {
+    let [calls, replies] = [&records.calls, &records.replies].map(|count| count.load(Ordering::Relaxed));
+    assert!(
+        calls > 8 && (calls..calls + calls / 2).contains(&replies),
+        "{sec}: {replies} replies to {calls} calls"
     );
 }
 
