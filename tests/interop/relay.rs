@@ -1,8 +1,7 @@
-//! A TCP relay that can cut the connections through it, and one that repeats calls.
+//! A TCP relay that can cut the connections through it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,14 +10,6 @@ use crate::place::address;
 
 /// A callback that gets all bytes before they are forwarded. The flag is true for bytes to the target.
 pub(crate) type Watch = Arc<Mutex<dyn FnMut(bool, &[u8]) + Send>>;
-
-/// The records that a repeating relay has forwarded.
-#[derive(Default)]
-pub(crate) struct Records {
-    /// The calls. Each was sent twice.
-    pub(crate) calls: AtomicUsize,
-    pub(crate) replies: AtomicUsize,
-}
 
 /// A TCP relay. It runs until the process exits.
 pub(crate) struct Relay {
@@ -43,21 +34,8 @@ impl Relay {
         })
     }
 
-    /// Starts a relay for RPC over TCP that sends each call twice.
-    pub(crate) fn repeating(target: u16) -> (Self, Arc<Records>) {
-        let records = Arc::<Records>::default();
-        let counted = records.clone();
-        let relay = Relay::start(target, move |client, server| {
-            let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            let [calls, replies] = [counted.clone(), counted.clone()];
-            thread::spawn(move || copy_records(from, to, 2, &calls.calls));
-            thread::spawn(move || copy_records(server, client, 1, &replies.replies));
-        });
-        (relay, records)
-    }
-
     /// Starts a relay that passes the connection of each client, and a new one to the target, to `connect`.
-    fn start(target: u16, connect: impl Fn(TcpStream, TcpStream) + Send + 'static) -> Self {
+    pub(crate) fn start(target: u16, connect: impl Fn(TcpStream, TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind((address(), 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let sockets = Arc::new(Mutex::new(Vec::new()));
@@ -99,30 +77,6 @@ impl Relay {
         let cut = std::mem::take(&mut *self.sockets.lock().unwrap());
         cut.iter().filter(|socket| socket.shutdown(Shutdown::Both).is_ok()).count() > 0
     }
-}
-
-/// Forwards each record `times` times, and counts the records.
-fn copy_records(mut from: TcpStream, mut to: TcpStream, times: usize, count: &AtomicUsize) {
-    let mut record = Vec::new();
-    let mut mark = [0; 4];
-    while from.read_exact(&mut mark).is_ok() {
-        let fragment = u32::from_be_bytes(mark);
-        let start = record.len() + 4;
-        record.extend_from_slice(&mark);
-        record.resize(start + (fragment & 0x7fff_ffff) as usize, 0);
-        if from.read_exact(&mut record[start..]).is_err() {
-            break;
-        }
-        if fragment & 0x8000_0000 != 0 {
-            if to.write_all(&record.repeat(times)).is_err() {
-                break;
-            }
-            count.fetch_add(1, Ordering::Relaxed);
-            record.clear();
-        }
-    }
-    let _ = to.shutdown(Shutdown::Both);
-    let _ = from.shutdown(Shutdown::Both);
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream, to_server: bool, watch: &Watch) {

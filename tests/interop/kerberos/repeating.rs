@@ -1,0 +1,54 @@
+//! A relay for RPC over TCP that sends each call twice.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::relay::Relay;
+
+/// The records that a repeating relay has forwarded.
+#[derive(Default)]
+pub(super) struct Records {
+    /// The calls. Each was sent twice.
+    pub(super) calls: AtomicUsize,
+    pub(super) replies: AtomicUsize,
+}
+
+/// Starts a relay for RPC over TCP that sends each call twice.
+pub(super) fn repeating(target: u16) -> (Relay, Arc<Records>) {
+    let records = Arc::<Records>::default();
+    let counted = records.clone();
+    let relay = Relay::start(target, move |client, server| {
+        let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let [calls, replies] = [counted.clone(), counted.clone()];
+        thread::spawn(move || copy_records(from, to, 2, &calls.calls));
+        thread::spawn(move || copy_records(server, client, 1, &replies.replies));
+    });
+    (relay, records)
+}
+
+/// Forwards each record `times` times, and counts the records.
+fn copy_records(mut from: TcpStream, mut to: TcpStream, times: usize, count: &AtomicUsize) {
+    let mut record = Vec::new();
+    let mut mark = [0; 4];
+    while from.read_exact(&mut mark).is_ok() {
+        let fragment = u32::from_be_bytes(mark);
+        let start = record.len() + 4;
+        record.extend_from_slice(&mark);
+        record.resize(start + (fragment & 0x7fff_ffff) as usize, 0);
+        if from.read_exact(&mut record[start..]).is_err() {
+            break;
+        }
+        if fragment & 0x8000_0000 != 0 {
+            if to.write_all(&record.repeat(times)).is_err() {
+                break;
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+            record.clear();
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}
