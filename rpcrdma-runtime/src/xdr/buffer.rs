@@ -116,7 +116,7 @@ impl Buffer {
         self.advance(len.saturating_add(pad));
     }
 
-    /// Appends data and `pad` zeros after the initialized memory.
+    /// Appends data and `pad` zeros, and grows the memory if necessary.
     #[inline(never)]
     fn append(&mut self, data: &[u8], pad: usize) {
         self.bytes.truncate(self.len);
