@@ -9,8 +9,8 @@ use core::mem;
 /// The owner must choose the numbers. If a peer could choose them, it could make every access slow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
-    /// The length is a power of two or zero. An entry is in the slot of its number, or in a later one with no
-    /// empty slot between them.
+    /// The length is a power of two or zero. An entry is in the slot of its number, or in a later slot with
+    /// no empty slot between the two.
     slots: Vec<Option<(u32, T)>>,
     len: usize,
 }

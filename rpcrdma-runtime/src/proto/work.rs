@@ -16,7 +16,8 @@ pub use crate::wire::rdma::Segment;
 pub struct Token(pub u64);
 
 /// Memory that is advertised to the peer. It moves to the provider by value and returns with
-/// [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no local code can read a sink.
+/// [`Completion::RegisterFailed`], [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no
+/// local code can read a sink.
 #[derive(Debug)]
 pub enum Memory {
     /// Memory that the peer may only read (RDMA Read).
@@ -36,7 +37,7 @@ impl Memory {
         }
     }
 
-    /// Zeroes the unwritten part, for a provider that places data by address.
+    /// Zeroes the unwritten part of a sink, for a provider that places data by address.
     pub fn initialize(&mut self) {
         if let Memory::Sink(data) = self {
             data.resize(data.capacity(), 0);
@@ -224,7 +225,7 @@ pub enum CloseReason {
     },
     /// The peer timed out. The text describes what it failed to do.
     Timeout(String),
-    /// The operating system's error message.
+    /// A local failure, usually an error of the operating system. The text describes the failure.
     Io(String),
 }
 

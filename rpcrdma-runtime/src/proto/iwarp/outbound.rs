@@ -298,7 +298,7 @@ impl Outgoing {
         }
     }
 
-    /// Removes `count` octets from the front of the payload.
+    /// Removes `count` octets from the front of the payload and passes them to `each`.
     fn take(&mut self, count: usize, mut each: impl FnMut(Bytes)) {
         self.remaining = self.remaining.saturating_sub(count);
         self.sent = self.sent.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));

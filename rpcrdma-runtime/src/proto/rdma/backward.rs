@@ -32,8 +32,8 @@ pub struct BackwardRequester {
 }
 
 impl BackwardResponder {
-    /// Creates the engine of a new connection with its Receives, one for each of the
-    /// [`Config::backward_credits`] that it grants.
+    /// Creates the engine of a new connection with its Receives: one for each of the
+    /// [`Config::backward_credits`] that it grants, and one for an unsolicited message.
     #[must_use]
     pub fn new(config: Config, negotiated: Negotiated) -> Self {
         BackwardResponder {
@@ -68,12 +68,12 @@ impl BackwardResponder {
         }
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.responder.poll_action()
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<ResponderEvent> {
         self.responder.poll_event()
     }
@@ -85,7 +85,7 @@ impl BackwardResponder {
     }
 
     /// Sends a call's reply. If it does not fit inline, the server gets ERR_CHUNK. Returns how the call and
-    /// its reply are transferred, or `None` if the reply is rejected.
+    /// its reply are transferred, or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.responder.reply(key, message)
     }
@@ -101,7 +101,7 @@ impl BackwardResponder {
         self.responder.in_progress()
     }
 
-    /// Returns the number of calls answered with RDMA_ERROR.
+    /// Returns the number of calls dropped or answered with RDMA_ERROR.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.responder.refused()
@@ -150,12 +150,12 @@ impl BackwardRequester {
         }
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         if self.ready { self.requester.poll_action() } else { None }
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<RequesterEvent> {
         self.requester.poll_event()
     }
@@ -167,8 +167,8 @@ impl BackwardRequester {
     }
 
     /// Submits a call, which starts as soon as a credit is free. It fails with [`TransportError::NotReady`]
-    /// if the client has not announced support, and with [`TransportError::Unsendable`] if it does not fit
-    /// inline. No memory is offered for its reply.
+    /// if the client has not announced support, and with [`TransportError::Unsendable`] if it cannot be sent,
+    /// for example because it does not fit inline. No memory is offered for its reply.
     pub fn submit(&mut self, message: Message) -> CallId {
         if self.ready {
             self.requester.submit(OutgoingCall { message, reply: super::ReplyResources::default() })

@@ -52,7 +52,7 @@ counts! {
         pub room: "ERR_CHUNK because the reply did not fit",
         /// Retransmitted calls whose RDMA Reads or Writes ended an earlier connection: ERR_CHUNK (R178).
         pub fatal: "ERR_CHUNK for the end of a connection",
-        /// Calls without a reply, because the server is stopping or the message is not a call.
+        /// Calls without a reply, for example because the server is stopping or the message is not a call.
         pub unanswered: "calls without an answer",
     }
 }

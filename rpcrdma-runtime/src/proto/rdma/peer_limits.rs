@@ -39,7 +39,7 @@ struct LinkState {
 }
 
 impl Link {
-    /// Creates a link with the local maximum message size and the local number of outstanding RDMA Reads.
+    /// Creates a link with the local limits and the negotiated parameters.
     #[must_use]
     pub fn new(own: PeerLimits, negotiated: Negotiated) -> Self {
         Link(Arc::new(LinkState { own, negotiated, announced: AtomicU64::new(u64::MAX) }))

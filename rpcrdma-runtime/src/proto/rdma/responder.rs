@@ -100,7 +100,7 @@ pub struct Responder {
     suspects: Vec<u32>,
     /// The reusable memory of the last answer's RDMA Writes.
     spare_writes: Vec<(Segment, Bytes)>,
-    /// The outstanding Sends, and the bytes of their answers.
+    /// The sizes in bytes of the answers whose Sends are outstanding, oldest first.
     sending: VecDeque<u64>,
     /// The result of [`Responder::unsent_bytes`].
     unsent_bytes: u64,
@@ -124,11 +124,11 @@ struct CallState {
     xid: u32,
     lists: ChunkLists,
     traffic: Traffic,
-    /// Whether its Read chunks are counted in [`Responder::fetched`].
+    /// Whether the call's Read chunks are counted in [`Responder::fetched`].
     counted: bool,
-    /// Whether its RDMA Reads may start.
+    /// Whether the call's RDMA Reads may start.
     admitted: bool,
-    /// Its part of [`Responder::unsent_bytes`].
+    /// The call's part of [`Responder::unsent_bytes`].
     bytes: u64,
     /// The outstanding RDMA Reads, or `None` once the call runs.
     fetch: Option<Fetch>,
@@ -157,7 +157,7 @@ struct Answer {
     writes: Vec<(Segment, Bytes)>,
     message: Vec<Bytes>,
     invalidate: Option<u32>,
-    /// Its part of [`Responder::unsent_bytes`].
+    /// The answer's part of [`Responder::unsent_bytes`].
     bytes: u64,
 }
 
@@ -240,8 +240,8 @@ impl Responder {
         self.hold_from = from;
     }
 
-    /// Returns the next call that waits for [`Responder::admit`], and the total size of its Read, Write and
-    /// Reply chunks in bytes.
+    /// Returns the next call that waits for [`Responder::admit`], if any, and the total size of its Read,
+    /// Write and Reply chunks in bytes.
     pub fn poll_arrived(&mut self) -> Option<(CallKey, u64)> {
         self.awaiting_admission.pop_front()
     }
@@ -296,7 +296,7 @@ impl Responder {
         self.calls.len().saturating_add(self.queued_answers.len())
     }
 
-    /// Answers these calls with ERR_CHUNK, once each, if they arrive with chunks. They ended an earlier
+    /// Rejects these calls with ERR_CHUNK, once each, if they arrive with chunks. The calls ended an earlier
     /// connection of the same client (RFC 8166 section 4.5.3).
     pub fn refuse_calls(&mut self, xids: BTreeSet<u32>) {
         self.fatal = xids;
@@ -308,7 +308,7 @@ impl Responder {
     }
 
     /// Returns the calls whose RDMA Reads or Writes may have ended the connection. Valid once the connection
-    /// is closed, and non-empty only if the requester's provider ended it.
+    /// is closed, and non-empty only if the peer ended the connection with a Terminate.
     #[must_use]
     pub fn suspects(&self) -> &[u32] {
         &self.suspects
@@ -327,30 +327,30 @@ impl Responder {
         self.refusals_taken.saturating_add(self.refusals.sum())
     }
 
-    /// Returns true if an action or an event is pending.
+    /// Returns true if an action or an event is pending, or a call waits for [`Responder::poll_arrived`].
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.events.is_empty() || !self.awaiting_admission.is_empty()
     }
 
-    /// Returns the next action for the provider.
+    /// Returns the next action for the provider, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<ResponderEvent> {
         self.events.pop_front()
     }
 
-    /// Removes and returns the last call that exceeded
-    /// [`MessageLimits::max_transfer`](crate::wire::rdma::MessageLimits::max_transfer). It was answered with
-    /// ERR_CHUNK.
+    /// Removes and returns the last call, if any, that exceeded
+    /// [`MessageLimits::max_transfer`](crate::wire::rdma::MessageLimits::max_transfer). The call was rejected
+    /// with ERR_CHUNK.
     pub fn take_too_large(&mut self) -> Option<TooLarge> {
         self.too_large.take()
     }
 
-    /// Removes and returns the last reply that did not fit. Its call was answered with ERR_CHUNK.
+    /// Removes and returns the last reply, if any, that did not fit. Its call was rejected with ERR_CHUNK.
     pub fn take_no_room(&mut self) -> Option<NoRoom> {
         self.no_room.take()
     }
@@ -463,7 +463,7 @@ impl Responder {
         }
     }
 
-    /// Answers with ERR_CHUNK (RFC 8166 section 4.5.2).
+    /// Rejects a call with ERR_CHUNK (RFC 8166 section 4.5.2).
     fn refuse_chunks(&mut self, xid: u32, why: &str, rule: Rule) {
         debug!(xid, why, "answered with ERR_CHUNK");
         let error = self.chunk_error(xid);

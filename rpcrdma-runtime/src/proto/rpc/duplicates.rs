@@ -41,8 +41,8 @@ pub struct DuplicateLimits {
     /// least recently used reply of the owner with the most cached bytes, which may be the new one. Replies
     /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub max_bytes: usize,
-    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies come from procedures that
-    /// only read, which may run again.
+    /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies usually come from procedures
+    /// that only read, which may run again.
     pub max_reply: usize,
     /// Lifetime of a reply since its last use (default 120 s). Later, the client may use the XID for another
     /// call.
@@ -73,8 +73,7 @@ pub const WAITERS: usize = 16;
 pub enum CacheLookup<W> {
     /// The call is new: run it, then call [`Duplicates::finish`]. The cache keeps the waiter until then.
     Run(Ticket),
-    /// The call is already running. The waiter is answered with the others. The oldest waiter may be
-    /// displaced.
+    /// The call is already running. All its waiters get the same reply. The oldest waiter may be displaced.
     Joined {
         /// The displaced waiter, which gets no reply.
         left: Option<W>,
@@ -230,7 +229,7 @@ impl<W> Duplicates<W> {
         CacheLookup::Run(Ticket { entry, size })
     }
 
-    /// Completes a call and caches its reply, if any. Returns all waiters in the order of their arrival.
+    /// Completes a call and caches its reply, if the limits allow it. Returns all waiters in arrival order.
     /// `now` is as in [`Duplicates::begin`].
     pub fn finish(&mut self, ticket: Ticket, reply: Option<&Message>, now: Duration) -> Vec<W> {
         let Ticket { entry: number, size } = ticket;

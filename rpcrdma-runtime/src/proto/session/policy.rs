@@ -21,7 +21,8 @@ pub struct Policy {
     /// then closes no connection, and a lost connection is replaced at once or after the backoff. Intended
     /// for clients that accept backward-direction calls (RFC 8167 section 5.4).
     pub keep: bool,
-    /// What to do when a connection with outstanding calls ends. `None` fails its calls and ends the session.
+    /// How to replace a lost connection. With `None`, the end of the connection fails all calls and ends the
+    /// session.
     pub reconnect: Option<Reconnect>,
     #[doc(hidden)]
     pub non_exhaustive: (),

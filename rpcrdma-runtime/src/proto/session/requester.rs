@@ -43,7 +43,7 @@ pub trait SessionRequester {
     /// Returns true if the connection is closed or closing and accepts no more calls.
     fn is_closing(&self) -> bool;
 
-    /// Returns the next event.
+    /// Returns the next event, if any.
     fn poll_event(&mut self) -> Option<RequesterEvent>;
 
     /// Returns true if an action or an event is pending.

@@ -67,7 +67,7 @@ impl Markers {
         (piece, rest)
     }
 
-    /// Advances by a number of octets, to the start of an FPDU.
+    /// Advances past octets that precede the next FPDU.
     pub fn skip(&mut self, octets: usize) {
         self.pass(octets);
     }

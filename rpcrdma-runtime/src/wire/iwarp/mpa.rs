@@ -151,7 +151,7 @@ pub struct ReadDepths {
     pub ird: u16,
     /// ORD: the maximum number of Reads that the sender has outstanding; at most [`NOT_NEGOTIATED`].
     pub ord: u16,
-    /// A: the sender requires the peer-to-peer model: after the reply, the initiator sends a ready-to-receive
+    /// A: the sender requires the peer-to-peer model. After the reply, the initiator sends a ready-to-receive
     /// (RTR) message before all other messages.
     pub peer_to_peer: bool,
     /// B: a zero-length Send can be the RTR message.

@@ -58,7 +58,7 @@ impl Placement {
         fpdu::CRC_LEN.saturating_add(padding).saturating_sub(self.trailer.len())
     }
 
-    /// Checks the CRC of the complete FPDU.
+    /// Returns true if the CRC of the complete FPDU is correct or not used.
     fn is_intact(&mut self) -> bool {
         let (Some(crc), Some((padding, sum))) = (&mut self.crc, self.trailer.split_last_chunk()) else {
             return true;

@@ -13,7 +13,7 @@ pub(super) struct Sent {
     pub(super) opcode: Opcode,
     pub(super) header: DdpHeader,
     pub(super) payload: Vec<u8>,
-    /// The length of its FPDU.
+    /// The length of the segment's FPDU.
     len: usize,
 }
 
