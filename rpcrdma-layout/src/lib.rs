@@ -45,5 +45,5 @@ pub const MAX_HEADERS: u64 = 64 << 10;
 /// stay in the stream of the reply.
 pub const WRITE_CHUNKS: u64 = 16;
 
-/// The default memory budget of a server, in bytes (48 MiB). One call can use at most half of it.
+/// The default memory budget of a server, in bytes (48 MiB). One call can use at most half of the budget.
 pub const MEMORY: u64 = 48 << 20;

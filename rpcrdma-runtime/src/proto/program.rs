@@ -53,8 +53,8 @@ pub trait Binding: Program {
 }
 
 /// A program version that is called only in the backward direction, by the server (RFC 8167). Its messages
-/// have no chunks, so none of their items are eligible. It cannot also be a [`Binding`], so the connecting
-/// client has no client type for it. `#[xdr(backward)]` on a message type enforces these rules.
+/// have no chunks, so none of their items are eligible. Such a version cannot also be a [`Binding`], so the
+/// connecting client cannot call it. `#[xdr(backward)]` on a message type enforces these rules.
 ///
 /// A program version also implements [`Directed`], which allows only one direction:
 ///

@@ -1,4 +1,4 @@
-//! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 4).
+//! Calls that outlive their connection (RFC 8166 section 4.5.5, RFC 5531 section 5).
 //!
 //! A [`SessionRequester`] is one connection, over any transport. A session spans several connections and
 //! keeps every call until it completes. It requests connections, submits unanswered calls to the new
@@ -513,7 +513,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Times out a call. It stays in the table while the connection holds its resources.
+    /// Times out a call. The call stays in the table while the connection holds its resources.
     fn expire(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         if entry.call.take().is_some() {
@@ -546,7 +546,7 @@ impl<R: SessionRequester> Session<R> {
         if overdue { self.last_received.after(self.policy.max_silence) } else { None }
     }
 
-    /// Abandons a call. It stays in the table while the connection holds its resources.
+    /// Abandons a call. The call stays in the table while the connection holds its resources.
     fn abandon(&mut self, id: CallId) {
         let Some(entry) = self.calls.get_mut(id.xid()).filter(|entry| entry.id == id) else { return };
         let holds = match &mut self.state {

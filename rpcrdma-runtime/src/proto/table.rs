@@ -94,7 +94,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts an entry in its slot or the next free one. A free slot must exist.
+    /// Puts an entry in its slot or in the next free slot. A free slot must exist.
     fn place(&mut self, number: u32, value: T) {
         let mut at = self.home(number);
         while matches!(self.slots.get(at), Some(Some(_))) {

@@ -15,7 +15,7 @@ pub use crate::wire::rdma::Segment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// Memory that is advertised to the peer. It moves to the provider by value and returns with
+/// Memory that is advertised to the peer. The memory moves to the provider by value and returns with
 /// [`Completion::RegisterFailed`], [`Completion::Invalidated`] or [`Completion::Closed`]. Until then, no
 /// local code can read a sink.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub enum Action {
     Send {
         /// Returned by the completion.
         token: Token,
-        /// The message in pieces, sent as one.
+        /// The pieces of the message, in order.
         message: Vec<Bytes>,
         /// The peer's handle that this Send invalidates (Send with Invalidate).
         invalidate: Option<u32>,
@@ -223,7 +223,7 @@ pub enum CloseReason {
         /// Error code within the type.
         code: u8,
     },
-    /// The peer timed out. The text describes what it failed to do.
+    /// The peer timed out. The text describes the timeout.
     Timeout(String),
     /// A local failure, usually an error of the operating system. The text describes the failure.
     Io(String),

@@ -114,7 +114,7 @@ fn size_octet(size: u32) -> u8 {
     u8::try_from((size / 1024).saturating_sub(1)).unwrap_or(u8::MAX)
 }
 
-/// Rounds a size down to one that can be announced, but to at least 1,024 bytes.
+/// Rounds a size down to an announceable size, but to at least 1,024 bytes.
 fn announceable(size: u32) -> u32 {
     size_of_octet(size_octet(size))
 }

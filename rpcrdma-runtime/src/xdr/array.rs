@@ -13,7 +13,7 @@ pub fn encode_array<T: Encode, S: Sink + ?Sized>(values: &[T], max: u32, sink: &
     encode_elements::<T, S, false>(values, sink)
 }
 
-/// Writes elements. If `LINKED`, writes before each element the word that announces it.
+/// Writes elements. If `LINKED`, writes the word 1 (TRUE) before each element.
 ///
 /// # Errors
 /// Returns the error of an element.
@@ -74,8 +74,8 @@ fn is_long<T: Layout>(count: usize) -> bool {
     T::LENGTHS.min.saturating_mul(count as u64) >= STAGE as u64 / 4
 }
 
-/// Writes the elements from `first` on. They are encoded contiguously on the stack, and passed to the sink
-/// when the stage is full.
+/// Writes the elements from `first` on. Encodes as many elements as fit into the stage, passes the stage to
+/// the sink, and repeats.
 fn encode_staged<T: Encode, S: Sink + ?Sized, const LINKED: bool>(
     values: &[T],
     first: usize,

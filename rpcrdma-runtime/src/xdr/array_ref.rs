@@ -16,7 +16,7 @@ enum Held<'a, T> {
     Encoded(Encoded<'a>),
 }
 
-/// Consecutive encodings of values. Each was decoded once, so decoding it again succeeds.
+/// Consecutive encodings of values. Each value was decoded once, so a second decoding succeeds.
 #[derive(Clone, Copy)]
 struct Encoded<'a> {
     bytes: &'a [u8],

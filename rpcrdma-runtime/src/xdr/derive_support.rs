@@ -117,7 +117,7 @@ impl<T: DdpItem> Eligible for T {
     }
 }
 
-/// A union whose arm with the index `ARM` stores the discriminant that selected it.
+/// A union whose arm with the index `ARM` stores the discriminant that selected the arm.
 pub trait Keeps<const ARM: usize> {
     /// The discriminant.
     type Discriminant;

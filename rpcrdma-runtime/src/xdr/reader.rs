@@ -9,8 +9,8 @@ use super::{Error, ErrorKind, Item, ItemMemory, pad_len};
 /// Limits for a complete message, in addition to the bounds of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// The maximum depth of nested boxes, counted arrays and lists (default 64). xdrgen generates a chain
-    /// whose link is its last field as a list, which is one level. If another field follows the link, each
+    /// The maximum depth of nested boxes, counted arrays and lists (default 64). In generated types, a chain
+    /// whose link is its last field is a list, which is one level. If another field follows the link, each
     /// element is one level deeper than the preceding element.
     pub max_depth: u32,
     #[doc(hidden)]
@@ -25,8 +25,8 @@ impl Default for DecodeLimits {
 
 /// Reads XDR from a stream and from the items that were moved out of the stream.
 ///
-/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5). An item from a chunk advances them by
-/// its padded length, as if it were in the stream.
+/// Offsets refer to the *unreduced* stream (RFC 8166 section 3.4.5). An item from a chunk advances the
+/// offset by its padded length, as if the item were in the stream.
 ///
 /// ```
 /// use rpcrdma_runtime::xdr::{Decode, Error, Opaque, Reader};
@@ -358,7 +358,7 @@ impl<'de> Reader<'de> {
                     return Ok(None);
                 }
                 // With an empty chunk, the requester asks for this item inline (section 4.3.2.3). Any other
-                // chunk contains the item: a responder may not place it elsewhere (section 6.1).
+                // chunk contains the item, because a responder must use the chunk (section 4.3.2).
                 let empty = first.segments == 0;
                 let chunk = first.data.len();
                 if !empty && chunk != len {
@@ -474,8 +474,8 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// Returns true if the last `padding` bytes (at most three) are zero. They are in the last word, so one
-/// comparison suffices.
+/// Returns true if the last `padding` bytes (at most three) are zero. All of them are in the last
+/// word, so one comparison suffices.
 #[inline]
 fn has_zero_padding(padded: &[u8], padding: usize) -> bool {
     let mask = !(u32::MAX << (padding.wrapping_mul(8) & 31));

@@ -323,8 +323,7 @@ impl Sink for TrialSink<'_> {
             self.full = true;
             return Ok(());
         };
-        // Clears the last word first: it holds all padding, and the data then overwrites the rest of the
-        // word.
+        // Clears the last word first: this word contains all padding, and the data then overwrites the rest.
         if let Some(word) = room.last_chunk_mut::<4>() {
             *word = [0; 4];
         }

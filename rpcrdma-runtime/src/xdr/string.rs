@@ -12,7 +12,7 @@ use super::{DdpItem, Decode, Encode, Error, Items, Layout, Lengths, Opaque, Read
 
 /// A string of at most `MAX` bytes (RFC 4506 section 4.11).
 ///
-/// A decoded string of at most 23 bytes is stored inline: copying a name is cheaper than sharing its memory,
+/// A decoded string of at most 23 bytes is stored inline. Copying a name is cheaper than sharing its memory,
 /// and a stored name does not keep the message alive. A longer string shares the memory of its message. A
 /// string decoded as a DDP-eligible item is never stored inline.
 ///

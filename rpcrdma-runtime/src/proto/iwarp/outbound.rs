@@ -135,8 +135,8 @@ impl Outbound {
         self.terminate = terminate;
     }
 
-    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. No message could
-    /// follow a truncated one.
+    /// Prepares to close: drops Reads, and all Read Responses except a partially sent one. No message can
+    /// follow a truncated message.
     pub(super) fn prepare_close(&mut self) {
         self.work.retain(|work| !matches!(work, Work::Read { .. }));
         self.responses.clear();

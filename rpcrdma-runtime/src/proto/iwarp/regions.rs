@@ -16,7 +16,7 @@ const MAX_ATTEMPTS: usize = 16;
 ///
 /// A handle is 32 random bits, never an address, and is valid on one connection only. Clearing the
 /// `advertised` flag fences a region: every access checks the flag first. Unfinished Read Responses share the
-/// memory of a source, which is returned after the last of them is sent.
+/// memory of a source, which is returned after the last response is sent.
 pub(super) struct Regions {
     entropy: Box<dyn Entropy>,
     by_handle: BTreeMap<u32, Region>,

@@ -155,8 +155,8 @@ impl Offer {
         Ok((agreed(kept_ird, kept_ord), reply))
     }
 
-    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, they list the
-    /// supported ready-to-receive messages (RFC 6581 section 9.2).
+    /// Returns the depths to put in a reply that rejects a request. For a peer-to-peer request, the depths
+    /// list the supported ready-to-receive messages (RFC 6581 section 9.2).
     #[must_use]
     pub fn rejection(&self, depths: Option<ReadDepths>) -> ReadDepths {
         let peer_to_peer = depths.is_some_and(|depths| depths.peer_to_peer);

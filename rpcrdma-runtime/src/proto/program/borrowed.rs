@@ -77,7 +77,7 @@ pub struct Arguments<Q> {
 }
 
 impl<Q: BorrowedProcedure> Arguments<Q> {
-    /// Encodes arguments. If they break a bound of their type, encoding the returned value fails, and so does
+    /// Encodes arguments. If the arguments break a bound, encoding the returned value fails, and so does
     /// the call.
     #[must_use]
     pub fn new(args: &Q::Args<'_>) -> Self {

@@ -38,7 +38,7 @@ pub(super) const FIRST_BACKWARD: u64 = 1 << 63;
 /// The token of error replies to backward calls.
 const BACKWARD_ERROR: Token = Token(1 << 62);
 /// The number of bits below the XID in all other tokens. These bits contain the index of a region. In the
-/// token of a Send, all of them are set.
+/// token of a Send, all these bits are set.
 const REGION_BITS: u32 = 24;
 const SEND: u64 = (1 << REGION_BITS) - 1;
 
@@ -270,8 +270,8 @@ impl Requester {
         self.closing.is_some()
     }
 
-    /// Times out a call. It keeps its credit until its reply arrives or the connection ends: a call is never
-    /// retransmitted on the same connection (RFC 8166 section 4.3.1). Its sinks are fenced. Its sources stay
+    /// Times out a call. The call keeps its credit until its reply arrives or the connection ends: a call is
+    /// never retransmitted on the same connection. The sinks of the call are fenced. Its sources stay
     /// registered, since their content cannot change and the responder may still run the call.
     ///
     /// Closes the connection if the provider cannot fence the memory of the call, or if timed-out calls hold

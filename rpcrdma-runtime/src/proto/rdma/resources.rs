@@ -21,13 +21,13 @@ pub struct ReplyResources {
     pub memory: Option<BytesMut>,
 }
 
-/// The maximum size of a chunk (RFC 8166 section 3.4.1).
+/// The maximum size of a chunk in bytes: XDR counts and positions in a stream have 32 bits.
 const MAX_CHUNK: u32 = u32::MAX;
 
 /// The reason why no memory can be offered for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferError {
-    /// The reply has no upper bound. The binding must define one.
+    /// The reply has no upper bound. The binding must define a bound.
     Unbounded,
     /// An item of the reply, or the reply without its items, can exceed the maximum size of a chunk.
     TooLong {

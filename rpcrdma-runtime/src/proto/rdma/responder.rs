@@ -89,7 +89,7 @@ pub struct Responder {
     too_large: Option<TooLarge>,
     /// The last reply that did not fit.
     no_room: Option<NoRoom>,
-    /// Answers that wait because the requester does not receive the preceding ones.
+    /// Answers that wait until the Send of an earlier answer completes.
     queued_answers: VecDeque<Answer>,
     /// Calls to reject on arrival ([`Responder::refuse_calls`]).
     fatal: BTreeSet<u32>,
@@ -213,8 +213,8 @@ impl Responder {
     }
 
     /// Applies the limits that the requester announces (RFC 5666 section 6.2): the inline size of replies and
-    /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for one
-    /// get ERR_CHUNK.
+    /// the number of outstanding RDMA Reads. If the requester allows no RDMA Reads, calls that wait for
+    /// an RDMA Read are rejected with ERR_CHUNK.
     pub fn limit(&mut self, requester: PeerLimits) {
         let own = self.config.private_data.announced().send_size;
         self.reply_inline = requester.threshold(self.negotiated.reply_threshold, own);
@@ -440,7 +440,7 @@ impl Responder {
         reading.chain(self.recent.iter().rev().take(awaited).filter_map(|xid| *xid)).collect()
     }
 
-    /// Returns the maximum grant. The requester may not have seen a lower one yet.
+    /// Returns the maximum grant. The requester may not have seen a lower grant yet.
     fn max_grant(&self) -> u32 {
         self.config.credits.max(1)
     }
@@ -573,7 +573,7 @@ impl Responder {
         }
     }
 
-    /// Returns true if the limit allows the call's Read chunks, and counts them.
+    /// Returns true, and counts the call's Read chunks, if the limit allows them.
     fn may_fetch(&mut self, key: u32) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| !call.counted) else { return true };
         let after = self.fetched.saturating_add(call.fetched());
@@ -629,8 +629,8 @@ impl Responder {
         }
     }
 
-    /// Sends a call's reply. If it does not fit into the memory that the call offered, the requester gets
-    /// ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
+    /// Sends a call's reply. If the reply does not fit into the memory that the call offered, the requester
+    /// gets ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
     /// or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.answer_call(key, message, |bytes| bytes, true)
@@ -686,8 +686,8 @@ impl Responder {
         }
     }
 
-    /// Returns the handle of the call's chunks if there is only one and remote invalidation was negotiated
-    /// (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of them for
+    /// Returns the handle of the call's chunks if all have the same handle and remote invalidation was
+    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of them for
     /// longer.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {

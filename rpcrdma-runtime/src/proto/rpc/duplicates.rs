@@ -38,7 +38,7 @@ pub struct DuplicateLimits {
     /// its connection is lost. Further calls are not cached and end with their connection.
     pub max_running: u64,
     /// Maximum size of all cached replies in bytes, including items (default 16 MiB). A new reply evicts the
-    /// least recently used reply of the owner with the most cached bytes, which may be the new one. Replies
+    /// least recently used reply of the owner with the most cached bytes, which may be the new reply. Replies
     /// are copied, so that a few bytes of a file do not keep a whole read buffer alive.
     pub max_bytes: usize,
     /// Maximum size of a cached reply in bytes (default 64 KiB). Longer replies usually come from procedures
@@ -84,7 +84,7 @@ pub enum CacheLookup<W> {
     Uncached(W),
 }
 
-/// A running call. It must be passed to [`Duplicates::finish`], even if the call fails.
+/// A running call. Pass the ticket to [`Duplicates::finish`], even if the call fails.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {

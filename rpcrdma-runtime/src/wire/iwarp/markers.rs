@@ -73,7 +73,7 @@ impl Markers {
     }
 
     /// Removes the markers of a complete FPDU and appends the rest to `plain`. The size of `fpdu` must be the
-    /// one that [`Markers::fpdu_len`] returned.
+    /// size that [`Markers::fpdu_len`] returned.
     ///
     /// # Errors
     /// - [`FpduError::Crc`] if `crc` is set and the CRC does not match.

@@ -2,7 +2,7 @@
 //!
 //! A frame is read in two steps, so that no unchecked length from the peer determines an allocation. First,
 //! [`HEADER_LEN`] octets are parsed as a [`FrameHeader`], which rejects a length above [`MAX_PRIVATE_DATA`].
-//! Then the private data of this length is read. In an enhanced frame, it starts with the [`ReadDepths`].
+//! Then the private data of this length is read. In an enhanced frame, the data starts with [`ReadDepths`].
 
 /// Size of a frame's fixed part in octets, before its private data.
 pub const HEADER_LEN: usize = 20;

@@ -7,7 +7,7 @@ pub struct Segment {
     pub handle: u32,
     /// Length of the range in bytes.
     pub length: u32,
-    /// Start of the range. Opaque to the remote peer, which only adds to this value (RFC 8166 section 4.1.1).
+    /// Start of the range: an offset or an address. The remote peer only adds to this value.
     pub offset: u64,
 }
 
