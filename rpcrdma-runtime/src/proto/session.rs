@@ -606,7 +606,7 @@ impl<R: SessionRequester> Session<R> {
         }
     }
 
-    /// Changes the state to match the outstanding calls, or their absence.
+    /// Updates the state after a change of the calls, the connection or `closing`.
     fn update_state(&mut self) {
         let idle = self.unanswered() == 0;
         let keep_connected = self.policy.keep && self.counts.connections > 0;

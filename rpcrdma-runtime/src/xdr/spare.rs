@@ -68,7 +68,7 @@ pub(crate) fn pieces() -> Vec<Bytes> {
     with(|spare| mem::take(&mut spare.pieces))
 }
 
-/// Stores the memory of such a list for reuse.
+/// Stores the memory of a list of pieces for reuse, unless its capacity is 0 or exceeds [`MAX_ITEMS`].
 pub(crate) fn keep_pieces(mut pieces: Vec<Bytes>) {
     pieces.clear();
     if (1..=MAX_ITEMS).contains(&pieces.capacity()) {

@@ -275,7 +275,7 @@ impl Outbound {
         writer.finish()
     }
 
-    /// Appends the copied octets that are not in `out` yet. Must be called after the last FPDU of a round.
+    /// Appends the copied octets that are not in `out` yet. Must be called before `out` is sent.
     pub(super) fn flush(&mut self, out: &mut VecDeque<Bytes>) {
         if !self.arena.is_empty() {
             out.push_back(self.arena.split().freeze());

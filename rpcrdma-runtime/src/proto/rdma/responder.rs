@@ -470,7 +470,7 @@ impl Responder {
         self.refuse(Some((xid, error)), rule);
     }
 
-    /// Sends an answer, or queues the answer while the requester receives no answers. The Receive of a call
+    /// Sends an answer, or queues the answer while too many Sends are outstanding. The Receive of a call
     /// is posted again only with its answer. A requester that sends and never reads therefore exhausts the
     /// Receives rather than the local memory.
     fn answer(&mut self, answer: Answer) {
@@ -630,8 +630,8 @@ impl Responder {
     }
 
     /// Sends a call's reply. If the reply does not fit into the memory that the call offered, the requester
-    /// gets ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are transferred,
-    /// or `None` if the reply is not sent.
+    /// gets ERR_CHUNK. A reply to an unknown call is dropped. Returns how the call and its reply are
+    /// transferred, or `None` if the reply is not sent.
     pub fn reply(&mut self, key: CallKey, message: Message) -> Option<Traffic> {
         self.answer_call(key, message, |bytes| bytes, true)
     }
@@ -687,8 +687,8 @@ impl Responder {
     }
 
     /// Returns the handle of the call's chunks if all have the same handle and remote invalidation was
-    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of them for
-    /// longer.
+    /// negotiated (RFC 8797 section 4.1). Several handles are ambiguous: the peer may have registered one of
+    /// them for longer.
     fn invalidates(&self, lists: &ChunkLists) -> Option<u32> {
         if !self.negotiated.remote_invalidation {
             return None;

@@ -289,7 +289,8 @@ fn length(reply: &Message) -> usize {
     items.fold(reply.stream.len(), usize::saturating_add)
 }
 
-/// Returns the size of a cached copy in bytes. Includes the list of items, which may be many and short.
+/// Returns the size of a cached copy in bytes. Includes the list of items, since there may be many short
+/// items.
 fn cached_size(reply: &Message) -> usize {
     size_of_val(&reply.items[..]).saturating_add(length(reply))
 }

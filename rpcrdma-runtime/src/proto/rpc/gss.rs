@@ -183,7 +183,7 @@ pub enum GssFailure {
     /// The server's context creation violates RFC 2203.
     #[error("the server violates RFC 2203: {0}")]
     Protocol(&'static str),
-    /// A reply does not come from the server, or was modified. The call may have been executed.
+    /// The verifier of a reply is invalid, so the reply may be forged. The call may have been executed.
     #[error("the reply cannot be verified: it may be forged or modified")]
     Unverified,
     /// The protected data belongs to another call.

@@ -101,11 +101,11 @@ pub enum ReplyRefusal {
         /// The reason.
         why: String,
     },
-    /// The message is a call of the peer's responder (RFC 8167), which this requester does not support.
+    /// The message is a backward call of the server (RFC 8167), which this requester does not support.
     BackwardCall {
         /// The received XID.
         xid: u32,
-        /// Whether the call has chunks. A call with chunks is answered with ERR_CHUNK, and any other call is
+        /// Whether the call has chunks. A call with chunks is rejected with ERR_CHUNK, and any other call is
         /// dropped.
         chunks: bool,
     },

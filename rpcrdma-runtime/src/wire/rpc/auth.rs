@@ -112,10 +112,10 @@ pub enum AuthStat {
     RejectedVerifier,
     /// AUTH_TOOWEAK: rejected for security reasons.
     TooWeak,
-    /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or its checksum is wrong. The client must create a new
+    /// RPCSEC_GSS_CREDPROBLEM: the context is unknown, or the verifier is wrong. The client must create a new
     /// context.
     GssCredentialProblem,
-    /// RPCSEC_GSS_CTXPROBLEM: the context has expired. The client must create a new context.
+    /// RPCSEC_GSS_CTXPROBLEM: the context has expired or fails. The client must create a new context.
     GssContextProblem,
     /// Any other value.
     Other(i32),
