@@ -22,8 +22,8 @@ pub struct Token(pub u64);
 pub enum Memory {
     /// Memory that the peer may only read (RDMA Read).
     Source(Bytes),
-    /// Memory that the peer may only write (RDMA Write). Its capacity is advertised, and its length is the
-    /// number of bytes written.
+    /// Memory that the peer may only write (RDMA Write). Its capacity is advertised, and its length
+    /// covers the written bytes.
     Sink(BytesMut),
 }
 

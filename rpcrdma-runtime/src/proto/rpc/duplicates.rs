@@ -31,8 +31,8 @@ use crate::xdr::{Item, Message};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateLimits {
     /// Maximum number of running calls and cached replies (default 4,096). A new call evicts the least
-    /// recently used reply of the owner with the most entries. If the caller's owner would then have more
-    /// entries than every owner with replies, the call is not cached.
+    /// recently used reply of the owner with the most entries, or of its own owner if that owner would then
+    /// have the most. If there is no such reply, the call is not cached.
     pub max_entries: usize,
     /// Maximum size of all running calls in bytes (default 64 MiB). A cached call runs to completion even if
     /// its connection is lost. Further calls are not cached and end with their connection.
@@ -80,7 +80,7 @@ pub enum CacheLookup<W> {
     },
     /// The call was already answered: replay this reply.
     Kept(W, Message),
-    /// The cache is full, by entries or by bytes: run the call without the cache.
+    /// The cache is full, or the running calls are too large: run the call without the cache.
     Uncached(W),
 }
 
